@@ -22,8 +22,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use heartbeat::backtest::{Artifacts, PastItem, PastTree, Plan, Request, Task, run};
-use heartbeat::context::{Index, Options, Query, Subject, pack, rank};
-use heartbeat::settings::{FixNumbers, Fixes};
+use heartbeat::context::{Index, Options, Query, Subject, Weights, pack, rank};
+use heartbeat::fixes::ItemName;
+use heartbeat::settings::{Config, FixNumbers, Fixes, Ranking};
 
 const TOKENS: usize = 5250;
 
@@ -150,6 +151,7 @@ fn past_items(root: &Path, most: usize) -> Vec<PastItem> {
         };
         items.entry(id).or_insert_with(|| PastItem {
             id,
+            name: ItemName::Number(id),
             title: text.lines().next().unwrap_or_default().to_owned(),
             area: String::new(),
             item_type: String::new(),
@@ -172,6 +174,7 @@ fn compare(name: &str, root: &Path, items: usize, cold: usize) {
         folder: folder.path().to_owned(),
         fixes,
         code_bases: vec![root.to_owned()],
+        ranking: ranking(),
         tokens: TOKENS,
         workers,
     };
@@ -211,6 +214,11 @@ fn compare(name: &str, root: &Path, items: usize, cold: usize) {
     );
 }
 
+/// As without a configuration.
+fn ranking() -> Ranking {
+    toml::from_str::<Config>(heartbeat::config::DEFAULT_TOML).expect("the defaults").ranking
+}
+
 fn per(time: Duration, count: usize) -> f64 {
     time.as_secs_f64() * 1e3 / count.max(1) as f64
 }
@@ -224,7 +232,7 @@ fn cold_ranking(task: &Task, folder: &Path) -> Vec<String> {
     let (index, _) =
         Index::open_or_build(tree.folder(), &folder.join("index"), &options).expect("an index");
     let query = Query::of(task.item.subject.as_ref().expect("a text"));
-    let ranked = rank(&index, &query, 50).expect("a ranking");
+    let ranked = rank(&index, &query, &Weights::default(), 50).expect("a ranking");
     pack(&index, &query, &ranked[..ranked.len().min(30)], TOKENS).expect("a context");
     std::fs::remove_dir_all(folder).expect("the folder of the cold index");
     ranked.into_iter().map(|file| file.path).collect()

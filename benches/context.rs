@@ -18,7 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use heartbeat::context::{Index, Options, Query, pack, rank};
+use heartbeat::context::{Index, Options, Query, Weights, pack, rank};
 
 const QUERY: &str = "The index is not rebuilt when a segment is damaged\n\
     Reading `postings` fails with an error after the manager was restarted, see the log.";
@@ -52,7 +52,7 @@ fn step_alone(step: &str, root: &Path, cache: &Path) {
         let (index, _) = open();
         let opened = std::time::Instant::now();
         let query = Query::from_text(QUERY);
-        let ranked = rank(&index, &query, 30).expect("a ranking");
+        let ranked = rank(&index, &query, &Weights::default(), 30).expect("a ranking");
         let ranking = opened.elapsed();
         pack(&index, &query, &ranked, 6000).expect("a context");
         let packing = opened.elapsed() - ranking;

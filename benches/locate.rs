@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use heartbeat::context::{
-    Index, Options, Query, RankedFile, Subject, pack, rank, scored, shown_lines,
+    Index, Options, Query, RankedFile, Subject, Weights, pack, rank, scored, shown_lines,
 };
 use serde::Deserialize;
 
@@ -134,7 +134,7 @@ fn measure(
     let cache = setup.trees.with_extension("index");
     let started = Instant::now();
     let (index, _) = Index::open_or_build(&root, &cache, &Options::default()).expect("an index");
-    let ranked = rank(&index, &query, OFFERED).expect("a ranking");
+    let ranked = rank(&index, &query, &Weights::default(), OFFERED).expect("a ranking");
     let packed = pack(&index, &query, &ranked, setup.tokens).expect("a context");
     let took = started.elapsed();
     if let Some(file) = dump {
@@ -176,7 +176,7 @@ fn share(text: &str, gold: &[String]) -> f64 {
 }
 
 fn write_dump(file: &mut std::fs::File, instance: &Instance, index: &Index, query: &Query) {
-    let (all, order) = scored(index, query).expect("signals");
+    let (all, order) = scored(index, query, &Weights::default()).expect("signals");
     let is_gold = |number: usize| instance.gold.contains(&index.files()[number].path);
     let candidates =
         order.iter().enumerate().filter(|(place, (_, number))| *place < DUMPED || is_gold(*number));

@@ -18,7 +18,7 @@ use heartbeat::model::{
 };
 use heartbeat::prompt::{Fence, Prompts, Rendered};
 use heartbeat::settings::{AgentAuth, Config};
-use heartbeat::triage::{self, Asking};
+use heartbeat::triage::{self, RequestRound};
 use serde_json::Value;
 
 /// What the CLI 2.1.325 adds to a prompt when it is started without flags (its own system prompt
@@ -48,7 +48,7 @@ fn main() {
     let batches = triage::plan_batches(&items, &HashMap::new(), &config.triage);
     let rendered: Vec<Rendered> = batches
         .iter()
-        .map(|batch| triage::render(&prompts, batch, &fence, Asking::First).unwrap())
+        .map(|batch| triage::render(&prompts, batch, &fence, RequestRound::First).unwrap())
         .collect();
     let fixed: usize = rendered.iter().map(fixed_size).sum();
     let sent: usize = rendered.iter().map(|one| one.user.len()).sum::<usize>() + fixed;
@@ -75,7 +75,7 @@ fn main() {
     let start = Instant::now();
     for _ in 0..rounds {
         for batch in &batches {
-            triage::render(&prompts, batch, &fence, Asking::First).unwrap();
+            triage::render(&prompts, batch, &fence, RequestRound::First).unwrap();
         }
     }
     let each = start.elapsed() / rounds;
@@ -97,7 +97,7 @@ fn tokens(rendered: &[Rendered]) -> usize {
 /// System prompt, schema and frame of a triage session about nothing.
 fn words_beside_items(prompts: &Prompts, fence: &Fence) -> usize {
     let empty = triage::Batch::default();
-    let words = triage::render(prompts, &empty, fence, Asking::First).unwrap();
+    let words = triage::render(prompts, &empty, fence, RequestRound::First).unwrap();
     words.system.len() + words.user.len() + words.schema.to_string().len()
 }
 

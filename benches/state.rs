@@ -13,6 +13,7 @@ use heartbeat::dedupe::{self, Planned, Seen, Write};
 use heartbeat::event::{Decision, Reason};
 use heartbeat::model::{ItemId, ItemKey};
 use heartbeat::store::{Journal, PageRecord, Store};
+use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 const PAGE: usize = 200;
@@ -59,7 +60,13 @@ fn fetched(count: usize, rows: usize) -> Vec<(ItemKey, String)> {
         .collect()
 }
 
-fn planned(key: &ItemKey, text: &str, decision: Decision, write: Write) -> Planned {
+fn planned(
+    key: &ItemKey,
+    text: &str,
+    changed_at: Timestamp,
+    decision: Decision,
+    write: Write,
+) -> Planned {
     Planned {
         key: key.clone(),
         id: key.item_id().unwrap(),
@@ -69,7 +76,7 @@ fn planned(key: &ItemKey, text: &str, decision: Decision, write: Write) -> Plann
         area_path: String::new(),
         priority: Some(2),
         revision: 1,
-        changed_at: "2026-11-16T08:00:00Z".parse().unwrap(),
+        changed_at,
         fingerprint: text.into(),
         decision,
         reason: Reason::SameFingerprint,
@@ -87,7 +94,7 @@ async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) 
         let seen = page.to_vec();
         let known = journal.store().items().known(seen).await.unwrap();
         let mut record = PageRecord::default();
-        for (key, text) in page {
+        for ((key, text), known) in page.iter().zip(&known) {
             let seen = Seen {
                 fingerprint: text,
                 revision: 1,
@@ -96,12 +103,12 @@ async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) 
                 readable: true,
                 max_attempts: 3,
             };
-            let decision = dedupe::decide(seen, known.get(key), now).decision;
+            let decision = dedupe::decide(seen, known.as_ref(), now).decision;
             let is_work = matches!(decision, Decision::New | Decision::Changed);
             work += usize::from(is_work);
             let write = if is_work && store_work { Write::Row } else { Write::Nothing };
             let decision = if store_work { decision } else { Decision::Unchanged };
-            record.planned.push(planned(key, text, decision, write));
+            record.planned.push(planned(key, text, now, decision, write));
         }
         journal.items().record_page("ado", record).await.unwrap();
     }

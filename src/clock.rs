@@ -1,7 +1,7 @@
-//! The one place that reads the time.
+//! The only module that reads the time.
 //!
-//! Wall time is what people and the tracker speak; it may jump. Durations are measured with
-//! tokio's monotonic clock, which tests can pause. Pure modules take times as arguments.
+//! Wall time is for people and the tracker; it may jump. Durations are measured with tokio's
+//! monotonic clock, which tests can pause. Pure modules take times as arguments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// A source of wall time, passed by value to whoever needs it.
+/// A source of wall time, passed by value.
 #[derive(Debug, Clone)]
 pub struct Clock(Kind);
 
 #[derive(Debug, Clone)]
 enum Kind {
     System,
-    /// Moved by hand.
+    /// Advanced by tests.
     Manual(Arc<Manual>),
 }
 
@@ -24,23 +24,21 @@ enum Kind {
 struct Manual {
     /// Milliseconds since the epoch.
     now: AtomicI64,
-    /// Of these, asleep.
+    /// The part of `now` during which the machine slept.
     asleep: AtomicI64,
 }
 
 impl Clock {
-    /// The machine's clock.
     pub fn system() -> Self {
         Self(Kind::System)
     }
 
-    /// A clock that stands still until [`Clock::advance_ms`] moves it.
+    /// A clock that only [`Clock::advance_ms`] moves.
     pub fn manual(start: Timestamp) -> Self {
         let now = AtomicI64::new(start.as_millisecond());
         Self(Kind::Manual(Arc::new(Manual { now, asleep: AtomicI64::new(0) })))
     }
 
-    /// Now.
     #[expect(clippy::disallowed_methods, reason = "this is the module that reads the clock")]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
@@ -51,19 +49,19 @@ impl Clock {
         }
     }
 
-    /// A time as people read it, such as `2026-11-16 09:15:53 CET`.
+    /// Local time for people, such as `2026-11-16 09:15:53 CET`.
     pub fn local_time(&self, at: Timestamp) -> String {
         local_time(at, "%F %T %Z")
     }
 
-    /// Moves a manual clock, by a negative figure also back. Without effect on the system's.
+    /// Moves a manual clock, backwards if negative. No effect on the system clock.
     pub fn advance_ms(&self, by: i64) {
         if let Kind::Manual(manual) = &self.0 {
             manual.now.fetch_add(by, Ordering::SeqCst);
         }
     }
 
-    /// Moves a manual clock as a machine's sleep does: the wall's time goes on, nobody is awake.
+    /// Moves a manual clock as if the machine had slept: wall time advances, awake time does not.
     pub fn sleep_ms(&self, by: i64) {
         if let Kind::Manual(manual) = &self.0 {
             manual.asleep.fetch_add(by, Ordering::SeqCst);
@@ -71,8 +69,8 @@ impl Clock {
         self.advance_ms(by);
     }
 
-    /// Milliseconds that this machine was awake since some moment that all its processes share. It
-    /// stands still while the machine sleeps, and nobody can set it.
+    /// Milliseconds that this machine was awake since a moment that all its processes share. Does
+    /// not advance during sleep and cannot be set.
     pub fn awake_ms(&self) -> u64 {
         match &self.0 {
             Kind::System => system_awake_ms(),
@@ -86,7 +84,7 @@ impl Clock {
 }
 
 impl Clock {
-    /// Milliseconds since some moment that all processes of this machine share, its sleep included.
+    /// Milliseconds since a moment that all processes of this machine share, including sleep.
     pub fn elapsed_ms(&self) -> u64 {
         match &self.0 {
             Kind::System => read_ms(WITH_SLEEP),
@@ -95,7 +93,7 @@ impl Clock {
     }
 }
 
-/// A time in the local zone, in this form.
+/// Formats a time in the local zone.
 pub fn local_time(at: Timestamp, form: &str) -> String {
     in_zone(at, local_zone(), form)
 }
@@ -104,19 +102,19 @@ fn in_zone(at: Timestamp, zone: TimeZone, form: &str) -> String {
     at.to_zoned(zone).strftime(form).to_string()
 }
 
-/// The zone of this machine, or `TZ`; UTC where neither says anything.
+/// The zone of `TZ` or of this machine; UTC if neither is set.
 pub fn local_zone() -> TimeZone {
     let zone = TimeZone::system();
     if zone.is_unknown() { TimeZone::UTC } else { zone }
 }
 
-/// The clock that goes on while the machine sleeps, by its name on each system.
+/// The system's clock that includes sleep.
 #[cfg(target_os = "macos")]
 const WITH_SLEEP: libc::clockid_t = libc::CLOCK_MONOTONIC;
 #[cfg(not(target_os = "macos"))]
 const WITH_SLEEP: libc::clockid_t = libc::CLOCK_BOOTTIME;
 
-/// The clock that stands still while the machine sleeps, by its name on each system.
+/// The system's clock that excludes sleep.
 #[cfg(target_os = "macos")]
 const AWAKE: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
 #[cfg(not(target_os = "macos"))]
@@ -128,7 +126,7 @@ fn system_awake_ms() -> u64 {
 
 fn read_ms(clock: libc::clockid_t) -> u64 {
     let read = nix::time::clock_gettime(nix::time::ClockId::from_raw(clock));
-    // A kernel without this clock would stand still: nobody is ever late then.
+    // On a kernel without this clock the time stays 0, so nothing ever counts as late.
     read.map_or(0, |at| u64::try_from(std::time::Duration::from(at).as_millis()).unwrap_or(0))
 }
 

@@ -1,9 +1,10 @@
-//! Short helper commands (git, a token command): bounded in time and output, never an agent.
+//! Short helper commands (git, a token command), bounded in time and output. Agents are not started
+//! here.
 //!
-//! A helper gets exactly the environment it is given, nothing to read, and a process group of its
-//! own, which is killed when its leader ends, when its time is over, and when nobody waits for it
-//! any more. The group is signalled only while its leader is not yet reaped, so its number cannot
-//! have passed to a stranger.
+//! A helper gets exactly the given environment, empty standard input, and its own process group.
+//! The group is killed when its leader exits, when the time is over, and when the future is
+//! dropped. It is signalled only before its leader is reaped, so the number cannot have been
+//! reused.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,22 +20,20 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-use crate::model::Foreign;
+use crate::model::Untrusted;
 
-/// A command to run. `Debug` shows neither arguments nor values of variables.
+/// A command to run. `Debug` hides arguments and values of variables.
 #[derive(Clone)]
 pub struct HelperCommand {
     /// A path, or a name to look up in the `PATH` of `env`.
     pub program: OsString,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// Where it starts.
     pub cwd: PathBuf,
-    /// Its whole environment.
+    /// The complete environment.
     pub env: Vec<(OsString, OsString)>,
-    /// After this it is killed.
+    /// The command is killed after this time.
     pub timeout: Duration,
-    /// More bytes than this on standard output are an error; standard error is cut there.
+    /// More bytes on standard output are an error; standard error is truncated.
     pub max_output: usize,
 }
 
@@ -44,14 +43,13 @@ impl fmt::Debug for HelperCommand {
     }
 }
 
-/// What a helper left behind. `Debug` does not show its output, which may be a secret.
+/// `Debug` hides the output, which may be a secret.
 pub struct Output {
-    /// How it ended.
     pub status: ExitStatus,
-    /// All of its standard output.
+    /// Complete.
     pub stdout: Vec<u8>,
-    /// The beginning of its standard error.
-    pub stderr: Foreign,
+    /// Truncated at the limit.
+    pub stderr: Untrusted,
 }
 
 impl fmt::Debug for Output {
@@ -65,7 +63,7 @@ impl fmt::Debug for Output {
 }
 
 impl Output {
-    /// Standard output if the command says that it went well.
+    /// Standard output if the command succeeded.
     pub fn success(self, program: &HelperCommand) -> Result<Vec<u8>, ExecError> {
         if self.status.success() {
             return Ok(self.stdout);
@@ -78,57 +76,30 @@ impl Output {
     }
 }
 
-/// Why a helper gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// It could not be started.
     #[error("cannot start `{program}`: {source}")]
-    Spawn {
-        /// Its name.
-        program: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// It took too long and was killed.
+    Spawn { program: String, source: std::io::Error },
     #[error("`{program}` did not finish within {timeout:?} and was killed")]
-    TimedOut {
-        /// Its name.
-        program: String,
-        /// How long it had.
-        timeout: Duration,
-    },
-    /// It wrote too much and was killed.
+    TimedOut { program: String, timeout: Duration },
     #[error("`{program}` wrote more than {limit} bytes and was killed")]
     TooMuchOutput {
-        /// Its name.
         program: String,
-        /// How much it may write.
+        /// In bytes.
         limit: usize,
     },
-    /// Its output could not be read, or it could not be waited for.
+    /// Its output could not be read, or waiting for it failed.
     #[error("lost control of `{program}`: {source}")]
-    Lost {
-        /// Its name.
-        program: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// It ran and said that it failed.
+    Lost { program: String, source: std::io::Error },
+    /// It exited with a failure.
     #[error("`{program}` failed ({status}): {}", said(.stderr))]
-    Failed {
-        /// Its name.
-        program: String,
-        /// How it ended.
-        status: String,
-        /// What it said.
-        stderr: Foreign,
-    },
+    Failed { program: String, status: String, stderr: Untrusted },
 }
 
-/// The end of what it said, in one line.
-fn said(stderr: &Foreign) -> String {
+/// The end of standard error, in one line.
+fn said(stderr: &Untrusted) -> String {
     const LONGEST: usize = 400;
-    if stderr.is_empty() { "no output".to_owned() } else { stderr.end(LONGEST) }
+    if stderr.is_empty() { "no output".to_owned() } else { stderr.tail_line(LONGEST) }
 }
 
 impl HelperCommand {
@@ -141,13 +112,13 @@ impl HelperCommand {
     }
 }
 
-/// How long a killed helper is waited for; only a process stuck in the kernel takes longer.
+/// How long to wait for a killed helper; only a process stuck in the kernel takes longer.
 const REAP_WAIT: Duration = Duration::from_secs(5);
 
-/// How long output is read after the leader's end, in case somebody out of reach holds the pipe.
+/// How long to read output after the leader exited, in case another process holds the pipe open.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Runs a helper to its end. Dropping the future kills it.
+/// Runs a helper until it exits. Dropping the future kills it.
 pub async fn run(command: &HelperCommand) -> Result<Output, ExecError> {
     let mut helper = Helper::spawn(command)?;
     let ended = tokio::time::timeout(command.timeout, helper.follow(command)).await;
@@ -161,18 +132,18 @@ pub async fn run(command: &HelperCommand) -> Result<Output, ExecError> {
     };
     let timed_out = |_| ExecError::TimedOut { program: command.name(), timeout: command.timeout };
     let (stdout, stderr) = ended.map_err(timed_out)??;
-    Ok(Output { status: status?, stdout, stderr: Foreign::from_bytes(&stderr) })
+    Ok(Output { status: status?, stdout, stderr: Untrusted::from_bytes(&stderr) })
 }
 
-/// The process ids of the helpers alive now, for whoever reaps strays.
+/// The pids of the helpers alive now, so that the reaper of strays can skip them.
 ///
-/// List the children first and take this snapshot second: a helper is in it from before anybody
-/// can see its process until after it is reaped.
+/// List the children first and call this second: a helper is registered from before its process is
+/// visible until after it is reaped.
 pub fn helpers() -> BTreeSet<u32> {
     registry().clone()
 }
 
-/// A helper that is started without the runtime, known for as long as this is kept.
+/// Registers a helper started without the runtime, until dropped.
 #[derive(Debug)]
 pub struct Known(u32);
 
@@ -182,11 +153,11 @@ impl Drop for Known {
     }
 }
 
-/// Starts a prepared command for a blocking caller, who bounds, ends and reaps it.
+/// Starts a command for a blocking caller, which must bound, end and reap it.
 pub fn spawn_known(
     command: &mut std::process::Command,
 ) -> std::io::Result<(std::process::Child, Known)> {
-    // Held over the spawn, so that nobody sees the child before it is registered.
+    // Held during the spawn, so that the child is never visible before it is registered.
     let mut registry = registry();
     let child = command.spawn()?;
     registry.insert(child.id());
@@ -194,7 +165,7 @@ pub fn spawn_known(
     Ok((child, known))
 }
 
-/// Starts a program of the desktop, which may outlive us, with one argument.
+/// Starts a desktop program, which may outlive heartbeat, with one argument.
 #[expect(clippy::disallowed_methods, reason = "the other place where processes start")]
 pub fn start_detached(program: &str, argument: &std::path::Path) -> std::io::Result<()> {
     let mut command = std::process::Command::new(program);
@@ -205,11 +176,11 @@ pub fn start_detached(program: &str, argument: &std::path::Path) -> std::io::Res
 static HELPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 fn registry() -> MutexGuard<'static, BTreeSet<u32>> {
-    // A set of numbers is whole whatever happened to the thread that held it.
+    // A set of pids stays valid if the thread that held the lock panicked.
     HELPERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A live helper: registered, and killed with its group when it is dropped.
+/// A running helper: registered; dropped, it kills its group.
 struct Helper {
     child: Child,
     pid: u32,
@@ -230,7 +201,7 @@ impl Helper {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        // Held over the spawn, so that nobody sees the child before it is registered.
+        // Held during the spawn, so that the child is never visible before it is registered.
         let mut registry = registry();
         let child = prepared
             .spawn()
@@ -240,7 +211,7 @@ impl Helper {
         Ok(Self { child, pid, reaped: false })
     }
 
-    /// Reads until the leader has ended and its output is read, where possible without reaping it.
+    /// Reads until the leader has exited and its output is read, where possible without reaping it.
     async fn follow(&mut self, command: &HelperCommand) -> Result<(Vec<u8>, Vec<u8>), ExecError> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
@@ -261,7 +232,7 @@ impl Helper {
             if whole.is_some() {
                 self.leader_end().await.map_err(|source| command.lost(source))?;
             } else {
-                // Whoever is left in the group would hold the pipes open; this closes them.
+                // Processes left in the group would hold the pipes open.
                 self.kill_group();
                 if let Ok(rest) = tokio::time::timeout(DRAIN, read).await {
                     rest?;
@@ -271,14 +242,14 @@ impl Helper {
         Ok((stdout, stderr))
     }
 
-    /// Returns when the leader has ended, and leaves it to be reaped: until then its number, and
-    /// that of its group, belong to nobody else.
+    /// Returns when the leader has exited, without reaping it: until then its pid and process group
+    /// cannot be reused.
     #[cfg(target_os = "linux")]
     async fn leader_end(&mut self) -> std::io::Result<()> {
         use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
         use tokio::signal::unix::{SignalKind, signal};
 
-        // Listened for before the first look, so that no end is missed in between.
+        // Subscribed before the first check, so that no exit is missed in between.
         let mut child_signals = signal(SignalKind::child())?;
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
         loop {
@@ -291,7 +262,7 @@ impl Helper {
         }
     }
 
-    /// Elsewhere the end is only known by reaping; then the group is left alone.
+    /// On other systems only reaping detects the exit; the group is then not killed.
     #[cfg(not(target_os = "linux"))]
     async fn leader_end(&mut self) -> std::io::Result<()> {
         self.child.wait().await?;
@@ -301,7 +272,7 @@ impl Helper {
 
     fn kill_group(&self) {
         if !self.reaped {
-            // It fails if the group has ended by itself, which is what is wanted.
+            // Fails if the group has already ended, which is fine.
             killpg(group_of(self.pid), Signal::SIGKILL).ok();
         }
     }
@@ -315,11 +286,11 @@ impl Drop for Helper {
 }
 
 fn group_of(pid: u32) -> Pid {
-    // Process ids are positive and small; were one not, the largest names no group.
+    // Pids fit into i32; if one did not, i32::MAX names no group.
     Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX))
 }
 
-/// What happens to output beyond the limit.
+/// What to do with output beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AtLimit {
     Fail,
@@ -333,7 +304,7 @@ async fn read_up_to(
     command: &HelperCommand,
 ) -> Result<(), ExecError> {
     let Some(mut pipe) = pipe else { return Ok(()) };
-    // On the heap: two of them in the future would make it large.
+    // On the heap: two of these would make the future large.
     let mut buffer = vec![0_u8; 8192];
     loop {
         let count = pipe.read(&mut buffer).await.map_err(|source| command.lost(source))?;

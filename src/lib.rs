@@ -1,5 +1,5 @@
 //! heartbeat: a scheduled batch job that triages the work items of a tracker and analyses the
-//! ones that deserve it, and leaves no process running behind. This page is the architecture.
+//! ones that need it, and leaves no process behind. This page describes the architecture.
 //!
 //! # Data flow
 //!
@@ -10,36 +10,36 @@
 //! every step emits events ─▶ store (one ordered log) ─▶ fold ─▶ terminal · live.json · dashboard · report
 //! ```
 //!
-//! [`run::perform`] reads top to bottom like that line.
+//! [`run::perform`] has the same order.
 //!
 //! # Layers
 //!
-//! A module may know the layers named in its row, all of them below it. Modules of one layer do not
-//! know one another, except where an arrow says so. `tests/library/architecture.rs` reads this table
-//! and checks it against every `use` in the sources.
+//! A module may use the layers listed in its row, all of them below it. Modules of one layer do not
+//! use each other, except where an arrow shows it. `tests/library/architecture.rs` checks this table
+//! against every `use` in the sources.
 //!
-//! | layer | modules | may know | what it does |
+//! | layer | modules | may use | what it does |
 //! |---|---|---|---|
 //! | **commands** | [`cli`] | all below | parses the command line, prints, sets the exit code |
-//! | **app** | [`app`] | all below | builds everything from one configuration; daemon, `--once`, `--demo`, self-test |
-//! | **fleet** | [`fleet`] | edges, state, ports, system, pure, words | sessions on other hosts (feature `fleet`) |
-//! | **look back** | [`backtest`] | readers, edges, system, pure, words | the ranking against fixes of the past |
-//! | **readers** | [`web`] → [`report`] | state, system, pure, words | show what the store holds: dashboard, health, metrics, reports, terminal |
-//! | **stages** | [`run`] | edges, state, ports, pure, words | one run, from fetch to record |
-//! | **edges** | [`config`], [`fetch`], [`context`], [`session`], [`simulate`] | ports, system, pure, words | files, the tracker, the code base, agent processes; and stand-ins for them |
-//! | **state** | [`store`] | ports, system, pure, words | SQLite: items, runs, sessions, findings, budget, the event log |
-//! | **ports** | [`ports`] | words | what edges ask of the state: the session ledger, the memory of sources |
-//! | **system** | [`clock`], [`exec`], [`private`], [`process`] | words | the operating system: time, helper commands, private files, processes |
-//! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`fixes`], [`triage`], [`analyze`] → [`prompt`] | words | decisions and texts: no IO, no clock |
-//! | **words** | [`event`], [`settings`] → [`model`] | nothing | plain data: items, verdicts, findings, events, configuration values |
+//! | **app** | [`app`] | all below | builds all parts from one configuration; daemon, `--once`, `--demo`, self-test |
+//! | **fleet** | [`fleet`] | edges, state, ports, system, pure, data | sessions on other hosts (feature `fleet`) |
+//! | **backtest** | [`backtest`] | readers, edges, system, pure, data | compares the ranking with past fixes |
+//! | **readers** | [`web`] → [`report`] | state, system, pure, data | show what the store holds: dashboard, health, metrics, reports, terminal |
+//! | **stages** | [`run`] | edges, state, ports, pure, data | one run, from fetch to record |
+//! | **edges** | [`config`], [`fetch`], [`context`], [`session`], [`simulate`] | ports, system, pure, data | files, the tracker, the code base, agent processes; and simulators of them |
+//! | **state** | [`store`] | ports, system, pure, data | SQLite: items, runs, sessions, findings, budget, the event log |
+//! | **ports** | [`ports`] | data | interfaces of the state for edges: the session ledger, the stored state of sources |
+//! | **system** | [`clock`], [`exec`], [`private`], [`process`] | data | the operating system: time, helper commands, private files, processes |
+//! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`fixes`], [`triage`], [`analyze`] → [`prompt`] | data | decisions and texts: no IO, no clock |
+//! | **data** | [`event`], [`settings`] → [`model`] | nothing | plain data: items, verdicts, findings, events, configuration values |
 //!
-//! The store implements the ports for `fetch` and `session`, so none of the three knows another.
-//! `.clippy.toml` bans processes, clocks, the environment and exits outside their modules. `unsafe`
-//! stands only in [`process`], each block with its reason.
+//! The store implements the ports for `fetch` and `session`, so none of the three depends on another.
+//! `.clippy.toml` bans processes, clocks, the environment and exits outside their modules. Only
+//! [`process`] has `unsafe` code, each block with its reason.
 //!
 //! # Invariants
 //!
-//! Each holds at every instant, across ticks, processes, crashes and restarts.
+//! Each holds at all times, across ticks, processes, crashes and restarts.
 //!
 //! - **I1** Live sessions ≤ `max_live_sessions`, counted from rows of `heartbeat_active_sessions`
 //!   that are committed before the agent starts, never from a loop counter. Held by
@@ -75,7 +75,7 @@
 //!   `a_provider_that_accepts_and_never_answers_costs_nobody_anything`,
 //!   `a_machine_that_can_start_nothing_costs_no_item_its_attempts`,
 //!   `what_a_person_stopped_is_left_to_people_and_costs_no_attempt`.
-//! - **I12** Waiting work does not keep new work from being triaged. Held by
+//! - **I12** Waiting work does not block the triage of new work. Held by
 //!   `an_item_is_triaged_as_soon_as_those_ahead_of_it_are`,
 //!   `an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nobody`,
 //!   `an_urgent_newcomer_does_not_wait_behind_the_backlog_nor_starve_it`.
@@ -95,9 +95,9 @@
 //!   and the dashboard are folds over its event log.
 //! - A session's output is stored when its row is closed, before it is used. After a crash in
 //!   between, the next run applies the output that was already paid for.
-//! - An attempt that ended with a crash of heartbeat counts. Otherwise an item that brings the
-//!   machine down would be tried for ever.
-//! - No session starts whose time limit does not fit into what is left of the run.
+//! - An attempt that ended with a crash of heartbeat counts. Otherwise an item that crashes the
+//!   machine would be retried forever.
+//! - A session starts only if its time limit fits into the remaining time of the run.
 //! - No global state except two registries of child processes, no `unwrap` outside tests, no
 //!   free-text failure: every end of a session is an [`model::Outcome`].
 

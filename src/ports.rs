@@ -1,5 +1,5 @@
-//! What the edges ask of the state without knowing the store: the session ledger and the memory
-//! of sources. `store` implements both for its journal; tests and the self-test have their own.
+//! Traits through which the edges use the state without knowing the store: the session ledger and
+//! the stored state of sources. `store` implements both; tests and the self-test have their own.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,53 +10,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Reason;
 use crate::model::{BoxFuture, ProcessIdentity, SessionEnd, SessionId, SessionRef, SourceRecord};
+use crate::settings::HeldSecrets;
 
-/// The state could not be read or written, whatever keeps it.
+/// The state could not be read or written, whatever stores it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(transparent)]
 pub struct StateError(Arc<dyn std::error::Error + Send + Sync>);
 
 impl StateError {
-    /// Keeps the cause.
     pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(Arc::from(cause.into()))
     }
 }
 
-/// A row of `heartbeat_active_sessions`: written before the agent starts, closed after its tree is
-/// certified empty. Open rows are the live count.
+/// A row of `heartbeat_active_sessions`: written before the agent starts, closed after its process
+/// tree is certified empty. The live count is the number of open rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerRow {
-    /// Which session.
     #[serde(flatten)]
     pub session: SessionRef,
-    /// Its keeper.
     pub keeper: ProcessIdentity,
-    /// Containment in force, such as `pidns` or `subreaper`.
+    /// Containment in use, such as `pidns` or `subreaper`.
     pub tier: String,
-    /// Control group of the tree, if it has one.
+    /// Control group of the process tree, if it has one.
     pub cgroup: Option<PathBuf>,
-    /// Its private folder, to be removed.
+    /// The session's private folder, removed afterwards.
     pub scratch: PathBuf,
-    /// When the row was written.
     pub started_at: Timestamp,
-    /// When the keeper ends it at the latest.
+    /// When the keeper ends the session at the latest.
     pub deadline_at: Timestamp,
-    /// The host it was given to, empty while none took it; none: this machine. A row with a host has
-    /// no keeper here.
+    /// The host that runs the session; empty until one takes it. `None`: this machine. A row with a
+    /// host has no keeper here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
-/// The ledger could not be written or read; nothing may start then.
+/// The ledger could not be written or read; no session may start then.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LedgerError {
     /// The limit over all processes that share the state.
     #[error("{live} of {max} session slots are in use")]
     Full {
-        /// Open rows.
+        /// Number of open rows.
         live: u32,
-        /// Allowed.
         max: u32,
     },
     /// The limit over all states of this user on this machine.
@@ -68,53 +64,65 @@ pub enum LedgerError {
          space", path.display()
     )]
     Folder { path: PathBuf, source: Arc<io::Error> },
-    /// Nothing was started, for a reason outside the work; another try needs another session.
+    /// Nothing was started, for a reason unrelated to the item; a retry needs a new session.
     #[error("{1}")]
     NotStarted(Reason, String),
-    /// The session goes on at another host, and nobody waits for it here any more: its row stays open
-    /// and a later run takes its end.
-    #[error("the session goes on at another host")]
+    /// The session continues on another host, but this process no longer waits for it: its row
+    /// stays open and a later run collects its result.
+    #[error("the session continues on another host")]
     LeftRunning,
-    /// The store failed.
     #[error("cannot use the session ledger: {0}")]
     Store(#[from] StateError),
 }
 
 impl LedgerError {
-    /// The storage behind the ledger failed with this error.
+    /// Wraps an error of the storage.
     pub fn store(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self::Store(StateError::new(cause))
     }
 }
 
-/// Where session rows are made durable.
+/// The credentials that must not be stored with an agent's answer.
+pub trait HeldCredentials: Send + Sync {
+    /// Those at this moment.
+    fn held_now(&self) -> BoxFuture<'_, HeldSecrets>;
+}
+
+/// A fixed set.
+impl HeldCredentials for HeldSecrets {
+    fn held_now(&self) -> BoxFuture<'_, HeldSecrets> {
+        Box::pin(async { self.clone() })
+    }
+}
+
+/// Stores session rows durably.
 pub trait Ledger: Send + Sync {
-    /// Commits the row, if fewer than `max_live` rows of other sessions are open. A session that goes
-    /// on under another keeper replaces its row. Durable when it returns.
+    /// Commits the row if fewer than `max_live` rows of other sessions are open. A session that
+    /// continues under another keeper replaces its row. Durable on return.
     fn register(&self, row: LedgerRow, max_live: u32) -> BoxFuture<'_, Result<(), LedgerError>>;
 
-    /// The agent's own process, once it runs.
+    /// Records the agent's process once it runs.
     fn spawned(&self, session: SessionId, pid: u32) -> BoxFuture<'_, Result<(), LedgerError>>;
 
-    /// Closes the row and keeps its end, with the output, in the history. Only with zero survivors.
+    /// Closes the row and keeps its result, with the output, in the history. Only allowed with zero
+    /// survivors.
     fn close(&self, session: SessionId, end: SessionEnd) -> BoxFuture<'_, Result<(), LedgerError>>;
 
-    /// The host that took a session.
+    /// Records the host that took a session.
     fn placed(&self, session: SessionId, host: String) -> BoxFuture<'_, Result<(), LedgerError>>;
 
     /// Removes the row of a session for which nothing was started.
     fn withdraw(&self, session: SessionId) -> BoxFuture<'_, Result<(), LedgerError>>;
 
-    /// Every open row, of this life and earlier ones.
+    /// Every open row, including those of earlier processes.
     fn open_rows(&self) -> BoxFuture<'_, Result<Vec<LedgerRow>, LedgerError>>;
 }
 
-/// Where the memories of sources are kept.
+/// Stores what is known about sources.
 pub trait SourceMemory: Send + Sync {
-    /// What is remembered of the source called `name`; nothing yet: the default.
+    /// The default if nothing is stored yet.
     fn load<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<SourceRecord, StateError>>;
 
-    /// Keeps `value` for the source called `name`.
     fn save<'a>(
         &'a self,
         name: &'a str,

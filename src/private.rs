@@ -1,23 +1,23 @@
-//! Folders and files that only their owner may open: the one place that says how they are made.
+//! Creates folders and files that only their owner may open.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Makes a folder with whatever is missing above it. What exists is left as it is.
+/// Creates a folder and its missing parents. Existing ones are not changed.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Options for opening a file; if it has to be made, it is private.
+/// Options for opening a file; a new file is private.
 pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
 }
 
-/// Creates or empties a file and opens it for writing.
+/// Creates or truncates a file and opens it for writing.
 pub fn create_file(path: &Path) -> io::Result<File> {
     options().write(true).create(true).truncate(true).open(path)
 }
@@ -27,24 +27,43 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     create_file(path)?.write_all(content)
 }
 
-/// The text of a regular file that is no longer than `most` bytes; none otherwise.
+/// Opens a regular file for reading. Links are not followed, and a pipe does not block.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let refused = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let is_link = |error: &io::Error| error.raw_os_error() == Some(libc::ELOOP);
+    let file = opened.map_err(|error| if is_link(&error) { refused() } else { error })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused()) }
+}
+
+/// The text of a regular file of at most `most` bytes; otherwise `None`.
 pub fn read_small(path: &Path, most: u64) -> Option<String> {
     let about = std::fs::symlink_metadata(path).ok()?;
     (about.is_file() && about.len() <= most).then(|| std::fs::read_to_string(path).ok()).flatten()
 }
 
-/// Replaces a file at once: a reader sees the old content or the new, never a part.
+/// Replaces a file atomically: a reader sees either the old content or the new.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    write(Path::new(&beside), content)?;
-    std::fs::rename(&beside, path)
+    let beside = Path::new(&beside);
+    // Opening a pipe would block, and opening a link would overwrite its target.
+    if std::fs::symlink_metadata(beside).is_ok_and(|found| !found.is_file()) {
+        std::fs::remove_file(beside)?;
+    }
+    write(beside, content)?;
+    std::fs::rename(beside, path)
 }
 
-/// Removes a folder with everything in it, however deep it is: folders inside are moved to its top
-/// and emptied there, so neither the stack nor the length of a path sets a limit. Folders that their
-/// owner closed are opened. For folders that nobody uses any more.
+/// Removes a folder and its content at any depth: nested folders are moved to the top and emptied
+/// there, so neither the stack nor the path length is a limit. Folders without permissions are made
+/// accessible. Only for folders that are no longer in use. A link to a folder is refused: its target
+/// belongs to someone else.
 pub fn remove_folder(folder: &Path) -> io::Result<()> {
+    if !std::fs::symlink_metadata(folder)?.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is a link or a file"));
+    }
     let (prefix, mut moved) = (uuid::Uuid::now_v7(), 0_u64);
     let mut full = vec![folder.to_owned()];
     while let Some(next) = full.pop() {
@@ -74,7 +93,7 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Deeper than the stack of a thread allows when each folder is a call, and than a path may be.
+    /// Deeper than recursion or a path allows.
     #[test]
     fn the_deepest_folder_is_removed_and_links_out_of_it_are_not_followed() {
         let folder = tempfile::tempdir().unwrap();
@@ -98,6 +117,35 @@ mod tests {
         removing.spawn(move || remove_folder(&path)).unwrap().join().unwrap().unwrap();
         assert!(!inside.exists());
         assert_eq!(std::fs::read(outside.join("kept")).unwrap(), b"x");
+    }
+
+    #[test]
+    fn neither_a_link_nor_a_file_is_removed_as_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        std::fs::create_dir(&target).unwrap();
+        std::fs::write(target.join("kept"), "x").unwrap();
+        std::fs::set_permissions(target.join("kept"), Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        for path in [link, target.join("kept")] {
+            let error = remove_folder(&path).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+        }
+        let kept = std::fs::metadata(target.join("kept")).unwrap();
+        assert_eq!(kept.permissions().mode() & 0o7777, 0o640);
+    }
+
+    #[test]
+    fn a_file_is_replaced_although_a_link_or_a_pipe_is_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, beside, other] = ["a", "a.new", "b"].map(|name| folder.path().join(name));
+        std::fs::write(&other, "kept").unwrap();
+        std::os::unix::fs::symlink(&other, &beside).unwrap();
+        replace(&path, b"1").unwrap();
+        nix::unistd::mkfifo(&beside, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        replace(&path, b"2").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"2");
+        assert_eq!(std::fs::read(&other).unwrap(), b"kept");
     }
 
     #[test]

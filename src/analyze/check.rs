@@ -1,36 +1,28 @@
-//! Is a finding usable, and do the files it names exist?
+//! Checks whether a finding is usable and whether its files exist.
 
 use serde_json::Value;
 
 use crate::model::Finding;
 use crate::prompt::{DEEP_SCHEMA, schema};
 
-/// A finding that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// It does not fit the schema.
     #[error("the finding does not fit its schema: {}", violations.join("; "))]
-    Shape {
-        /// Where and why.
-        violations: Vec<String>,
-    },
-    /// It fits, and says nothing.
+    Shape { violations: Vec<String> },
+    /// It matches the schema, but has no content.
     #[error("the finding has no content: {field} is a placeholder")]
-    Placeholder {
-        /// Which field.
-        field: &'static str,
-    },
+    Placeholder { field: &'static str },
 }
 
-/// Words that stand where content should be.
+/// Texts without content.
 const PLACEHOLDERS: [&str; 10] =
     ["...", "\u{2026}", "n/a", "none", "todo", "tbd", "string", "summary", "text", "placeholder"];
 
-/// What earlier versions did not ask for; an answer without them is still a finding.
+/// Properties that earlier versions did not ask for; a finding without them is valid.
 const OPTIONAL: [&str; 5] = ["tests", "pitfalls", "not_checked", "role", "read"];
 
-/// What is kept of a finding. The prompt says the limits in words; the schema leaves them out,
-/// since not every provider takes them.
+/// Limits of what is stored. The prompt states them in words; the schema does not, because not
+/// every provider supports lengths.
 const LONGEST_SUMMARY: usize = 2_000;
 const LONGEST_CHANGE: usize = 6_000;
 const LONGEST_ENTRY: usize = 1_000;
@@ -38,7 +30,6 @@ const LONGEST_PATH: usize = 400;
 const MOST_FILES: usize = 20;
 const MOST_ENTRIES: usize = 10;
 
-/// The finding in an answer, if it is one.
 pub fn check(output: &Value) -> Result<Finding, CheckError> {
     let shape = |violations| CheckError::Shape { violations };
     let schema: Value =
@@ -61,7 +52,7 @@ pub fn check(output: &Value) -> Result<Finding, CheckError> {
     Ok(finding)
 }
 
-/// Control characters have no place in what people read, and a path has one spelling.
+/// Removes control characters and normalises paths.
 fn tidy(finding: &mut Finding) {
     for text in finding.texts_mut() {
         text.retain(|c| !c.is_control() || matches!(c, '\n' | '\t'));
@@ -102,7 +93,7 @@ fn clip(text: &mut String, longest: usize) {
     }
 }
 
-/// `./src/a.rs:12-30` is `src/a.rs` to the repository.
+/// `./src/a.rs:12-30` becomes `src/a.rs`.
 fn tidy_path(path: &str) -> String {
     let path = path.trim().trim_matches('`').trim();
     let path = path.strip_prefix("./").unwrap_or(path);
@@ -117,8 +108,8 @@ fn is_line_range(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_digit() || "-,L".contains(c))
 }
 
-/// Writes down for every file whether it exists. `exists` is asked about plain relative paths
-/// only: what points out of the repository is never looked at and counts as missing.
+/// Records for every file whether it exists. `exists` is called only with plain relative paths: a
+/// path that leaves the repository is never checked and counts as missing.
 pub fn mark_missing_files(finding: &mut Finding, exists: impl Fn(&str) -> bool) {
     for file in &mut finding.files {
         file.exists = Some(stays_inside(&file.path) && exists(&file.path));

@@ -1,13 +1,13 @@
-//! A finding as a person reads it.
+//! A finding as Markdown.
 //!
-//! Its words come from a model that has read strangers' text, so nothing in them may become an
-//! image, a link or HTML in the reader's browser.
+//! A model that has read untrusted text wrote it, so no image, link or HTML in it may become active
+//! in the reader's browser.
 
 use std::fmt::Write;
 
 use crate::model::{FileRole, Finding, plain_markdown, plain_text};
 
-/// The finding as Markdown, without a title.
+/// Without a title.
 pub fn markdown(finding: &Finding) -> String {
     let mut page = format!("{}\n", plain(&finding.summary));
     list(&mut page, "Likely causes", finding.likely_causes.iter().map(|cause| plain(cause)));
@@ -51,7 +51,7 @@ fn list(page: &mut String, title: &str, entries: impl Iterator<Item = String>) {
     }
 }
 
-/// Text whose headings, links, images and HTML have lost their meaning; code and lists keep it.
+/// Text with headings, links, images and HTML disabled; code and lists stay.
 fn plain(text: &str) -> String {
     let mut lines = Vec::new();
     for line in plain_markdown(text.trim()).lines() {

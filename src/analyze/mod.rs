@@ -1,6 +1,6 @@
-//! Deep analysis: what is asked about one item, how the finding is checked, how it reads.
+//! Deep analysis: the prompt for one item, the validation and the formatting of the finding.
 //!
-//! Everything here is pure; the run's step starts the session and knows the repository.
+//! Pure; the run starts the session and knows the repository.
 
 mod check;
 mod markdown;
@@ -17,22 +17,18 @@ use crate::settings::Analyze;
 pub use check::{CheckError, check, mark_missing_files};
 pub use markdown::markdown;
 
-/// What a deep analysis works on.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The item.
     pub item: &'a CleanItem,
-    /// What triage said about it.
     pub verdict: &'a Verdict,
-    /// What the state knows about it.
     pub background: &'a Background,
-    /// The picture of the repository; may be empty.
+    /// Overview of the repository; may be empty.
     pub overview: &'a str,
-    /// The places that matter for this item; may be empty.
+    /// Relevant places in the code; may be empty.
     pub context: &'a str,
 }
 
-/// The words of one deep session.
+/// The prompt of one deep session.
 pub fn render(
     prompts: &Prompts,
     request: Request<'_>,

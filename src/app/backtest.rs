@@ -1,4 +1,4 @@
-//! A backtest from its items to its report: the tracker where it is asked, the histories, the scores.
+//! Runs a backtest: items from the tracker or a file, histories, scores, report.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::logging::{self, Purpose};
 use super::past_analysis::{AnalyzeOptions, analyse};
 use super::{Setting, Signals, StartOptions, trackers};
 use crate::backtest::{
-    self, Artifacts, BacktestError, PastItem, Plan, Progress, Report, Request, finished_items,
-    read_past_texts, sample, suggest,
+    self, Artifacts, BacktestError, PastItem, Plan, Progress, Report, Request, Trials,
+    finished_items, read_past_texts, sample, suggest, tune_ranking,
 };
 use crate::context::ContextError;
 use crate::context::tree::TreeError;
@@ -21,70 +21,83 @@ use crate::session::{StopHandle, StopReason};
 use crate::settings::{Config, FixNumbers};
 use crate::store::{Journal, Store};
 
-/// Where the items come from.
 #[derive(Debug, Clone)]
 pub enum PastItems {
-    /// Read already.
     Known(Vec<PastItem>),
     /// The tracker's finished items that changed since then.
     Since(Timestamp),
 }
 
-/// What a backtest is to do.
 pub struct BacktestOptions {
     pub items: PastItems,
-    /// One code base for all items, in place of the configured ones.
+    /// One code base for all items, instead of the configured ones.
     pub code_base: Option<PathBuf>,
     pub request: Request,
-    /// Also say what the history supports changing.
-    pub tune: bool,
-    /// Also analyse some of the items.
+    /// Also suggest settings; the seed selects the half of the items to learn from.
+    pub tune: Option<u64>,
     pub analyze: Option<AnalyzeOptions>,
 }
 
-/// How far it is, for people who wait.
+/// Progress for people who wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Finished items are asked for.
+    /// Reading finished items.
     Tracker,
-    /// The histories are looked through.
-    Histories { items: usize },
-    /// Past texts are read.
-    Texts { read: usize, all: usize },
-    /// Items are scored.
+    /// Searching the histories.
+    Histories {
+        items: usize,
+    },
+    Texts {
+        read: usize,
+        all: usize,
+    },
     Scores(Progress),
-    /// Items are about to be analysed, for this much at most.
-    Analyses { items: usize, at_most: Usd },
+    /// Trying weights and languages.
+    Trials(Progress),
+    /// Before the first analysis, with the maximum cost.
+    Analyses {
+        items: usize,
+        at_most: Usd,
+    },
 }
 
-/// Runs it. The first signal ends it, and what was scored is kept.
+/// The first signal ends it; scores so far are kept.
 pub async fn backtest(
     start: &StartOptions,
     config: &Config,
     options: BacktestOptions,
-    tell: impl Fn(Step) + Send + Sync + 'static,
+    on_step: impl Fn(Step) + Send + Sync + 'static,
 ) -> Result<Report, CommandError> {
     let mut signals = Signals::listen()?;
-    let (stop, tell) = (Arc::new(AtomicBool::new(false)), Arc::new(tell));
+    let (stop, on_step) = (Arc::new(AtomicBool::new(false)), Arc::new(on_step));
     let (stopped, sessions) = (Arc::clone(&stop), StopHandle::new());
     let work = async {
         let (tune, analyze) = (options.tune, options.analyze);
-        let (plan, request) = plan(start, config, options, &*tell).await?;
+        let (plan, request) = plan(start, config, options, &*on_step).await?;
         let sampled = analyze.map(|wanted| (wanted, sample(&plan, wanted.count, wanted.seed)));
-        let (tell, folder, telling) =
-            (Arc::clone(&tell), request.folder.clone(), Arc::clone(&tell));
+        let (on_step, folder, report_step) =
+            (Arc::clone(&on_step), request.folder.clone(), Arc::clone(&on_step));
         let scored = tokio::task::spawn_blocking(move || {
-            let watch = |progress: Progress| {
-                tell(Step::Scores(progress));
-                !stopped.load(Ordering::Relaxed)
+            let watch = |step: fn(Progress) -> Step| {
+                let (on_step, stopped) = (Arc::clone(&on_step), Arc::clone(&stopped));
+                move |progress: Progress| {
+                    on_step(step(progress));
+                    !stopped.load(Ordering::Relaxed)
+                }
             };
-            backtest::run(&request, plan, &watch)
+            let trials = tune.map(|seed| (seed, Trials::of(&plan, seed)));
+            let mut report = backtest::run(&request, plan, &watch(Step::Scores))?;
+            if let Some((seed, trials)) = trials {
+                let mut found = suggest(&report, seed);
+                found.extend(tune_ranking(&request, &trials, &watch(Step::Trials))?);
+                report.suggestions = Some(found);
+            }
+            Ok::<_, BacktestError>(report)
         });
         let mut report = scored.await.map_err(panicked)??;
-        report.suggestions = tune.then(|| suggest(&report));
         if let Some((wanted, tasks)) = sampled {
             let at_most = wanted.at_most(&tasks, config);
-            telling(Step::Analyses { items: tasks.len(), at_most });
+            report_step(Step::Analyses { items: tasks.len(), at_most });
             let analysis = analyse(start, wanted, tasks, &folder, sessions.clone()).await?;
             report.analysis = Some(analysis);
         }
@@ -96,7 +109,7 @@ pub async fn backtest(
         _ = signals.next() => {
             stop.store(true, Ordering::Relaxed);
             sessions.stop(StopReason::Shutdown);
-            // Scoring ends after the items that are worked on, or at once with the second signal.
+            // Scoring ends after the current items, or at once on the second signal.
             tokio::select! {
                 ended = &mut work => ended,
                 _ = signals.next() => {
@@ -114,7 +127,7 @@ pub async fn backtest(
 }
 
 fn stopped_now() -> CommandError {
-    let what = "stopped; what was scored is kept, run the command again to go on from there";
+    let what = "stopped; the scores so far are kept, run the command again to continue";
     CommandError::NotFound(what.to_owned())
 }
 
@@ -122,12 +135,11 @@ fn panicked(_: tokio::task::JoinError) -> BacktestError {
     BacktestError::Context(ContextError::Worker)
 }
 
-/// Finds the items and their fixes.
 async fn plan(
     start: &StartOptions,
     config: &Config,
     options: BacktestOptions,
-    tell: &(impl Fn(Step) + Sync),
+    on_step: &(impl Fn(Step) + Sync),
 ) -> Result<(Plan, Request), CommandError> {
     let BacktestOptions { items, code_base, mut request, analyze, .. } = options;
     if code_base.is_some() {
@@ -135,7 +147,7 @@ async fn plan(
     }
     let since = match items {
         PastItems::Known(items) => {
-            let plan = find(&request, items, Artifacts::default(), code_base, tell).await?;
+            let plan = find(&request, items, Artifacts::default(), code_base, on_step).await?;
             return Ok((plan, request));
         }
         PastItems::Since(since) => since,
@@ -143,13 +155,13 @@ async fn plan(
     let (setting, _) = Setting::for_one_run(start, Purpose::DryRun).await?;
     logging::start(&setting.config, start, Purpose::DryRun)?;
     if code_base.is_none() {
-        // Its paths are those that runs use.
+        // The same paths as in runs.
         request.code_bases = setting.config.code_bases();
     }
     let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
     let mut all = Plan::default();
     for tracker in trackers::trackers(&setting, &journal).iter() {
-        tell(Step::Tracker);
+        on_step(Step::Tracker);
         let source = tracker.source.as_ref();
         let (items, artifacts) =
             finished_items((&tracker.name, source), &setting.config, since).await?;
@@ -157,27 +169,27 @@ async fn plan(
         if of_source.fixes.numbers == FixNumbers::Auto {
             of_source.fixes.numbers = setting.config.fixes_of(&tracker.name).numbers;
         }
-        let mut plan = find(&of_source, items, artifacts, code_base.clone(), tell).await?;
+        let mut plan = find(&of_source, items, artifacts, code_base.clone(), on_step).await?;
         let count = plan.all_tasks().count();
-        let progress = |read| tell(Step::Texts { read, all: count });
+        let progress = |read| on_step(Step::Texts { read, all: count });
         read_past_texts(source, config, (&mut plan, analyze.is_some()), progress).await?;
         all.join(plan);
     }
     Ok((all, request))
 }
 
-/// Looks through the histories; `code_base` stands for all that are configured.
+/// Searches the histories; `code_base` replaces all configured ones.
 async fn find(
     request: &Request,
     mut items: Vec<PastItem>,
     artifacts: Artifacts,
     code_base: Option<PathBuf>,
-    tell: &(impl Fn(Step) + Sync),
+    on_step: &(impl Fn(Step) + Sync),
 ) -> Result<Plan, CommandError> {
     if let Some(code_base) = code_base {
         items.iter_mut().for_each(|item| item.repository.clone_from(&code_base));
     }
-    tell(Step::Histories { items: items.len() });
+    on_step(Step::Histories { items: items.len() });
     let request = request.clone();
     let found = tokio::task::spawn_blocking(move || Plan::find(&request, items, &artifacts));
     Ok(found.await.map_err(panicked)??)
@@ -185,7 +197,7 @@ async fn find(
 
 fn disk_failed(what: &str, path: &Path, source: std::io::Error) -> CommandError {
     let what = format!(
-        "cannot write {what}{} (what was scored is kept; run the command again to go on from there)",
+        "cannot write {what}{} (the scores so far are kept; run the command again to continue)",
         path.display()
     );
     CommandError::Io { what, source }

@@ -1,4 +1,4 @@
-//! The tracker's credential, resolved when it is needed and again when it is refused.
+//! The tracker's credential, read when it is needed and again when it is rejected.
 
 use secrecy::SecretString;
 use tokio::sync::Mutex;
@@ -8,10 +8,9 @@ use crate::fetch::{Credential, FetchError};
 use crate::model::{BoxFuture, FailureClass};
 use crate::settings::{Config, Environment, Source};
 
-/// The credential that the configuration names.
 pub struct ConfiguredCredential {
     source: Source,
-    /// How the configuration calls it.
+    /// The section's name in messages.
     section: String,
     config: Config,
     environment: Environment,
@@ -19,7 +18,6 @@ pub struct ConfiguredCredential {
 }
 
 impl ConfiguredCredential {
-    /// Nothing is read yet.
     pub fn new(source: &Source, config: &Config, environment: &Environment) -> Self {
         let section = match config.source_list.is_empty() {
             true => "[source]".to_owned(),
@@ -54,7 +52,7 @@ impl Credential for ConfiguredCredential {
         })
     }
 
-    /// A variable stays what it is; a file or a command may give another one.
+    /// A variable cannot change; a file or a command may return a new value.
     fn refresh(&self) -> BoxFuture<'_, Result<bool, FetchError>> {
         Box::pin(async move {
             let from_variable = self.environment.raw(&self.source.token_env).is_some();

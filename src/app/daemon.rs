@@ -2,14 +2,14 @@
 //!
 //! Each iteration of the loop does what is due and then waits for the next event: a wake-up, a
 //! request, a signal, the end of a run. What is due is decided from the wall clock and the stored
-//! ticks, so a late, doubled or lost wake-up costs nothing and no scheduled time is used twice.
+//! ticks, so a late, doubled or lost wake-up has no effect and no scheduled time is used twice.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
-use super::demo::{self, Fresh, Watched};
+use super::demo::{self, DemoMode, Fresh};
 use super::error::CommandError;
 use super::exit::Code;
 use super::integrity::IntegrityCheck;
@@ -19,8 +19,8 @@ use super::setting::{ensure_configured, load_request};
 use super::signals::SignalRequest;
 use super::timetable::Timetable;
 use super::waker::{LONGEST_SLEEP, Pace, WakeSource};
-use super::web::{RunRequest, RunRequests, Showing};
-use super::{Notifier, Setting, Signals, StartOptions, aftermath, startup};
+use super::web::{AnnounceOptions, RunRequest, RunRequests};
+use super::{Notifier, Setting, Signals, StartOptions, after_run, startup};
 use crate::config::{Changed, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
@@ -29,7 +29,6 @@ use crate::schedule::{Decision, day_in};
 use crate::settings::Config;
 use crate::store::{Journal, LockError, RunLock, SchedulerMark, Store, TickRow};
 
-/// The pause after a failure of the state database.
 const RETRY_STATE_AFTER: Duration = Duration::from_secs(5);
 
 struct Daemon<F> {
@@ -42,11 +41,11 @@ struct Daemon<F> {
     progress: Progress,
     /// Size, time and path of the configuration file when it was last read.
     stamp: Option<Stamp>,
-    /// The configuration error that was last reported: each is reported once.
+    /// The last reported configuration error: each is reported once.
     config_fault: Option<String>,
     /// Changed keys that need a restart, as last reported.
     waiting: Vec<String>,
-    /// The error of the state database that was last reported.
+    /// The last reported error of the state database.
     store_fault: Option<String>,
     integrity: IntegrityCheck,
     notifier: Notifier,
@@ -59,11 +58,11 @@ type Stamp = (u64, Option<std::time::SystemTime>, PathBuf);
 /// Runs on schedule until a signal; returns the exit code for that signal.
 pub async fn follow(options: &StartOptions) -> Result<Code, CommandError> {
     let demo = match options.demo {
-        true => Some(demo::start(options, Fresh::Yes, Watched::Schedule).await?),
+        true => Some(demo::start(options, Fresh::Yes, DemoMode::Schedule).await?),
         false => None,
     };
     if let Some(demo) = &demo {
-        demo.people_at_work();
+        demo.simulate_users();
     }
     let request = match &demo {
         Some(demo) => demo.request.clone(),
@@ -90,14 +89,14 @@ async fn serve<F>(reloader: Reloader, make: F, options: &StartOptions) -> Result
 where
     F: Fn(Config) -> Result<Setting, CommandError>,
 {
-    // Without a terminal the log tells what a screen would show.
+    // Without a terminal, the log shows the progress.
     let progress = match options.progress {
         Progress::Lines => Progress::Silent,
         other => other,
     };
     let mut setting = make(reloader.current().config.clone())?;
     let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
-    // Kept until the end: `status` promises a next run only while somebody is there to start it.
+    // Held until exit: `status` shows a next run only while a scheduler is running.
     let _mark = SchedulerMark::set(&setting.state)
         .map_err(CommandError::io("cannot write the scheduler mark in the state folder"))?;
     let timetable = Timetable::new(&setting.config, setting.clock.now())?;
@@ -108,8 +107,9 @@ where
         source: std::io::Error::other(error),
     })?;
     let (requests, mut requested) = tokio::sync::mpsc::channel(1);
-    let showing = Showing::service(options);
-    let dashboard = super::web::serve(&mut setting, Some(requests), showing, progress).await?;
+    let announce_options = AnnounceOptions::service(options);
+    let dashboard =
+        super::web::serve(&mut setting, Some(requests), announce_options, progress).await?;
     setting.observers.subscribe(&journal);
     let stamp = stamp(&reloader);
     startup::forget_config_faults(&journal).await?;
@@ -145,8 +145,8 @@ impl<F> Daemon<F>
 where
     F: Fn(Config) -> Result<Setting, CommandError>,
 {
-    /// Loops until a signal. An error does not end the loop: a run in progress must be ended in
-    /// order.
+    /// Loops until a signal. An error does not end the loop, because a run in progress must be
+    /// ended properly.
     async fn run(
         &mut self,
         signals: &mut Signals,
@@ -164,7 +164,7 @@ where
                     RETRY_STATE_AFTER
                 }
             };
-            // Zero: something was done, and what comes next is not decided yet.
+            // Zero: something was done, and the next step is not decided yet.
             if sleep > Duration::ZERO {
                 waker.expect_in(sleep).await;
             }
@@ -183,7 +183,7 @@ where
         }
     }
 
-    /// Does what is due and stores what was observed. Returns how long nothing will be due.
+    /// Does what is due and stores observations. Returns how long nothing will be due.
     async fn act(&mut self) -> Result<Duration, CommandError> {
         let sleep = self.decide().await?;
         self.journal.flush().await?;
@@ -196,7 +196,7 @@ where
         Ok(sleep)
     }
 
-    /// Logged once, shown in `/health`, and tried again.
+    /// Logged once, shown in `/health`, and retried.
     fn state_failed(&mut self, error: &CommandError) {
         let message = error.to_string();
         if self.store_fault.as_ref() != Some(&message) {
@@ -229,7 +229,7 @@ where
             Decision::Skip { nominal, blocked_by, missed } => {
                 self.skip_tick(tick(nominal, missed), Some(blocked_by)).await?
             }
-            Decision::Lapse { nominal, missed } => {
+            Decision::Drop { nominal, missed } => {
                 self.skip_tick(tick(nominal, missed), None).await?
             }
             Decision::Wait { until, .. } => {
@@ -237,12 +237,12 @@ where
             }
             Decision::Never => return Ok(LONGEST_SLEEP),
         };
-        // Not ours: another process used this time.
+        // Another process used this time.
         Ok(if settled { Duration::ZERO } else { self.timetable.until_next(now) })
     }
 
-    /// Takes the run lock, then uses the scheduled time up, then starts: a time is recorded as used
-    /// only if a run follows, and nobody can use it twice. False: somebody else used it.
+    /// Takes the run lock, marks the scheduled time as used, then starts: a time is marked only if
+    /// a run follows, and is never used twice. False if another process used it.
     async fn fire(&mut self, tick: TickRow) -> Result<bool, CommandError> {
         self.reload_config(ReloadWhen::Always);
         let id = RunId(uuid::Uuid::now_v7());
@@ -266,8 +266,8 @@ where
         RunLock::acquire(&self.setting.state, purpose, Some(run), &self.setting.clock)
     }
 
-    /// Uses a scheduled time of a paused schedule up without a run, so that nothing is caught up
-    /// with when the schedule is resumed. False: somebody else used it.
+    /// Marks a scheduled time of a paused schedule as used without a run, so that it is not run
+    /// late after `resume`. False if another process used it.
     async fn pass_over(&self, tick: TickRow) -> Result<bool, CommandError> {
         let nominal = tick.nominal;
         let passed = self.journal.ticks().take(tick).await?;
@@ -283,7 +283,7 @@ where
         self.running = Some(running);
     }
 
-    /// Notifies the service manager's watchdog, after a write probe of the state.
+    /// Notifies the service manager's watchdog after a write probe of the state.
     async fn notify_watchdog(&mut self) {
         if !self.notifier.is_due() {
             return;
@@ -320,15 +320,15 @@ where
 
     async fn finish_reports(&self) {
         self.reports.close();
-        if tokio::time::timeout(aftermath::PATIENCE, self.reports.wait()).await.is_err() {
+        if tokio::time::timeout(after_run::PATIENCE, self.reports.wait()).await.is_err() {
             tracing::error!(
-                "the webhook or the search for fixes took too long and was left; the next run tries again"
+                "the webhook or the search for fixes took too long and was abandoned; the next run tries again"
             );
         }
     }
 
-    /// Starts a run that a person asked for. The lock is taken before the answer is sent, so the
-    /// answer is true.
+    /// Starts a run requested by a person. The lock is taken before the answer is sent, so the
+    /// answer is reliable.
     fn accept(&mut self, request: RunRequest) {
         let id = RunId(uuid::Uuid::now_v7());
         let answer = match &self.running {
@@ -341,7 +341,7 @@ where
                 Err(error) => Err(error.to_string()),
             },
         };
-        // The request may have been dropped meanwhile.
+        // The requester may be gone.
         request.send(answer).ok();
     }
 
@@ -359,7 +359,7 @@ where
     }
 
     /// Reads the configuration again. A run in progress keeps the one it started with; an invalid
-    /// file is reported once, and the last valid configuration stays.
+    /// file is reported once, and the last valid configuration stays in use.
     fn reload_config(&mut self, when: ReloadWhen) {
         let stamp = stamp(&self.reloader);
         if when == ReloadWhen::Changed && stamp == self.stamp {
@@ -390,7 +390,7 @@ where
         self.config_fault = fault;
     }
 
-    /// Applies new values, if everything can be built from them.
+    /// Applies new values if everything can be built from them.
     fn adopt(&mut self, changed: Changed) -> Result<(), CommandError> {
         let Changed { loaded, keys, need_restart } = changed;
         let setting = (self.make)(loaded.config.clone())?;
@@ -398,7 +398,7 @@ where
             self.timetable = Timetable::new(&setting.config, setting.clock.now())?;
         }
         self.reloader.keep(loaded);
-        // The state stays where it was opened: moving it needs a restart.
+        // The state folder stays: moving it needs a restart.
         self.setting = Setting {
             state: self.setting.state.clone(),
             cache: self.setting.cache.clone(),
@@ -419,7 +419,7 @@ where
         Ok(())
     }
 
-    /// Ends the run that is in progress, and stores what was observed.
+    /// Ends the run in progress and stores observations.
     async fn stop(&mut self, signals: &mut Signals) {
         self.notifier.stopping();
         if let Some(running) = self.running.take() {
@@ -431,7 +431,6 @@ where
     }
 }
 
-/// When the configuration file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReloadWhen {
     Changed,

@@ -18,66 +18,62 @@ use crate::simulate::ado::{Simulator, SimulatorOptions};
 use crate::simulate::sample;
 use crate::store::{RunLock, prepare_folder};
 
-/// What the simulated tracker asks for.
+/// Token of the simulated tracker.
 const TOKEN: &str = "demo";
-/// How long a simulated session takes, in milliseconds: slow enough to watch.
+/// Duration of a simulated session in milliseconds: slow enough to watch.
 const PACE: &str = "1500";
 
-/// Makes the simulated agent give the findings that were written for the demo.
+/// Makes the simulated agent return the findings written for the demo.
 const SCRIPTED: &str = "--demo";
-/// For how many seconds the first attempts at two items go wrong.
+/// For how many seconds the first attempts at two items fail.
 const MISHAPS: i64 = 100;
-/// How often somebody edits or reports an item while the demo follows its schedule.
+/// Interval of simulated edits and new items while the demo follows its schedule.
 const PEOPLE_PACE: Duration = Duration::from_secs(45);
 
-/// The demo's world, alive as long as this is.
+/// The demo's environment; dropping it ends it.
 pub struct Demo {
-    /// What its runs work on.
     pub setting: Setting,
-    /// The tracker, for whoever wants to change items.
+    /// The tracker, so that callers can change items.
     pub simulator: Simulator,
-    /// The request its configuration was loaded with, for reloads.
+    /// The request that its configuration was loaded with, for reloads.
     pub request: LoadRequest,
     /// The sample code base, if it is not part of the state.
     _code: Option<TemporaryFolder>,
 }
 
 impl Demo {
-    /// Lets people edit and report items, for somebody who watches. Not with an agent of the user's
-    /// own, which would be asked about them.
-    pub fn people_at_work(&self) {
+    /// Simulates people who edit and report items. Not with the user's own agent, which would be
+    /// charged for them.
+    pub fn simulate_users(&self) {
         let config = &self.setting.config;
         if config.command_of(config.agent.kind).iter().any(|word| word == SCRIPTED) {
-            self.simulator.people_at_work(PEOPLE_PACE);
+            self.simulator.simulate_users(PEOPLE_PACE);
         }
     }
 }
 
-/// Whether the temporary state begins empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fresh {
-    /// What an earlier demo left is removed, unless the user named the folder.
+    /// Removes an earlier demo's state, unless the user chose the folder.
     Yes,
-    /// It stays as it is, to the last byte.
+    /// Leaves the state unchanged.
     No,
 }
 
-/// Whether somebody watches one run or the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Watched {
-    /// One run, in which everything goes well.
+pub enum DemoMode {
+    /// One run without failures.
     OneRun,
-    /// One run after another: at first a session hangs and another answers badly, and both are
-    /// tried again.
+    /// Repeated runs: at first a session hangs and another answers badly, and both are retried.
     Schedule,
 }
 
-/// Starts the tracker and writes the sample code base. The command line may name a state folder and
-/// override keys; a configuration file is not read.
+/// Starts the tracker and writes the sample code base. The command line may set the state folder
+/// and override keys; no configuration file is read.
 pub async fn start(
     options: &StartOptions,
     fresh: Fresh,
-    watched: Watched,
+    mode: DemoMode,
 ) -> Result<Demo, CommandError> {
     let StartOptions { overrides, environment, clock, .. } = options;
     let state = match &overrides.state_dir {
@@ -95,7 +91,7 @@ pub async fn start(
     ))?;
     simulator.report_in_german();
     let (code, temporary) = sample_code(&state, fresh)?;
-    let agent = agent_keys(overrides, clock, watched)?;
+    let agent = agent_keys(overrides, clock, mode)?;
     let request = request(overrides, environment, &simulator, &code, &state, agent)?;
     let loaded = load(&request)?;
     let secret = FixedCredential::new(SecretString::from(TOKEN), "the demo");
@@ -103,12 +99,13 @@ pub async fn start(
     Ok(Demo { setting, simulator, request, _code: temporary })
 }
 
-/// One folder per user, so that the demo's findings can be read afterwards and nothing piles up.
+/// One folder per user, so that the demo's findings can be read afterwards and old folders do not
+/// accumulate.
 fn temporary_state() -> Result<PathBuf, CommandError> {
     let user = nix::unistd::Uid::current();
     let folder = std::env::temp_dir().join(format!("heartbeat-demo-{user}"));
     if let Ok(found) = std::fs::symlink_metadata(&folder) {
-        // The place is open to all users: only a folder of our own is used.
+        // All users can write here: only a folder of our own is used.
         if !found.is_dir() || found.uid() != user.as_raw() {
             return Err(CommandError::Usage(format!(
                 "{} belongs to another user; choose another folder with --state-dir",
@@ -126,7 +123,7 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
     }
     let _lock = RunLock::acquire(state, "--demo", None, clock)?;
     for name in ["heartbeat.db", "heartbeat.db-wal", "heartbeat.db-shm"] {
-        // What is not there need not be removed.
+        // Missing files are fine.
         drop(std::fs::remove_file(state.join(name)));
     }
     for name in ["runs", "scratch", "index", "slots", "agents"] {
@@ -135,8 +132,7 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// In the state, where nothing else can be in its way; for a dry run, which writes nothing there,
-/// in a folder that goes with the demo.
+/// In the state folder; for a dry run, which writes nothing there, in a temporary folder.
 fn sample_code(
     state: &Path,
     fresh: Fresh,
@@ -154,15 +150,15 @@ fn sample_code(
     Ok((folder, temporary))
 }
 
-/// The keys of the simulated agent, which speaks like the kind that the command line asks for.
+/// Configuration keys of the simulated agent, which imitates the kind chosen on the command line.
 fn agent_keys(
     overrides: &Overrides,
     clock: &Clock,
-    watched: Watched,
+    mode: DemoMode,
 ) -> Result<Vec<(&'static str, toml::Value)>, CommandError> {
     let asked = overrides.set.iter().rev().find_map(|pair| pair.strip_prefix("agent.kind="));
     let kind = asked.map(|kind| kind.trim_matches('"'));
-    let command = |kind: &str| agent_command(clock, watched, kind);
+    let command = |kind: &str| agent_command(clock, mode, kind);
     let key = match kind {
         Some("codex") => "codex.command",
         Some("copilot") => "copilot.command",
@@ -180,14 +176,13 @@ fn agent_keys(
     ])
 }
 
-/// The simulated agent as a command.
-fn agent_command(clock: &Clock, watched: Watched, kind: &str) -> Result<toml::Value, CommandError> {
+fn agent_command(clock: &Clock, mode: DemoMode, kind: &str) -> Result<toml::Value, CommandError> {
     let own = std::env::current_exe()
         .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
     let mut words = vec![own.to_string_lossy().into_owned()];
     words
         .extend(["simulate", "agent", "--kind", kind, "--pace", PACE, SCRIPTED].map(str::to_owned));
-    if watched == Watched::Schedule {
+    if mode == DemoMode::Schedule {
         let until = clock.now().as_second() + MISHAPS;
         words.extend(["--mishaps-until".to_owned(), until.to_string()]);
     }
@@ -211,15 +206,15 @@ fn request(
         ("state.dir", text(&state.to_string_lossy())),
         ("schedule.cron", text("* * * * *")),
         ("schedule.first_run", text("process")),
-        // The demo starts small processes only: a busy machine is no reason to wait.
+        // The demo starts only small processes, so it ignores the machine's load.
         ("limits.max_load_per_core", toml::Value::Float(100.0)),
         ("limits.max_memory_pressure", toml::Value::Float(100.0)),
-        // Nor does it take a slot of a real heartbeat.
+        // Does not take a slot of a real heartbeat.
         ("limits.slots_dir", text(&state.join("slots").to_string_lossy())),
         ("timeouts.liveness", text("1s")),
-        // Every finding that was written for it.
+        // Enough for every finding written for the demo.
         ("limits.max_deep_per_run", toml::Value::Integer(20)),
-        // A session that hangs is stopped and tried again while somebody still watches.
+        // A hung session is stopped and retried while the user still watches.
         ("timeouts.stall", text("15s")),
         ("dedupe.retry_delay", text("30s")),
         ("http.listen", text("127.0.0.1:0")),
@@ -229,7 +224,7 @@ fn request(
         value,
         flag: "--demo".into(),
     });
-    // What the user says comes last and wins.
+    // The user's flags come last and win.
     request.flags.splice(0..0, demo);
     request.discover = Discover::Nowhere;
     Ok(request)

@@ -1,4 +1,4 @@
-//! The one place where every failure gets its exit code.
+//! Maps every failure to its exit code.
 
 use std::io;
 
@@ -9,87 +9,75 @@ use crate::run::RunError;
 use crate::schedule::ScheduleError;
 use crate::store::{LockError, StoreError};
 
-/// Why a command failed: what happened and why, and the fix as a hint on a line of its own.
+/// Why a command failed: cause and fix; the fix is a hint on a separate line.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Nothing was set up yet.
+    /// No configuration exists yet.
     #[error(
         "no heartbeat.toml found (looked at --config, $HEARTBEAT_CONFIG, the working directory and \
          $XDG_CONFIG_HOME/heartbeat)\n  hint: run `heartbeat init` to write one, or try `heartbeat \
          --once --demo` without any"
     )]
     NoConfig,
-    /// A broken configuration that may have named another state folder than the default.
+    /// An invalid configuration that may set a state folder other than the default.
     #[error("{0}\nThe state folder cannot be determined from it.\n  hint: pass --state-dir")]
     StateUnknown(ConfigError),
-    /// The schedule.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// A prompt template.
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// No credential to begin with.
     #[error(transparent)]
     Credential(#[from] CredentialError),
-    /// The state.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The run lock.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A run.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The code base to analyse.
     #[error("{0}")]
     Repository(String),
-    /// The fleet cannot be used as it is configured.
+    /// The fleet's configuration does not work.
     #[error("{0}")]
     Fleet(String),
-    /// Another coordinator works on this state.
+    /// Another coordinator uses this state.
     #[error("{0}")]
     NotNow(String),
     /// The state is older than the fleet's last run.
     #[error("{0}")]
     OldState(String),
-    /// A command that has an error of its own.
+    /// An error type of a single command.
     #[error(transparent)]
     Command(Box<dyn std::error::Error + Send + Sync>),
-    /// What was asked for does not exist.
+    /// The requested thing does not exist.
     #[error("{0}")]
     NotFound(String),
     /// Wrong usage that only shows after parsing.
     #[error("{0}")]
     Usage(String),
-    /// A signal ended it.
+    /// Ended by a signal.
     #[error("{what}")]
     Stopped {
-        /// By which signal.
         code: Code,
-        /// How far it was.
+        /// How far it got.
         what: String,
     },
-    /// Anything else the system says.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// What was attempted.
         what: String,
-        /// The system's word.
         source: io::Error,
     },
 }
 
 impl CommandError {
-    /// A failed system call, with what it was for.
+    /// Wraps an IO error with what was attempted.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 
-    /// What the process exits with.
     pub fn code(&self) -> Code {
         match self {
             Self::Config(_)

@@ -14,10 +14,10 @@ macro_rules! exit_codes {
         pub enum Code { $(#[doc = $meaning] $name = $number,)+ }
 
         impl Code {
-            /// All of them, in order.
+            /// In ascending order.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// What it means, in `--help` and in the README.
+            /// As shown in `--help` and in the README.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $meaning,)+ }
             }
@@ -43,7 +43,6 @@ exit_codes! {
 }
 
 impl Code {
-    /// As the operating system takes it.
     pub const fn number(self) -> u8 {
         self as u8
     }

@@ -1,13 +1,12 @@
-//! The database is checked for damage at the start of the service and once a day, outside runs.
+//! Checks the database for damage at the start of the service and once a day, outside runs.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::store::Store;
 
-/// Between two checks.
+/// Interval of the checks.
 const EVERY: SignedDuration = SignedDuration::from_hours(24);
 
-/// When the next check is due, and what the last one found.
 #[derive(Debug, Default)]
 pub struct IntegrityCheck {
     checked_at: Option<Timestamp>,
@@ -15,8 +14,8 @@ pub struct IntegrityCheck {
 }
 
 impl IntegrityCheck {
-    /// Checks if it is due: a damage inside the file is found by whoever reads that place, which may
-    /// be a run in a month. Returns the damage, for `/health`.
+    /// Checks if it is due: damage in a rarely read page could otherwise stay unnoticed for weeks.
+    /// Returns the damage, for `/health`.
     pub async fn run_if_due(&mut self, store: &Store, now: Timestamp) -> Option<&String> {
         if self.checked_at.is_none_or(|at| now.duration_since(at) >= EVERY) {
             self.checked_at = Some(now);
@@ -28,7 +27,6 @@ impl IntegrityCheck {
         self.damage.as_ref()
     }
 
-    /// What the last check found.
     pub fn damage(&self) -> Option<&String> {
         self.damage.as_ref()
     }

@@ -1,24 +1,25 @@
-//! After a run: findings are scored by the commits that came later.
+//! After a run: scores findings by later commits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::backtest::{LaterFix, fixes_of};
+use crate::backtest::{Awaited, LaterFix, fixes_of};
 use crate::clock::Clock;
 use crate::context::code_base_of;
+use crate::fixes::ItemName;
 use crate::model::{Fix, FixCommit, ItemKey, SessionId};
 use crate::settings::{Config, Fixes};
 use crate::store::{Journal, Store, StoreError, UnfixedFinding};
 
-/// A finding that old is no longer waited for.
+/// Older findings are no longer checked for a fix.
 const WAIT_FOR_FIX: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// A fix may take several commits; they belong together for so long.
+/// A fix may take several commits; commits within this time belong to it.
 const FIX_MAY_GROW: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// Looks through the code bases for commits that name items with findings, and stores what they
-/// changed. Returns how many findings have something new.
+/// Searches the code bases for commits that refer to items with findings, and stores what they
+/// changed. Returns how many findings have new commits.
 pub async fn score_findings(
     config: &Config,
     clock: &Clock,
@@ -47,18 +48,18 @@ pub async fn score_findings(
     Ok(count)
 }
 
-/// What is new about the fixes of these findings. A code base without a readable history tells
-/// nothing.
+/// New commits for these findings. A code base without a readable history yields nothing.
 fn search(
     root: &Path,
     fixes: &Fixes,
     findings: &[UnfixedFinding],
 ) -> Vec<(SessionId, ItemKey, Fix)> {
     let number = |key: &ItemKey| key.item_id().map(|id| id.0);
-    let mut items: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut items: BTreeMap<i64, Awaited> = BTreeMap::new();
     for finding in findings {
         let Some(number) = number(&finding.key) else { continue };
-        items.insert(number, finding.first_seen.as_second());
+        let name = ItemName::of_page(&finding.url, number);
+        items.insert(number, Awaited { name, since: finding.first_seen.as_second() });
     }
     let fixes = match fixes_of(root, fixes, &items) {
         Ok(fixes) => fixes,

@@ -1,5 +1,5 @@
-//! The lines about runs and sessions in the log: start, spawn, complete, stale, kill. One line per
-//! change of state, each with the ids of its run, its session and its item.
+//! Log lines of runs and sessions: start, spawn, complete, stale, kill. One line per change of
+//! state, each with the ids of its run, session and item.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,10 +12,9 @@ use crate::event::fold::RunView;
 use crate::event::{Event, LiveVerdict, Recorded, RunOutcome};
 use crate::model::{RunId, SessionId};
 
-/// The target of these lines.
 pub const TARGET: &str = "lifecycle";
 
-/// Logs a run's events until it has ended. `stall` is what a session is judged stale by.
+/// Logs a run's events until it has ended. A session is stale after `stall`.
 pub async fn follow(mut events: Receiver<Recorded>, stall: Duration) {
     let mut lines = Lines::new(stall);
     loop {
@@ -40,7 +39,7 @@ struct Lines {
     stall_ms: u64,
     /// Items of the plan, until they are logged.
     planned: Option<u64>,
-    /// Logged as stale: that is logged once.
+    /// Sessions already logged as stale.
     stale: HashSet<SessionId>,
 }
 
@@ -51,7 +50,7 @@ impl Lines {
     }
 
     fn log(&mut self, recorded: &Recorded) {
-        // An ended session is still known here, because the view is asked before it forgets.
+        // Looked up first: applying the event removes an ended session from the view.
         let item = self.item_of(&recorded.event);
         let pid = recorded.event.session().and_then(|id| self.view.sessions.get(&id)?.pid);
         self.view.apply(recorded);
@@ -66,7 +65,7 @@ impl Lines {
         }
     }
 
-    /// Work and sessions are known when triage begins or is skipped; its verdicts may ask for more.
+    /// Work and sessions are known when triage begins or is skipped; its verdicts may add more.
     fn log_start(&mut self, run_id: &str, event: &Event) {
         let (planned, sessions) = match event {
             Event::PlanMade { work, .. } => return self.planned = Some(*work),
@@ -83,7 +82,7 @@ impl Lines {
         info!(target: TARGET, run_id, work_items = planned, sessions_to_create = sessions, "start");
     }
 
-    /// The item an event is about, by itself or through its session.
+    /// The item of an event, directly or through its session.
     fn item_of(&self, event: &Event) -> Option<String> {
         let through_session = || {
             let session = event.session()?;
@@ -143,6 +142,9 @@ impl Lines {
             }
             Event::FindingStored { .. } => {
                 info!(target: TARGET, run_id, session_id, work_item_id, "finding");
+            }
+            Event::FindingRejected { why, .. } => {
+                warn!(target: TARGET, run_id, session_id, work_item_id, ?why, "finding rejected");
             }
             _ => {}
         }

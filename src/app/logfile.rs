@@ -1,4 +1,4 @@
-//! A log file that is put aside when it has grown, and found again when somebody else did so.
+//! A log file with rotation; also detects rotation by another process.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::private;
 
-/// Appends whole lines; `keep` older files stay beside it with a number, 1 the newest.
+/// Appends whole lines; keeps `keep` older files with a number, 1 being the newest.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
@@ -18,7 +18,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens the file for appending, in a folder that is made if it is not there.
+    /// Opens the file for appending; creates its folder if missing.
     pub fn open(path: &Path, max_size: u64, keep: u32) -> io::Result<Self> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             private::create_folder(folder)?;
@@ -26,7 +26,7 @@ impl LogFile {
         Ok(Self { path: path.into(), max_size, keep, file: append_to(path)? })
     }
 
-    /// The file that the path names now: another process may have put ours aside.
+    /// Reopens the path if another process has rotated our file.
     fn refresh(&mut self) -> io::Result<u64> {
         let ours = self.file.metadata()?;
         match fs::metadata(&self.path) {
@@ -38,7 +38,7 @@ impl LogFile {
         }
     }
 
-    fn put_aside(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         if self.keep == 0 {
             fs::remove_file(&self.path)?;
         } else {
@@ -66,13 +66,13 @@ fn append_to(path: &Path) -> io::Result<File> {
 }
 
 impl Write for LogFile {
-    /// Each call is one whole line: that is how the subscriber writes.
+    /// Each call is one whole line: the subscriber writes that way.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let size = self.refresh()?;
         let would_be = size.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
         if size > 0 && would_be > self.max_size {
-            // A log that cannot be put aside goes on growing rather than stopping.
-            drop(self.put_aside());
+            // If rotation fails, the log grows further instead of stopping.
+            drop(self.rotate());
         }
         self.file.write_all(line)?;
         Ok(line.len())

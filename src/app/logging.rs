@@ -1,5 +1,5 @@
-//! Diagnostics by `tracing`: on standard error, and in a file if one is asked for. Users read
-//! events, not this.
+//! Diagnostics with `tracing`: on standard error, and in a file if configured. Users read events
+//! instead.
 
 use std::sync::Mutex;
 
@@ -26,18 +26,16 @@ use crate::report::terminal::Progress;
 use crate::settings::{Config, Log, LogFormat, LogLevel};
 use crate::store::prepare_folder;
 
-/// What the log is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A command that a person waits for.
     Command,
-    /// A dry run: it writes nothing, not even a log file, and sends no telemetry.
+    /// Writes nothing, not even a log file, and sends no telemetry.
     DryRun,
     Service,
 }
 
-/// Starts logging as the configuration and the command line say. A second call in a process has no
-/// effect.
+/// Starts logging as configured. A second call in a process has no effect.
 pub fn start(
     config: &Config,
     options: &StartOptions,
@@ -49,7 +47,7 @@ pub fn start(
     };
     let mut layers = vec![standard_error(&config.log, options, purpose)];
     if purpose != Purpose::DryRun && !config.log.file.as_os_str().is_empty() {
-        // It may stand in the state folder, which must not look like somebody else's for it.
+        // The log may be in the state folder, which must then be created as ours.
         prepare_folder(&state_folder(config, &options.environment)?)?;
         layers.push(log_file(&config.log, options)?);
     }
@@ -68,7 +66,7 @@ fn standard_error(log: &Log, options: &StartOptions, purpose: Purpose) -> LogLay
         true => log.format,
         false => LogFormat::Human,
     });
-    // A single run shows its progress; whoever asks for a level wants the log as well.
+    // A single run shows its progress instead; an explicit level requests the log as well.
     let wants_lifecycle = is_service || options.log_level.is_some();
     let shows_lifecycle = wants_lifecycle && options.progress != Progress::Live;
     let lines = shape(format, std::io::stderr, Colours::IfTerminal)
@@ -106,7 +104,7 @@ where
     plain_layer(format, writer, colours)
 }
 
-/// Lines in this format, through [`PlainWriters`].
+/// Writes lines in this format through [`PlainWriters`].
 pub(super) fn plain_layer<W>(
     format: LogFormat,
     writer: W,
@@ -136,7 +134,7 @@ where
     }
 }
 
-/// `2026-11-16 09:15:53 CET`, as everything else that people read. JSON stays in UTC.
+/// `2026-11-16 09:15:53 CET`, like all other output for people. JSON stays in UTC.
 struct LocalTime;
 
 impl FormatTime for LocalTime {
@@ -153,8 +151,7 @@ where
     Box::new(layer)
 }
 
-/// Our own lines at this level; those of libraries only when something is wrong, or when everything
-/// is asked for.
+/// Our own lines at this level; those of libraries only for warnings, or at the most verbose level.
 fn filter(level: LogLevel) -> Targets {
     let ours = own_level(level);
     let others = if level == LogLevel::Trace { ours } else { ours.min(LevelFilter::WARN) };
@@ -162,7 +159,7 @@ fn filter(level: LogLevel) -> Targets {
         .with_default(others)
         .with_target(env!("CARGO_CRATE_NAME"), ours)
         .with_target(lifecycle::TARGET, ours)
-        // What its calls end with is told by whoever made them.
+        // The caller reports the errors of its requests.
         .with_target("temporalio_client", LevelFilter::OFF)
 }
 

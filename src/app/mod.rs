@@ -1,10 +1,9 @@
 //! The composition root: the only place that names concrete edges.
 //!
-//! [`Setting`] is everything one run needs, built from one configuration. `running` performs runs and
-//! dry runs, `daemon` follows the schedule, `demo` puts the simulators in the world's
-//! place.
+//! [`Setting`] is everything one run needs, built from one configuration. `running` performs runs
+//! and dry runs, `daemon` follows the schedule, `demo` replaces tracker and agent by simulators.
 
-pub mod aftermath;
+pub mod after_run;
 pub mod backtest;
 mod credential;
 pub mod daemon;
@@ -42,8 +41,8 @@ pub use signals::Signals;
 pub use telemetry::Telemetry;
 pub use temporary::TemporaryFolder;
 
-/// Makes this process the reaper of whatever its keepers might leave. Without it, what a killed
-/// keeper leaves is still found by its marks.
+/// Makes this process the reaper of stray processes that its keepers might leave. Without it, the
+/// strays of a killed keeper are still found by their markers.
 fn guard_children() {
     if let Err(error) = crate::session::become_outer_reaper() {
         tracing::warn!(%error, "cannot become a subreaper; stray processes are found by their \

@@ -1,8 +1,7 @@
-//! The word to the service manager: ready, alive, stopping. Without one, nothing is said.
+//! Notifies the service manager: ready, alive, stopping. Does nothing without one.
 //!
-//! The protocol is one datagram of text to the socket that `NOTIFY_SOCKET` names. The watchdog is
-//! fed by whoever has just proved that the loop turns and the state can be written, never by a
-//! timer of its own.
+//! The protocol is one text datagram to the socket in `NOTIFY_SOCKET`. The watchdog is notified
+//! only after the loop ran and the state was written, never by a separate timer.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,7 +13,6 @@ use tokio::time::Instant;
 
 use crate::settings::Environment;
 
-/// Whom to tell, and how often.
 #[derive(Debug)]
 pub struct Notifier {
     to: Option<(UnixDatagram, SocketAddr)>,
@@ -24,7 +22,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// As the service manager asked for in the environment.
+    /// Reads the service manager's variables.
     pub fn from_environment(environment: &Environment) -> Self {
         let to = environment.raw("NOTIFY_SOCKET").and_then(|name| match open(name) {
             Ok(socket) => Some(socket),
@@ -38,18 +36,16 @@ impl Notifier {
         Self { to, watchdog, fed: None, status: String::new() }
     }
 
-    /// Everything is up.
     pub fn ready(&mut self) {
         self.say(&format!("READY=1\nMAINPID={}", std::process::id()));
         self.fed = Some(Instant::now());
     }
 
-    /// The end has begun.
     pub fn stopping(&mut self) {
         self.say("STOPPING=1\nSTATUS=stopping");
     }
 
-    /// What a person reads in the service's status. The same text is not sent again.
+    /// The service's status text. The same text is not sent twice.
     pub fn status(&mut self, text: &str) {
         if self.status != text {
             text.clone_into(&mut self.status);
@@ -57,7 +53,7 @@ impl Notifier {
         }
     }
 
-    /// Is it time to prove that we are alive?
+    /// Whether the watchdog must be notified now.
     pub fn is_due(&self) -> bool {
         match (self.every(), self.fed) {
             (Some(every), Some(fed)) => fed.elapsed() >= every,
@@ -66,7 +62,7 @@ impl Notifier {
         }
     }
 
-    /// The proof was just given.
+    /// Call after the loop ran and the state was written.
     pub fn alive(&mut self) {
         self.say("WATCHDOG=1");
         self.fed = Some(Instant::now());
@@ -91,7 +87,7 @@ impl Notifier {
     }
 }
 
-/// A path, or a name that begins with `@` for Linux's abstract ones.
+/// A path, or a name that begins with `@` for an abstract socket on Linux.
 fn open(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
     let bytes = name.as_bytes();
     let address = match bytes.first() {
@@ -120,7 +116,7 @@ fn abstract_address(_name: &[u8]) -> io::Result<SocketAddr> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "abstract socket names exist only on Linux"))
 }
 
-/// How long the manager waits for a sign of life, if it waits for ours.
+/// The watchdog's timeout, if it applies to this process.
 fn watchdog(environment: &Environment, own_pid: u32) -> Option<Duration> {
     let micros: u64 = environment.text("WATCHDOG_USEC")?.parse().ok()?;
     let meant = environment.text("WATCHDOG_PID").is_none_or(|pid| pid.parse() == Ok(own_pid));

@@ -1,8 +1,8 @@
-//! Analyses of past items: a run on a state of its own, with the past in the place of tracker and code
-//! bases. There is no triage: it would cost money to settle whether items are analysed that somebody
-//! chose to analyse, and it sees items of different times together. Its findings stay there and are
-//! scored; nothing of it reaches the tracker, the items or the reports of real runs. Only its money
-//! counts to the day's budget.
+//! Analyses past items: a run on a separate state, with past items and past code instead of the
+//! tracker and the code bases. There is no triage: these items were chosen for analysis, and triage
+//! would see items of different times together. The findings stay there and are scored; nothing
+//! reaches the tracker, the items or the reports of real runs. Only the cost counts towards the
+//! day's budget.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -26,18 +26,17 @@ use crate::session::StopHandle;
 use crate::settings::{Budget, Config, FirstRun};
 use crate::store::{BudgetCaps, Journal, RunLock, SessionRow, Store};
 
-/// What is to be analysed.
 #[derive(Debug, Clone, Copy)]
 pub struct AnalyzeOptions {
     pub count: usize,
     pub max_cost: Usd,
     pub seed: u64,
-    /// Only tell what it would cost.
+    /// Only report the cost.
     pub dry_run: bool,
 }
 
 impl AnalyzeOptions {
-    /// The most that these analyses may cost.
+    /// Maximum cost of these analyses.
     pub fn at_most(self, tasks: &[Task], config: &Config) -> Usd {
         let one = |task: &Task| {
             let rule = task.item.raw.as_ref().and_then(|item| config.rule_for(item));
@@ -75,18 +74,18 @@ pub async fn analyse(
     let real = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
     let day = day_in(&setting.config.schedule.timezone, setting.clock.now());
     let Budget { per_day, per_month, .. } = setting.config.budget;
-    // Zero sets no limit.
+    // Zero means no limit.
     let per_month = (per_month > Usd::ZERO).then_some(per_month);
     let caps = BudgetCaps { per_day, per_month, ..BudgetCaps::NONE };
-    let reserved = real.budget().reserve_beside(work, day, analysis.at_most, caps).await?;
+    let reserved = real.budget().reserve_outside_runs(work, day, analysis.at_most, caps).await?;
     if let Err(refusal) = reserved {
         analysis.trouble = Some(format!("nothing was analysed: {refusal}"));
         return Ok(analysis);
     }
     let ended = run_on_past(&setting, analysis.at_most, tasks, &place, stop, &mut analysis).await;
     if ended.is_ok() {
-        // Without a known end, the worst case stays booked.
-        real.budget().settle_beside(work, analysis.spent).await?;
+        // If the end is not known, the worst case stays charged.
+        real.budget().settle_outside_runs(work, analysis.spent).await?;
     }
     remove(&place);
     ended.map(|()| analysis)
@@ -138,7 +137,7 @@ async fn run_on_past(
         ended = run::perform(&cx) => ended?,
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
-    // Why nothing more was analysed: an error, or what the run waited for in vain.
+    // Why nothing more was analysed: an error, or what the run waited for.
     let waited = follower.view().waits_for.filter(|_| end.outcome == RunOutcome::NotNow);
     let failed = failures(&store.sessions().in_run(id).await?);
     analysis.trouble = end.error.map(|error| error.to_string()).or(waited).or(failed);
@@ -155,7 +154,8 @@ async fn run_on_past(
     Ok(())
 }
 
-/// `3 sessions failed: agent error: the model is unknown`: most often by one cause, so one is told.
+/// `3 sessions failed: agent error: the model is unknown`: most failures share a cause, so one is
+/// shown.
 fn failures(sessions: &[SessionRow]) -> Option<String> {
     let failed = sessions.iter().filter_map(|session| session.outcome.as_ref());
     let failed: Vec<&Outcome> = failed.filter(|outcome| !outcome.is_success()).collect();
@@ -163,7 +163,7 @@ fn failures(sessions: &[SessionRow]) -> Option<String> {
     Some(format!("{} {sessions} failed: {}", failed.len(), failed.first()?))
 }
 
-/// The user's own configuration, but for what a sample of the past needs.
+/// The user's configuration, adapted to a sample of the past.
 fn config_for(config: &Config, at_most: Usd, items: usize) -> Config {
     let mut config = config.clone();
     let count = u32::try_from(items).unwrap_or(u32::MAX);
@@ -178,7 +178,7 @@ fn config_for(config: &Config, at_most: Usd, items: usize) -> Config {
     config
 }
 
-/// The past as trackers, one for each source that the items came from.
+/// Past items as trackers, one per source.
 fn trackers(tasks: &HashMap<ItemKey, Task>, setting: &Setting) -> Arc<[Tracker]> {
     let items: Vec<WorkItem> = tasks
         .values()
@@ -196,7 +196,7 @@ fn trackers(tasks: &HashMap<ItemKey, Task>, setting: &Setting) -> Arc<[Tracker]>
     names.into_iter().map(tracker).collect()
 }
 
-/// Delivers the chosen items, once.
+/// Returns the chosen items once.
 struct PastSource(Page);
 
 struct OnePage(Option<Page>);
@@ -257,13 +257,13 @@ fn lay_out(task: &Task, trees: &Path) -> Result<PathBuf, BacktestError> {
     place_of(trees, task)
 }
 
-/// Items of two sources may have one number.
+/// Items of two sources may have the same number.
 fn tree_name(task: &Task) -> String {
     let key = task.item.raw.iter().map(|raw| raw.key.to_string()).collect::<String>();
     key.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
 }
 
-/// Where the code base of an item is laid out.
+/// The folder of an item's code base.
 fn place_of(trees: &Path, task: &Task) -> Result<PathBuf, BacktestError> {
     let tree = trees.join(tree_name(task));
     Ok(tree.join(PastTree::prefix_of(&task.item.repository)?))

@@ -1,5 +1,5 @@
-//! The way of every log line: what trackers, agents and helpers say is quoted there, so characters
-//! that act on a terminal or a reader do not pass.
+//! Writer of every log line. Lines may quote trackers, agents and helpers, so characters that act
+//! on a terminal or a reader are removed.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::model::is_acting;
 
-/// Makes writers that let only plain text through.
+/// Creates writers that pass only plain text.
 pub struct PlainWriters<M> {
     pub inner: M,
-    /// Lines are coloured. The escapes in fields and messages are taken out by the formatter then.
+    /// Lines are coloured. The formatter then removes escapes in fields and messages.
     pub is_coloured: bool,
 }
 
@@ -22,7 +22,7 @@ impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for PlainWriters<M> {
     }
 }
 
-/// Lets only plain text through. The formatter writes a whole line at once.
+/// Passes only plain text. The formatter writes a whole line at once.
 pub struct PlainWriter<W> {
     inner: W,
     is_coloured: bool,

@@ -1,4 +1,4 @@
-//! Findings as comments in the tracker.
+//! Writes findings as comments to the tracker.
 
 use std::sync::Arc;
 
@@ -7,16 +7,15 @@ use crate::fetch::{FetchError, Tracker, WriteBack};
 use crate::model::{BoxFuture, FailureClass, Format};
 use crate::run::{Publisher, Publishing, Secrets as _};
 
-/// Writes to the tracker, after a look for secrets.
+/// Writes to the tracker after a check for secrets.
 pub struct TrackerPublisher {
     source: Arc<dyn Tracker>,
     tag: String,
-    /// A comment that holds one of them is not written anywhere.
+    /// A comment that contains one of them is not written.
     secrets: SettingSecrets,
 }
 
 impl TrackerPublisher {
-    /// Nothing is written yet.
     pub fn new(source: Arc<dyn Tracker>, tag: &str, secrets: SettingSecrets) -> Self {
         Self { source, tag: tag.to_owned(), secrets }
     }

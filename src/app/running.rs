@@ -1,4 +1,4 @@
-//! Performing runs: one now or a dry run for the command line, in tasks of their own for the daemon.
+//! Performs runs: one run or a dry run for the command line, background tasks for the daemon.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use super::exit::Code;
 use super::fleet::FleetRun;
 use super::logging::{self, Purpose};
 use super::signals::SignalRequest;
-use super::web::{self, Showing};
-use super::{Setting, Signals, StartOptions, TemporaryFolder, aftermath, lifecycle};
+use super::web::{self, AnnounceOptions};
+use super::{Setting, Signals, StartOptions, TemporaryFolder, after_run, lifecycle};
 use crate::event::fold::RunView;
 use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
@@ -24,17 +24,17 @@ use crate::run::{self, DryRun, RunEnd};
 use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, RunLock, Store};
 
-/// An index that was not used for so long belongs to a code base that is gone.
+/// An index that was not used for this long belongs to a code base that is gone.
 const KEEP_INDEXES: SignedDuration = SignedDuration::from_hours(90 * 24);
 
-/// Performs one run, with its progress on the terminal and, if configured, on the dashboard. Returns
-/// its report and its state folder.
+/// Performs one run, with its progress on the terminal and, if configured, on the dashboard.
+/// Returns its report and its state folder.
 pub async fn once(options: &StartOptions) -> Result<(RunReport, PathBuf), CommandError> {
     let (mut setting, demo) = Setting::for_one_run(options, Purpose::Command).await?;
     setting.telemetry = logging::start(&setting.config, options, Purpose::Command)?;
     super::guard_children();
-    let showing = Showing::single_run(options);
-    let dashboard = web::serve_beside(&mut setting, showing, options.progress).await;
+    let announce_options = AnnounceOptions::single_run(options);
+    let dashboard = web::serve_beside(&mut setting, announce_options, options.progress).await;
     let report = run_once(&setting, options).await;
     if let Some(dashboard) = dashboard {
         dashboard.stop().await;
@@ -56,26 +56,26 @@ async fn run_once(setting: &Setting, options: &StartOptions) -> Result<RunReport
     let performed = tokio::select! {
         performed =
             perform(setting, journal, lock, run, stop.clone(), options.progress) => performed?,
-        // It does not end by itself: it lives beside the run.
+        // Never ends on its own; runs alongside the run.
         never = signals.pass_on(&stop) => match never {},
     };
     let report = report(&store, id, performed, signals.stopped_by()).await?;
-    // The run is over and stored; a chat or a history that does not answer is only waited for so long.
-    let after = aftermath::after_run(setting, &store, id);
-    if tokio::time::timeout(aftermath::PATIENCE, after).await.is_err() {
-        tracing::error!(run_id = %id, "the webhook or the search for fixes took too long and was left; the next run tries again");
+    // The run is over and stored; a chat or a git history that does not answer is not waited for
+    // longer.
+    let after = after_run::follow_up(setting, &store, id);
+    if tokio::time::timeout(after_run::PATIENCE, after).await.is_err() {
+        tracing::error!(run_id = %id, "the webhook or the search for fixes took too long and was abandoned; the next run tries again");
     }
     Ok(report)
 }
 
-/// How a run went, and the last view of its events.
 struct Performed {
     end: RunEnd,
     view: RunView,
 }
 
-/// Performs one run while its observers follow it, and removes what is too old afterwards. `lock` is
-/// kept fresh for as long as the run lasts.
+/// Performs one run while its observers follow it, then removes old data. `lock` is refreshed while
+/// the run lasts.
 async fn perform(
     setting: &Setting,
     journal: Journal,
@@ -88,11 +88,11 @@ async fn perform(
     fleet.begin().await?;
     let watchers = Watchers::attach(setting, &journal, progress);
     let cx = setting.run_context(trigger, journal.clone(), id, stop, Some(&fleet))?;
-    // The run that every line of the log belongs to.
+    // The run that every log line belongs to.
     let span = tracing::error_span!("run", run_id = %id);
     let end = tokio::select! {
         ended = run::perform(&cx).instrument(span) => ended?,
-        // It does not end by itself: it lives beside the run.
+        // Never ends on its own; runs alongside the run.
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
     fleet.end().await;
@@ -103,8 +103,7 @@ async fn perform(
     Ok(Performed { end, view })
 }
 
-/// Old events, logs and code indexes are removed when a run is over; what cannot be removed now is
-/// removed next time.
+/// Removes old events, logs and code indexes after a run; failures are retried next time.
 async fn remove_old(setting: &Setting, store: &Store) {
     match store.prune(setting.clock.now(), setting.config.state.keep_events).await {
         Ok(pruned) => tracing::debug!(?pruned, "removed old events and logs"),
@@ -119,12 +118,12 @@ async fn remove_old(setting: &Setting, store: &Store) {
     }
 }
 
-/// Whoever watches a run beside its work: the screen, the log, `live.json`, telemetry. They end with
-/// its last event, or with this.
+/// Observers of a run: the screen, the log, `live.json`, telemetry. They end with its last event,
+/// or when this is dropped.
 struct Watchers(JoinSet<()>);
 
 impl Watchers {
-    /// To be called before the run begins, so that none misses its first event.
+    /// Call before the run begins, so that the first event is not missed.
     fn attach(setting: &Setting, journal: &Journal, progress: Progress) -> Self {
         let mut watchers = JoinSet::new();
         watchers.spawn(show(journal.follow(), progress, setting.clock.clone()));
@@ -136,7 +135,7 @@ impl Watchers {
         Self(watchers)
     }
 
-    /// Waits until all have seen the run's end.
+    /// Waits until all have processed the run's end.
     async fn finish(mut self) {
         while let Some(ended) = self.0.join_next().await {
             if let Err(panic) = ended {
@@ -157,7 +156,7 @@ async fn report(
         (RunOutcome::Interrupted, Some(code)) => code,
         (outcome, _) => Code::of_run(outcome),
     };
-    // A run that started nothing says what it waited for in vain.
+    // A run that started nothing reports what it waited for.
     let refused = view.waits_for.filter(|_| end.outcome == RunOutcome::NotNow);
     Ok(RunReport {
         run,
@@ -189,7 +188,7 @@ pub async fn dry_run(options: &StartOptions) -> Result<DryRun, CommandError> {
     Ok(dry_run)
 }
 
-/// A run in a task of its own, so that the daemon's loop never waits for it.
+/// A run in its own task, so that the daemon's loop never waits for it.
 pub(super) struct Running {
     pub(super) id: RunId,
     stop: StopHandle,
@@ -215,13 +214,13 @@ impl Running {
             let journal = Journal::begin_run(store.clone(), clock, id).await?;
             let run = (id, trigger);
             let performed = perform(&setting, journal, lock, run, handle, progress).await?;
-            reports.spawn(async move { aftermath::after_run(&setting, &store, id).await });
+            reports.spawn(async move { after_run::follow_up(&setting, &store, id).await });
             Ok(performed.end)
         });
         Self { id, stop, task }
     }
 
-    /// Ends the run with its sessions and waits for it; a second signal leaves out the grace.
+    /// Ends the run with its sessions and waits for it; a second signal skips the grace period.
     pub(super) async fn stop(mut self, signals: &mut Signals) {
         self.stop.stop(StopReason::Shutdown);
         loop {
@@ -235,7 +234,7 @@ impl Running {
     }
 }
 
-/// Waits for the end of the run and logs it; for ever if there is no run.
+/// Waits for the end of the run and logs it; never returns if there is no run.
 pub(super) async fn ended(running: &mut Option<Running>) {
     match running {
         Some(running) => log_end((&mut running.task).await),

@@ -1,4 +1,4 @@
-//! The secrets in force, for whoever must keep them out of what is shown.
+//! The current secrets, which must be removed from everything that is shown.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 use super::Setting;
 use crate::fetch::Credential;
 use crate::model::BoxFuture;
+use crate::ports::HeldCredentials;
 use crate::run::Secrets;
 use crate::settings::{AgentAuth, AgentKind, Config, Environment, HeldSecrets};
 
-/// Where this setting's secrets come from.
 pub struct SettingSecrets {
     config: Arc<Config>,
     environment: Environment,
@@ -19,7 +19,6 @@ pub struct SettingSecrets {
 }
 
 impl SettingSecrets {
-    /// Nothing is read yet.
     pub fn new(setting: &Setting) -> Self {
         Self {
             config: Arc::clone(&setting.config),
@@ -32,7 +31,7 @@ impl SettingSecrets {
 impl Secrets for SettingSecrets {
     fn held(&self) -> BoxFuture<'_, HeldSecrets> {
         Box::pin(async move {
-            // One that cannot be had now cannot have been told to anybody either.
+            // A credential that cannot be read now cannot have leaked either.
             let mut trackers = Vec::new();
             for credential in &self.credentials {
                 trackers.extend(credential.current().await.ok());
@@ -50,7 +49,13 @@ impl Secrets for SettingSecrets {
     }
 }
 
-/// Of everything an agent may log in with: the command, its variable and its login file.
+impl HeldCredentials for SettingSecrets {
+    fn held_now(&self) -> BoxFuture<'_, HeldSecrets> {
+        self.held()
+    }
+}
+
+/// Covers everything an agent may log in with: the command, its variable and its login file.
 fn fingerprint(
     agent: AgentKind,
     key: &str,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::demo::{self, Demo, Fresh, Watched};
+use super::demo::{self, Demo, DemoMode, Fresh};
 use super::error::CommandError;
 use super::fleet::FleetRun;
 use super::logging::Purpose;
@@ -27,18 +27,15 @@ use crate::session::{
 use crate::settings::{Config, Environment, LogFormat, LogLevel};
 use crate::store::Journal;
 
-/// What the command line says over everything else.
+/// Command line options that override the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
-    /// The configuration file.
     pub config: Option<PathBuf>,
-    /// The state folder.
     pub state_dir: Option<PathBuf>,
-    /// Keys, as `KEY=VALUE`.
+    /// As `KEY=VALUE`.
     pub set: Vec<String>,
 }
 
-/// What the command line and the environment say about a run or the service.
 #[derive(Debug, Clone)]
 pub struct StartOptions {
     pub overrides: Overrides,
@@ -51,7 +48,7 @@ pub struct StartOptions {
     pub demo: bool,
 }
 
-/// Where values come from: file, environment, flags.
+/// The layers of values: file, environment, flags.
 pub fn load_request(
     overrides: &Overrides,
     environment: &Environment,
@@ -63,7 +60,7 @@ pub fn load_request(
         let Some((key, value)) = pair.split_once('=') else {
             return Err(CommandError::Usage(format!("`--set` expects KEY=VALUE, not `{pair}`")));
         };
-        // What is no TOML value by itself is taken as text.
+        // A value that is not valid TOML is taken as text.
         let value = format!("x = {value}")
             .parse::<toml::Table>()
             .ok()
@@ -79,15 +76,14 @@ pub fn load_request(
     Ok(LoadRequest { explicit, discover: Discover::UsualPlaces, environment, cwd, flags })
 }
 
-/// Without a file and without the keys that every run needs, nothing was set up yet.
+/// Fails if there is no file and a required key is missing.
 pub fn ensure_configured(loaded: &Loaded) -> Result<(), CommandError> {
-    if loaded.file.is_none() && !loaded.config.names_a_source() {
+    if loaded.file.is_none() && !loaded.config.has_source() {
         return Err(CommandError::NoConfig);
     }
     Ok(())
 }
 
-/// Where the state of this configuration lives.
 pub fn state_folder(config: &Config, environment: &Environment) -> Result<PathBuf, CommandError> {
     if !config.state.dir.as_os_str().is_empty() {
         return Ok(config.state.dir.clone());
@@ -101,43 +97,37 @@ pub fn state_folder(config: &Config, environment: &Environment) -> Result<PathBu
     })
 }
 
-/// Everything one run needs. A run works on the setting it started with.
+/// Everything one run needs. A run keeps the setting it started with.
 #[derive(Clone)]
 pub struct Setting {
-    /// The configuration.
     pub config: Arc<Config>,
-    /// The prompts it asks for.
     pub prompts: Arc<Prompts>,
-    /// Heartbeat's own environment.
     pub environment: Environment,
-    /// Time.
     pub clock: Clock,
-    /// The credentials of the sources, in their order.
+    /// In the order of the sources.
     pub credentials: Vec<Arc<dyn Credential>>,
-    /// One request at a time to each organisation.
+    /// One request at a time per organisation.
     pub turns: Turns,
-    /// Where the state lives.
+    /// The state folder.
     pub state: PathBuf,
-    /// Where code-base indexes are kept.
+    /// Folder of the code-base indexes.
     pub cache: PathBuf,
     /// Sessions of this process that can be ended one by one.
     pub live: LiveSessions,
-    /// Who sees the events of every run.
     pub observers: Observers,
-    /// The collector that traces and logs are sent to, if there is one.
     pub telemetry: Telemetry,
 }
 
 impl Setting {
-    /// For `--once` or a dry run: as configured or, for the demo, on simulators that live as long as
-    /// the second value.
+    /// For `--once` or a dry run: as configured or, for the demo, on simulators that live as long
+    /// as the second value.
     pub async fn for_one_run(
         options: &StartOptions,
         purpose: Purpose,
     ) -> Result<(Self, Option<Demo>), CommandError> {
         if options.demo {
             let fresh = if purpose == Purpose::DryRun { Fresh::No } else { Fresh::Yes };
-            let demo = demo::start(options, fresh, Watched::OneRun).await?;
+            let demo = demo::start(options, fresh, DemoMode::OneRun).await?;
             return Ok((demo.setting.clone(), Some(demo)));
         }
         let request = load_request(&options.overrides, &options.environment)?;
@@ -146,7 +136,7 @@ impl Setting {
         Ok((Self::new(loaded.config, options, None, &request.cwd)?, None))
     }
 
-    /// Checks what can be checked before anything is touched. Without a credential, the configured
+    /// Checks what can be checked without side effects. Without a given credential, the configured
     /// one is read when it is needed.
     pub fn new(
         mut config: Config,
@@ -163,7 +153,7 @@ impl Setting {
         Self::assemble(config, options, credentials)
     }
 
-    /// For a worker, which reads no tracker and is given its prompts.
+    /// For a worker, which reads no tracker and receives its prompts.
     #[cfg(feature = "fleet")]
     pub(super) fn of_worker(config: Config, options: &StartOptions) -> Result<Self, CommandError> {
         Self::assemble(config, options, Vec::new())
@@ -191,14 +181,13 @@ impl Setting {
         })
     }
 
-    /// The same on a copy of its state, for a dry run.
+    /// The same setting on a copy of its state, for a dry run.
     pub fn on_copy(&self, folder: &TemporaryFolder) -> Result<Self, CommandError> {
         crate::store::scratch_copy(&self.state, folder.path())?;
         let state = folder.path().to_path_buf();
         Ok(Self { cache: state.join("index"), state, ..self.clone() })
     }
 
-    /// What a run on this setting needs.
     pub fn run_context(
         &self,
         trigger: Trigger,
@@ -221,7 +210,8 @@ impl Setting {
         self.sessions_within(journal, None)
     }
 
-    /// The same, ended by their keepers after this silence of ours if it is shorter than the usual.
+    /// Like `sessions`; keepers end them after this silence of ours if it is shorter than the
+    /// default.
     pub(super) fn sessions_within(
         &self,
         journal: &Journal,
@@ -240,11 +230,12 @@ impl Setting {
         let journal = Arc::new(journal.clone());
         let supervisor =
             Supervisor::new(settings, Arc::clone(&journal) as _, journal, self.clock.clone())
-                .sharing(self.live.clone());
+                .sharing(self.live.clone())
+                .removing(Arc::new(SettingSecrets::new(self)));
         Ok(SupervisedSessions::new(supervisor, &self.config, &self.environment, &self.state))
     }
 
-    /// This machine's say in whether another session may start on it.
+    /// Whether this machine admits another session.
     pub(super) fn machine_gate(&self, journal: &Journal) -> MachineGate {
         let search_path = self.environment.raw("PATH").unwrap_or_default();
         let mut gate = MachineGate::new(&self.config.limits, Arc::new(journal.clone()));
@@ -255,7 +246,6 @@ impl Setting {
         gate
     }
 
-    /// Everything that a run on this setting touches.
     pub(super) fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
         Ok(Edges {
             secrets: Arc::new(SettingSecrets::new(self)),
@@ -267,7 +257,7 @@ impl Setting {
     }
 }
 
-/// Every code base that is named must be there.
+/// Every configured code base must exist.
 fn resolve_code_bases(config: &mut Config, cwd: &Path) -> Result<(), CommandError> {
     if config.needs_default_code_base() || !config.repository.path.as_os_str().is_empty() {
         config.repository.path = repository(&config.repository.path, cwd)?;
@@ -287,7 +277,7 @@ fn resolve_code_bases(config: &mut Config, cwd: &Path) -> Result<(), CommandErro
     Ok(())
 }
 
-/// The code base: the configured folder, or the working directory if it is a repository.
+/// The configured folder, or the working directory if it is a repository.
 fn repository(configured: &Path, cwd: &Path) -> Result<PathBuf, CommandError> {
     let (path, origin) = if configured.as_os_str().is_empty() {
         if !cwd.join(".git").exists() {

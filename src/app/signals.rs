@@ -1,4 +1,4 @@
-//! Signals: the first asks to stop, the second insists; SIGHUP asks for the configuration again.
+//! Signals: the first requests a stop, the second forces it; SIGHUP reloads the configuration.
 
 use std::convert::Infallible;
 
@@ -8,7 +8,6 @@ use super::error::CommandError;
 use super::exit::Code;
 use crate::session::{StopHandle, StopReason};
 
-/// The signals heartbeat listens to.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
@@ -17,17 +16,14 @@ pub struct Signals {
     stopped_by: Option<Code>,
 }
 
-/// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalRequest {
-    /// To stop; the second time at once.
+    /// The second request stops at once.
     Stop,
-    /// To read the configuration again.
     Reload,
 }
 
 impl Signals {
-    /// Starts to listen.
     pub fn listen() -> Result<Self, CommandError> {
         let on = |kind| {
             signal(kind).map_err(CommandError::io(
@@ -43,7 +39,7 @@ impl Signals {
         })
     }
 
-    /// The next one. Safe to drop and to call again.
+    /// Cancel-safe.
     pub async fn next(&mut self) -> SignalRequest {
         let code = tokio::select! {
             _ = self.interrupt.recv() => Code::Interrupted,
@@ -54,8 +50,8 @@ impl Signals {
         SignalRequest::Stop
     }
 
-    /// Passes every request to stop on, for ever. For runs without a schedule, where SIGHUP means
-    /// that cannot talk to the terminal.
+    /// Forwards every signal as a stop request, forever. For runs without a schedule, where SIGHUP
+    /// means that the terminal is gone.
     pub async fn pass_on(&mut self, stop: &StopHandle) -> Infallible {
         loop {
             self.next().await;
@@ -68,7 +64,7 @@ impl Signals {
         }
     }
 
-    /// The exit code of the first signal that asked to stop.
+    /// The exit code of the first stop signal.
     pub fn stopped_by(&self) -> Option<Code> {
         self.stopped_by
     }

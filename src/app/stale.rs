@@ -1,5 +1,5 @@
-//! After a run: findings whose files changed since are marked with the commits, and their items are
-//! queued again if the configuration says so.
+//! After a run: marks findings whose files changed since with the commits, and requeues their items
+//! if configured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::model::{FileRole, ItemKey, SessionId, Stale};
 use crate::settings::{Config, Reanalyse};
 use crate::store::{AgeingFinding, Journal, Store, StoreError};
 
-/// Older findings are left as they are.
+/// Older findings are not checked.
 const LOOK_BACK: SignedDuration = SignedDuration::from_hours(180 * 24);
-/// A file that changes every day does not make an item due every day.
+/// A file that changes every day must not requeue an item every day.
 const QUIET: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// Commits that are kept with a finding.
+/// Commits stored with a finding.
 const MOST_COMMITS: usize = 5;
 
-/// How many findings have something new, and how many items were queued again.
+/// Returns how many findings were newly marked, and how many items were requeued.
 pub async fn mark_stale(
     config: &Config,
     clock: &Clock,
@@ -37,7 +37,7 @@ pub async fn mark_stale(
         let searched = tokio::task::spawn_blocking(move || search(&root, &findings)).await;
         found.extend(searched.unwrap_or_default());
     }
-    // What was stale before may be due only now.
+    // A finding that was already stale may become due only now.
     let requeue_before = (config.analyze.reanalyse == Reanalyse::Stale).then(|| back(QUIET));
     found.retain(|(_, _, _, is_new)| *is_new || requeue_before.is_some());
     let news = found.iter().filter(|(.., is_new)| *is_new).count();
@@ -50,7 +50,8 @@ pub async fn mark_stale(
     Ok((news, queued))
 }
 
-/// Every stale finding, and whether that is new. A code base without a readable history tells nothing.
+/// Every stale finding, and whether that is new. A code base without a readable history yields
+/// nothing.
 fn search(root: &Path, findings: &[AgeingFinding]) -> Vec<(SessionId, ItemKey, Stale, bool)> {
     let Some(oldest) = findings.iter().map(|finding| finding.created_at).min() else {
         return Vec::new();
@@ -63,7 +64,7 @@ fn search(root: &Path, findings: &[AgeingFinding]) -> Vec<(SessionId, ItemKey, S
         }
     };
     let stale = |finding: &AgeingFinding| {
-        // What is only to be understood may change without harm.
+        // Files that are only to be understood may change.
         let named =
             finding.finding.files.iter().filter(|file| file.role != Some(FileRole::Understand));
         let named: BTreeSet<&str> = named.map(|file| file.path.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Before the first run of the daemon: what an earlier process left is cleared.
+//! Before the first run of the daemon: cleans up after an earlier process.
 
 use super::Setting;
 use super::error::CommandError;
@@ -17,7 +17,7 @@ pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError>
     Ok(journal.flush().await?)
 }
 
-/// Before the daemon is ready: ends orphaned sessions and crashed runs. If another process holds the
+/// Ends orphaned sessions and crashed runs before the daemon is ready. If another process holds the
 /// run lock, its run has done the same.
 pub async fn recover_on_start(setting: &Setting, journal: &Journal) -> Result<(), CommandError> {
     let lock = match RunLock::acquire(&setting.state, "start", None, &setting.clock) {

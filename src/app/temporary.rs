@@ -1,4 +1,4 @@
-//! A private folder that goes away with its owner.
+//! A private temporary folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 pub struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
-    /// A fresh folder of mode 0700 in the system's place for them.
+    /// A new folder of mode 0700 in the system's temporary folder.
     pub fn new(purpose: &str) -> io::Result<Self> {
         let template = std::env::temp_dir().join(format!("heartbeat-{purpose}-XXXXXX"));
         Ok(Self(nix::unistd::mkdtemp(&template)?))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The schedule in force on this machine, and what the table of ticks says about it.
+//! The current schedule on this machine, with its stored ticks.
 
 use std::time::Duration;
 
@@ -6,21 +6,19 @@ use jiff::Timestamp;
 
 use super::error::CommandError;
 use crate::model::RunId;
-use crate::schedule::{Decision, Policy, Schedule, Situation, delay_on_host, no_later_than};
+use crate::schedule::{Decision, DecisionInput, Policy, Schedule, delay_on_host, no_later_than};
 use crate::settings::Config;
 use crate::store::{Store, StoreError};
 
-/// The schedule in force.
 #[derive(Debug)]
 pub struct Timetable {
-    /// Which.
     pub schedule: Schedule,
     policy: Policy,
     since: Timestamp,
 }
 
 impl Timetable {
-    /// As this configuration says, from now on.
+    /// Starts now.
     pub fn new(config: &Config, now: Timestamp) -> Result<Self, CommandError> {
         let schedule = Schedule::parse(&config.schedule.cron, &config.schedule.timezone)?;
         let delay = delay_on_host(&host(), &schedule, config.schedule.jitter);
@@ -28,7 +26,7 @@ impl Timetable {
         Ok(Self { schedule, policy, since: now })
     }
 
-    /// What to do now. Whatever it says of a time is to be recorded before it is asked again.
+    /// What to do now. The decision on a scheduled time must be recorded before the next call.
     pub async fn decide(
         &self,
         store: &Store,
@@ -36,11 +34,11 @@ impl Timetable {
         running: Option<RunId>,
     ) -> Result<Decision, StoreError> {
         let last_handled = store.ticks().last(self.schedule.key(), no_later_than(now)).await?;
-        let situation = Situation { now, last_handled, in_force_since: self.since, running };
-        Ok(self.schedule.decide(self.policy, situation))
+        let input = DecisionInput { now, last_handled, in_force_since: self.since, running };
+        Ok(self.schedule.decide(self.policy, input))
     }
 
-    /// Until the next scheduled time is due here, whatever became of the present one.
+    /// Time until the next scheduled time is due here, regardless of the current one.
     pub fn until_next(&self, now: Timestamp) -> Duration {
         let due = |at: Timestamp| at.checked_sub(self.policy.delay).ok();
         let next = due(now).and_then(|at| self.schedule.next_after(at));
@@ -51,7 +49,7 @@ impl Timetable {
     }
 }
 
-/// A name that stays with this machine.
+/// A stable name of this machine.
 fn host() -> String {
     ["/etc/machine-id", "/proc/sys/kernel/hostname"]
         .iter()
@@ -65,8 +63,8 @@ mod tests {
     use crate::clock::Clock;
     use crate::store::{Journal, TickRow};
 
-    /// As the service does: decide, record, and ask again, a second later when there is nothing to
-    /// do. Returns the times that were used and how often it asked.
+    /// Like the service: decide, record, and ask again, a second later if there is nothing to do.
+    /// Returns the times that were used and the number of calls.
     async fn follow(
         table: &Timetable,
         journal: &Journal,

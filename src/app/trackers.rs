@@ -1,4 +1,4 @@
-//! The configured sources as trackers to read from and to write to.
+//! Builds the configured sources as trackers to read from and write to.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::run::{Publisher, Tracker};
 use crate::settings::{self, Config, Environment};
 use crate::store::Journal;
 
-/// The credentials of the configured sources, in their order. Nothing is read yet.
+/// In the order of the sources. Nothing is read yet.
 pub(super) fn credentials(config: &Config, environment: &Environment) -> Vec<Arc<dyn Credential>> {
     let one = |source| -> Arc<dyn Credential> {
         Arc::new(ConfiguredCredential::new(source, config, environment))
@@ -18,7 +18,7 @@ pub(super) fn credentials(config: &Config, environment: &Environment) -> Vec<Arc
     config.sources().iter().map(one).collect()
 }
 
-/// One tracker for each configured source. One that cannot be used says so when it is read, and does
+/// One tracker per configured source. An unusable one reports an error when it is read, and does
 /// not stop the others.
 pub(super) fn trackers(setting: &Setting, journal: &Journal) -> Arc<[Tracker]> {
     let sources = setting.config.sources().iter().zip(&setting.credentials);
@@ -34,7 +34,7 @@ pub(super) fn trackers(setting: &Setting, journal: &Journal) -> Arc<[Tracker]> {
 
 type Built = (Arc<dyn Source>, Option<Arc<dyn Publisher>>);
 
-/// The tracker behind its breaker, and where findings are left if the configuration asks for it.
+/// The tracker behind its breaker, and its publisher if write-back is configured.
 fn build(
     setting: &Setting,
     source: &settings::Source,

@@ -1,9 +1,9 @@
-//! The edge that sees to it that somebody looks at the clock.
+//! Wakes the daemon so that it reads the clock often enough.
 //!
-//! tokio-cron-scheduler ticks and does nothing else: its job puts a word into a channel of one.
-//! Whether anything is due is decided elsewhere, from the wall clock, so a late, doubled or lost
-//! tick costs nothing. Its own tasks hold each other alive after its `shutdown`; it therefore
-//! lives in a runtime of its own on a thread of its own, and ends with them.
+//! tokio-cron-scheduler is only a tick source: its job sends to a channel of one. What is due is
+//! decided elsewhere from the wall clock, so a late, doubled or lost tick has no effect. The
+//! library's tasks keep each other alive after its `shutdown`, so it runs in a separate runtime on
+//! a separate thread, and ends with them.
 
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,11 +13,10 @@ use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 
 use crate::schedule::Schedule;
 
-/// Nobody sleeps longer than this: timers stand still while a machine sleeps, the wall clock does
-/// not.
+/// Upper bound of every sleep: timers stop while a machine sleeps, the wall clock does not.
 pub const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// How often the clock is looked at.
+/// Interval of the ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// For schedules in seconds.
@@ -27,7 +26,6 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// The pace that a schedule needs.
     pub fn of(schedule: &Schedule) -> Self {
         if schedule.interval_hint() < Duration::from_secs(60) {
             Self::EverySecond
@@ -44,33 +42,27 @@ impl Pace {
     }
 }
 
-/// Why there is no source of wake-ups.
 #[derive(Debug, thiserror::Error)]
 pub enum WakeError {
-    /// The thread or its runtime could not be made.
     #[error("cannot start the scheduler thread: {0}")]
     Thread(#[from] std::io::Error),
-    /// The library refused.
     #[error("cannot start the tick source: {0}")]
     Scheduler(#[from] JobSchedulerError),
-    /// The thread ended before it had started to tick.
     #[error("the scheduler thread exited while it was starting")]
     Ended,
 }
 
-/// Why a sleeper was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// By the tick source.
     ByTick,
-    /// By its own alarm.
+    /// By its own timer.
     ByAlarm,
 }
 
-/// Further ahead than this, nobody needs ticks: the alarm alone is often enough.
+/// If the next run is further away than this, the timer alone is enough.
 const NEAR: Duration = Duration::from_secs(120);
 
-/// A source of wake-ups that ticks while something is due soon. Dropped, it stops by itself;
+/// A source of wake-ups that ticks while something is due soon. Dropping it stops it;
 /// [`WakeSource::shutdown`] also waits for its end.
 #[derive(Debug)]
 pub struct WakeSource {
@@ -87,35 +79,33 @@ struct Ticking {
 }
 
 impl WakeSource {
-    /// Starts the tick source.
     pub async fn start(pace: Pace) -> Result<Self, WakeError> {
         Ok(Self { pace, ticking: Some(Ticking::start(pace).await?) })
     }
 
-    /// The next thing is due in this time: ticks if that is soon, rests otherwise. A machine that
-    /// has nothing to do is then woken twice a minute instead of twice a second.
+    /// Ticks if the next event is due soon, otherwise rests: an idle machine is then woken twice a
+    /// minute instead of twice a second.
     pub async fn expect_in(&mut self, due: Duration) {
         let near = due <= NEAR;
         match self.ticking.take() {
             Some(ticking) if near => self.ticking = Some(ticking),
-            // The thread ends by itself; nobody has to wait for it.
+            // The thread ends on its own.
             Some(ticking) => drop(ticking),
             None if near => match Ticking::start(self.pace).await {
                 Ok(ticking) => self.ticking = Some(ticking),
-                // The alarm remains, and this is tried again at the next turn.
+                // The timer still works, and the next iteration tries again.
                 Err(error) => tracing::warn!(%error, "scheduler failed; falling back to a timer"),
             },
             None => {}
         }
     }
 
-    /// Does it tick?
     pub fn is_ticking(&self) -> bool {
         self.ticking.is_some()
     }
 
-    /// Sleeps until the next tick, or `at_most` that long, and never longer than
-    /// [`LONGEST_SLEEP`]. Safe to drop and to call again.
+    /// Sleeps until the next tick, at most `at_most`, and never longer than [`LONGEST_SLEEP`].
+    /// Cancel-safe.
     pub async fn woken(&mut self, at_most: Duration) -> Woken {
         let alarm = tokio::time::sleep(at_most.min(LONGEST_SLEEP));
         let tick = async {
@@ -125,7 +115,7 @@ impl WakeSource {
             }
         };
         tokio::select! {
-            // A source that rests or has ended wakes nobody: the alarm remains.
+            // A source that rests or has ended sends nothing; the timer still works.
             Some(()) = tick => Woken::ByTick,
             () = alarm => Woken::ByAlarm,
         }
@@ -134,9 +124,9 @@ impl WakeSource {
     /// Stops the tick source and waits until its thread has ended.
     pub async fn shutdown(self) {
         let Some(Ticking { stop, thread, .. }) = self.ticking else { return };
-        // The thread may have ended already; then there is nobody to tell.
+        // The thread may have ended already.
         stop.send(()).ok();
-        // A panic over there has been printed by its thread, and changes nothing here.
+        // The thread has printed its panic, which changes nothing here.
         tokio::task::spawn_blocking(move || thread.join().ok()).await.ok();
     }
 }
@@ -157,7 +147,7 @@ impl Ticking {
                         Err(error) => (Err(error), None),
                     };
                     if ready.send(outcome).is_ok() {
-                        // An error means that the owner is gone, which is a reason to stop, too.
+                        // An error means that the owner is gone, which also means stop.
                         stopped.await.ok();
                     }
                 });
@@ -170,7 +160,7 @@ impl Ticking {
 async fn begin(pace: Pace, tick: mpsc::Sender<()>) -> Result<JobScheduler, JobSchedulerError> {
     let scheduler = JobScheduler::new().await?;
     let job = Job::new(pace.cron(), move |_, _| {
-        // Full means that a wake-up is waiting already, and one is enough.
+        // Full means that a wake-up is already pending, and one is enough.
         tick.try_send(()).ok();
     })?;
     scheduler.add(job).await?;

@@ -1,4 +1,4 @@
-//! Serves the dashboard, and does what people ask for there.
+//! Serves the dashboard and performs its actions.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::{mpsc, oneshot};
 
-use super::aftermath::Reporter;
+use super::after_run::Reporter;
 use super::error::CommandError;
 use super::{Setting, StartOptions, fleet};
 use crate::clock::Clock;
@@ -24,66 +24,64 @@ use crate::web::address::{self, PublishedAddress};
 use crate::web::token::TokenFile;
 use crate::web::{ActionError, Actions, Hub, Server, ServerError, ServerOptions, bind};
 
-/// The demo's usual port: short to type, and the same at the next try.
+/// The demo's fixed port.
 const DEMO_PORT: u16 = 7979;
 
-/// A request for a run from the dashboard; answered with the run's id, or with the reason why not.
+/// A request for a run from the dashboard; answered with the run's id, or the reason why not.
 pub type RunRequest = oneshot::Sender<Result<RunId, String>>;
-/// Where such requests arrive.
 pub type RunRequests = mpsc::Receiver<RunRequest>;
 
-/// How the dashboard is shown to whoever started it.
+/// How the dashboard's address is announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Showing {
-    /// The port to use if the configuration leaves it open.
+pub struct AnnounceOptions {
+    /// Used if the configuration does not set a port.
     preferred_port: Option<u16>,
-    /// Print the address with its token, also where standard error is no terminal.
+    /// Print the address with its token even if standard error is not a terminal.
     with_token: bool,
 }
 
-impl Showing {
-    /// Of the service. The demo has a fixed port.
+impl AnnounceOptions {
+    /// For the service. The demo has a fixed port.
     pub fn service(options: &StartOptions) -> Self {
         let preferred_port = options.demo.then_some(DEMO_PORT);
         Self { preferred_port, ..Self::single_run(options) }
     }
 
-    /// Of a single run.
+    /// For a single run.
     pub fn single_run(options: &StartOptions) -> Self {
         let with_token = options.demo && options.progress != Progress::Silent;
         Self { preferred_port: None, with_token }
     }
 }
 
-/// Who sees the events of every run: the dashboard, if it is served.
+/// Observers of all runs: the dashboard, if it is served.
 #[derive(Clone, Default)]
 pub struct Observers {
     hub: Option<Arc<Hub>>,
 }
 
 impl Observers {
-    /// Shows them this journal's events.
+    /// Subscribes them to this journal's events.
     pub fn subscribe(&self, journal: &Journal) {
         if let Some(hub) = &self.hub {
             hub.subscribe_to(journal);
         }
     }
 
-    /// A new configuration applies.
     pub fn adopt(&self, config: &Arc<Config>) {
         if let Some(hub) = &self.hub {
             hub.adopt(Arc::clone(config));
         }
     }
 
-    /// The state database cannot be used, or can be used again.
+    /// `None` when the state database is usable again.
     pub fn report_fault(&self, fault: Option<String>) {
         if let Some(hub) = &self.hub {
             hub.set_fault(fault);
         }
     }
 
-    /// The daemon's loop is alive.
+    /// Records that the daemon's loop is alive.
     pub fn beat(&self) {
         if let Some(hub) = &self.hub {
             hub.note_loop();
@@ -91,11 +89,11 @@ impl Observers {
     }
 }
 
-/// Serves the dashboard if the configuration has an address for it, and prints where.
+/// Serves the dashboard if an address is configured, and prints the address.
 pub async fn serve(
     setting: &mut Setting,
     requests: Option<mpsc::Sender<RunRequest>>,
-    showing: Showing,
+    announce_options: AnnounceOptions,
     progress: Progress,
 ) -> Result<Option<Dashboard>, CommandError> {
     let config = Arc::clone(&setting.config);
@@ -109,8 +107,8 @@ pub async fn serve(
         ))
     })?;
     let token = http_token(&config, &setting.environment)?;
-    let listener = bind(listen, showing.preferred_port).await.map_err(refused)?;
-    // The folder must be there before it can be read.
+    let listener = bind(listen, announce_options.preferred_port).await.map_err(refused)?;
+    // The folder must exist before it can be read.
     drop(Store::open(&setting.state)?);
     let Some(store) = Store::open_for_reading(&setting.state)? else { return Ok(None) };
     let actions = DashboardActions {
@@ -135,27 +133,31 @@ pub async fn serve(
         tracing::warn!(%error, "could not store the address of the dashboard; `heartbeat dashboard` will not find it");
         None
     });
-    announce(server.address(), &own, showing, progress);
+    announce(server.address(), &own, announce_options, progress);
     tracing::info!(address = %server.address(), "dashboard listening");
     Ok(Some(Dashboard { server, _published: published }))
 }
 
-/// The served dashboard.
 pub struct Dashboard {
     server: Server,
     _published: Option<PublishedAddress>,
 }
 
 impl Dashboard {
-    /// Ends open answers and stops.
+    /// Closes open responses and stops.
     pub async fn stop(self) {
         self.server.stop().await;
     }
 }
 
-/// The token is shown on a terminal and in the demo; a log is no place for it.
-fn announce(address: SocketAddr, token: &SecretString, showing: Showing, progress: Progress) {
-    let progress = if showing.with_token { Progress::Live } else { progress };
+/// The token is shown on a terminal and in the demo, never in a log.
+fn announce(
+    address: SocketAddr,
+    token: &SecretString,
+    announce_options: AnnounceOptions,
+    progress: Progress,
+) {
+    let progress = if announce_options.with_token { Progress::Live } else { progress };
     if progress == Progress::Live {
         say(progress, &format!("dashboard  {}", sign_in_address(address, token)));
     } else {
@@ -164,7 +166,7 @@ fn announce(address: SocketAddr, token: &SecretString, showing: Showing, progres
     }
 }
 
-/// The address that people open; an address that stands for all of a machine is no place to go to.
+/// The address to open: a wildcard address is replaced.
 pub fn page_address(address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         return format!("http://localhost:{}/", address.port());
@@ -181,13 +183,13 @@ fn unwritable(file: &TokenFile) -> impl FnOnce(std::io::Error) -> CommandError {
     CommandError::io(format!("cannot write the dashboard's token {}", file.path().display()))
 }
 
-/// The same for a single run, which goes on without a dashboard if it must.
+/// For a single run, which continues without a dashboard if the server fails.
 pub async fn serve_beside(
     setting: &mut Setting,
-    showing: Showing,
+    announce_options: AnnounceOptions,
     progress: Progress,
 ) -> Option<Dashboard> {
-    match serve(setting, None, showing, progress).await {
+    match serve(setting, None, announce_options, progress).await {
         Ok(dashboard) => dashboard,
         Err(error) => {
             tracing::warn!(%error, "continuing without a dashboard");

@@ -1,4 +1,4 @@
-//! Analyses of some past items, against what fixed them.
+//! Analyses of some past items, compared with their fixes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,38 +11,40 @@ use crate::context::Reader;
 use crate::fixes::Change;
 use crate::model::{Finding, Fix, Usd};
 
-/// What came of the analyses.
+/// Result of the analyses.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PastAnalysis {
-    /// Numbers of the items that were chosen.
+    /// Numbers of the selected items.
     pub items: Vec<i64>,
-    /// The most it may cost.
+    /// Upper bound of the cost.
     pub at_most: Usd,
-    /// Only told what would be done.
+    /// Only shows what would be done.
     pub dry_run: bool,
     pub spent: Usd,
     pub findings: Vec<PastFinding>,
-    /// Findings that name a file which the fix changed.
+    /// Findings that name a file changed by the fix.
     pub confirmed: usize,
-    /// What kept the others from being analysed.
+    /// Why the others were not analysed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
-/// One finding against its fix.
+/// One finding compared with its fix.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PastFinding {
     pub item: i64,
+    /// As people write it.
+    pub name: String,
     pub title: String,
-    /// Files that the finding would change.
+    /// Number of files that the finding would change.
     pub named: u32,
-    /// Files that the fix changed.
+    /// Number of files that the fix changed.
     pub changed: u32,
-    /// Files that are both.
+    /// Number of files in both.
     pub hits: u32,
-    /// Functions and types that the fix changed, as far as they are known.
+    /// Functions and types that the fix changed, as far as known.
     pub functions_changed: u32,
-    /// Of these, the ones whose name the finding uses.
+    /// Of these, the ones that the finding names.
     pub functions_named: u32,
     pub precision: f64,
     pub recall: f64,
@@ -50,7 +52,7 @@ pub struct PastFinding {
 }
 
 impl PastFinding {
-    /// `functions`: what the fix changed, by name.
+    /// `functions`: names of what the fix changed.
     pub fn of(
         task: &Task,
         finding: &Finding,
@@ -62,6 +64,7 @@ impl PastFinding {
         let score = Fix::new(epoch, Vec::new(), changed, finding).score(epoch);
         Self {
             item: task.item.id,
+            name: task.item.name.text(),
             title: task.item.title.clone(),
             named: score.named,
             changed: score.changed,
@@ -79,17 +82,18 @@ fn count(of: usize) -> u32 {
     u32::try_from(of).unwrap_or(u32::MAX)
 }
 
-/// Every name that a finding uses.
+/// Every name in a finding.
 fn names_in(finding: &Finding) -> BTreeSet<String> {
     let mut finding = finding.clone();
-    // A path is no function.
+    // A path is not a function.
     finding.files.iter_mut().for_each(|file| file.path.clear());
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     let texts = finding.texts_mut();
     texts.flat_map(|text| text.split(|c| !is_part(c)).map(str::to_owned)).collect()
 }
 
-/// The names of what encloses the changed lines, in the code base at `root` as it was before the fix.
+/// The names of the definitions around the changed lines, in the code base at `root` before the
+/// fix.
 pub fn changed_functions(root: &Path, changes: &[Change]) -> BTreeSet<String> {
     let mut reader = Reader::default();
     let mut names = BTreeSet::new();
@@ -106,7 +110,8 @@ pub fn changed_functions(root: &Path, changes: &[Change]) -> BTreeSet<String> {
     names
 }
 
-/// Some tasks whose items are known whole: the same ones for the same seed, whatever their order.
+/// A sample of the tasks with complete items; deterministic for the same seed, in any order of
+/// tasks.
 pub fn sample(plan: &Plan, count: usize, seed: u64) -> Vec<Task> {
     let mut all: Vec<(Vec<u8>, &Task)> = plan
         .all_tasks()

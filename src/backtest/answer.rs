@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use super::{Left, Outcome, Report, Scored};
 use crate::model::text::clip;
 
-/// Fewer items are not enough to judge by.
+/// Fewer items are too few to judge.
 const FEWEST: usize = 10;
 /// Examples of items whose file was missed.
 const EXAMPLES: usize = 5;
-/// Files that an analysis is given first.
+/// Number of files that an analysis gets first.
 const FIRST: usize = 10;
 /// A reason is explained if it concerns at least this share of the items.
 const NOTABLE: f64 = 0.1;
 
-/// Would it have helped? The answer, then how far it can be trusted.
+/// Whether it would have helped, and how reliable that is.
 pub fn answer(report: &Report) -> Vec<String> {
     let items = report.total.items;
     if items == 0 {
@@ -40,14 +40,14 @@ pub fn answer(report: &Report) -> Vec<String> {
             report.total.hit_10, report.total.hit_1
         ),
         format!(
-            "For other items of this kind expect between {:.0}% and {:.0}% (95% confidence with {items} items). No model was asked: this measures the search that comes before it, without the search terms that triage adds.",
+            "For other items of this kind expect between {:.0}% and {:.0}% (95% confidence with {items} items). No model was used: this measures the search before the analysis, without the search terms that triage adds.",
             100.0 * low,
             100.0 * high
         ),
     ]
 }
 
-/// The range in which the true share lies with a probability of 95% (Wilson).
+/// The 95% confidence interval of the share (Wilson).
 fn likely_range(hits: usize, items: usize) -> (f64, f64) {
     let (count, z) = (items as f64, 1.96_f64);
     let share = hits as f64 / count;
@@ -78,18 +78,18 @@ pub fn left_out(report: &Report) -> Vec<(usize, &'static str, Option<&'static st
 fn remedy(why: Left) -> Option<&'static str> {
     match why {
         Left::NoCommit => Some(
-            "Look at one of their fixes: if it names the item in another way than #123 or AB#123, set fixes.patterns; if bare numbers are ignored here, try --numbers items.",
+            "Look at one of their fixes: if it does not name the item as #123 or AB#123, set fixes.patterns; if bare numbers are ignored here, try --numbers items.",
         ),
-        Left::NoParent => Some("`git fetch --unshallow` brings the missing commits."),
+        Left::NoParent => Some("Run `git fetch --unshallow` to get the missing commits."),
         Left::Elsewhere => Some(
-            "Fetch the branch that holds them, or add the other repository to repository.routes.",
+            "Fetch the branch that contains them, or add the other repository to repository.routes.",
         ),
-        Left::NoFolder => Some("Give the folder they lived in before with --repo."),
+        Left::NoFolder => Some("Set their earlier folder with --repo."),
         Left::FixedBefore | Left::Fix(_) | Left::OtherCodeBase | Left::NoText => None,
     }
 }
 
-/// Some items whose file was missed, to judge by one's own knowledge; the worst first.
+/// Some items whose file was missed, worst first.
 pub fn misses(report: &Report) -> Vec<String> {
     let missed = |outcome: &Outcome| outcome.result.as_ref().is_ok_and(is_missed);
     let mut all: Vec<&Outcome> = report.outcomes.iter().filter(|one| missed(one)).collect();
@@ -117,9 +117,9 @@ fn example(outcome: &Outcome) -> Option<String> {
         None => format!("not among the first {}", scored.first.len()),
     };
     let first = scored.first.first().map_or("nothing", String::as_str);
-    let (item, title) = (outcome.item, clip(&outcome.title, 70));
+    let (name, title) = (&outcome.name, clip(&outcome.title, 70));
     Some(format!(
-        "#{item} {title}: the fix changed {}{more} ({place}); first was {first}",
+        "{name} {title}: the fix changed {}{more} ({place}); first was {first}",
         changed.path
     ))
 }
@@ -139,6 +139,7 @@ mod tests {
         };
         Outcome {
             item,
+            name: format!("#{item}"),
             title: "Total".to_owned(),
             area: String::new(),
             item_type: String::new(),

@@ -1,17 +1,17 @@
-//! What a commit changed, from git's own description of it (pure).
+//! What a commit changed, from git's diff (pure).
 
 use crate::context::{Kind, Language};
 use crate::fixes::Change;
 
-/// More code files than this are not remembered of one commit: it says nothing about any of them.
+/// Most code files kept of one commit: a wider one says nothing about any of them.
 const MOST: usize = 200;
 
-/// Reads a diff without context and prefixes line by line: files of the code that existed before,
-/// with the lines that were changed or removed, or between which something was added.
+/// Reads a diff without context and prefixes line by line: code files that existed before, with the
+/// lines that were changed or removed, or between which lines were added.
 #[derive(Default)]
 pub struct Reader {
     changes: Vec<Change>,
-    /// Lines of the current file are kept.
+    /// Whether lines of the current file are kept.
     kept: bool,
     in_hunks: bool,
 }
@@ -39,12 +39,12 @@ impl Reader {
     }
 }
 
-/// Tests and documents follow a fix; they do not say where it belongs.
+/// Tests and documents change with a fix; they do not tell where it belongs.
 fn is_code(path: &str) -> bool {
     Kind::of_path(path, Language::of_path(path).is_code()) == Kind::Source
 }
 
-/// `12,3` or `12`; with a length of 0 something was added after that line.
+/// `12,3` or `12`; a length of 0 means an addition after that line.
 fn range(text: &str) -> Option<(u32, u32)> {
     let (first, length) = text.split_once(',').unwrap_or((text, "1"));
     let (first, length): (u32, u32) = (first.parse().ok()?, length.parse().ok()?);

@@ -1,20 +1,21 @@
-//! What fixed an item, of the commits that name it.
+//! The fix of an item, from the commits that name it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use super::history::Artifacts;
+use super::names::Names;
 use super::{BacktestError, Left, PastCommit, history};
-use crate::fixes::{Change, Reason, unusable};
+use crate::fixes::{Change, ItemName, Reason, unusable};
 use crate::settings::Fixes;
 
-/// The commits of a fix, oldest first, and what they changed of the code.
+/// The commits of a fix, oldest first, and what they changed in the code.
 pub(super) struct FoundFix<'a> {
     pub commits: Vec<&'a PastCommit>,
     pub changes: Vec<Change>,
 }
 
-/// Puts the commits together that say where a fix belongs. `changes`: what each changed of the code.
+/// Combines the commits that tell where a fix belongs. `changes`: what each changed in the code.
 pub(super) fn of_commits<'a>(
     commits: &'a [PastCommit],
     since: Option<i64>,
@@ -23,9 +24,9 @@ pub(super) fn of_commits<'a>(
     if commits.is_empty() {
         return Err(Left::NoCommit);
     }
-    // What is only related to it says where the fix is when nothing else does.
+    // Merely related commits count only if there are no others.
     let named = commits.iter().any(|commit| commit.reason != Reason::Related);
-    // What names the item after the commit that settles it is a follow-up.
+    // A commit that names the item after the one that resolved it is a follow-up.
     let settled = commits.iter().filter(|c| c.reason.is_strong()).map(|c| c.order).max();
     let mut why = Left::FixedBefore;
     let mut usable: Vec<&PastCommit> = Vec::new();
@@ -37,7 +38,7 @@ pub(super) fn of_commits<'a>(
         if since.is_some_and(|since| commit.time < since) {
             continue;
         }
-        // In a shallow or partial clone it may be unknown.
+        // May be missing in a shallow or partial clone.
         let Some(changes) = changes.get(&commit.id) else {
             why = Left::NoParent;
             continue;
@@ -62,25 +63,34 @@ pub(super) fn of_commits<'a>(
 pub struct LaterFix {
     /// Oldest first; at least one.
     pub commits: Vec<PastCommit>,
-    /// Files of the code it changed, by the names they had before.
+    /// Changed code files, by their names before the fix.
     pub files: Vec<String>,
 }
 
-/// The fixes of these items, each known since a time in seconds. The repository is only read.
+/// An item whose fix is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Awaited {
+    /// What commits call it.
+    pub name: ItemName,
+    /// Seconds since the epoch; commits before it are not about the item.
+    pub since: i64,
+}
+
+/// The fixes of these items. The repository is only read.
 pub fn fixes_of(
     repository: &Path,
     fixes: &Fixes,
-    items: &BTreeMap<i64, i64>,
+    items: &BTreeMap<i64, Awaited>,
 ) -> Result<BTreeMap<i64, LaterFix>, BacktestError> {
-    let rules = history::rules_of(repository, fixes);
-    let since = items.values().min().copied();
-    let wanted = |item: i64| items.contains_key(&item);
-    let linked = history::linked(repository, &rules, &Artifacts::default(), since, wanted)?.commits;
+    let names = Names::of(items.iter().map(|(item, awaited)| (*item, &awaited.name)));
+    let rules = names.complete(history::rules_of(repository, fixes));
+    let since = items.values().map(|awaited| awaited.since).min();
+    let linked = history::linked(repository, &rules, &Artifacts::default(), since, &names)?.commits;
     let changes = history::changes_of(repository, linked.values().flatten());
     let mut found = BTreeMap::new();
-    for (item, since) in items {
+    for (item, awaited) in items {
         let commits = linked.get(item).map(Vec::as_slice).unwrap_or_default();
-        let Ok(fix) = of_commits(commits, Some(*since), &changes) else { continue };
+        let Ok(fix) = of_commits(commits, Some(awaited.since), &changes) else { continue };
         let commits = fix.commits.into_iter().cloned().collect();
         let files = fix.changes.into_iter().map(|change| change.path).collect();
         found.insert(*item, LaterFix { commits, files });

@@ -4,36 +4,36 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
+use super::names::Names;
 use super::{BacktestError, change};
 use crate::context::GitError;
 use crate::context::git::{self, Bounds};
 use crate::fetch::{DevelopmentLink, LinkedItem};
-use crate::fixes::{Change, Commit, Link, Numbers, Reason, Rules, links, pull_request};
+use crate::fixes::{Change, Commit, Keys, Link, Numbers, Reason, Rules, links, pull_request};
 use crate::settings::{FixNumbers, Fixes};
 
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(300), output: 1 << 28 };
 
-/// Commits that are looked at to learn a host's habits, and how many make a habit.
+/// Commits read to detect a host's conventions, and how many make a convention.
 const LATEST: usize = 3000;
 const FEWEST: usize = 3;
 
-/// A commit that names an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastCommit {
     pub id: String,
-    /// The first one; none at the beginning of history or of a shallow clone.
+    /// The first parent; `None` at the start of the history or of a shallow clone.
     pub parent: Option<String>,
     /// Seconds since the epoch.
     pub time: i64,
-    /// When it was written, which may be long before it was merged.
+    /// Author date, which may be long before the merge.
     pub written: i64,
     pub subject: String,
     pub reason: Reason,
-    /// Its place, oldest first.
+    /// Position in the history, oldest first.
     pub order: usize,
 }
 
-/// What the tracker links, by commit and by pull request.
+/// The tracker's links, by commit and by pull request.
 #[derive(Debug, Clone, Default)]
 pub struct Artifacts {
     commits: HashMap<String, Vec<i64>>,
@@ -66,23 +66,23 @@ impl Artifacts {
     }
 }
 
-/// What a history says about the items that are asked for.
+/// The commits of the requested items.
 #[derive(Debug, Default)]
 pub struct Linked {
-    /// The commits of each item, oldest first.
+    /// Oldest first, by item.
     pub commits: BTreeMap<i64, Vec<PastCommit>>,
-    /// How many commits there are.
+    /// Total number of commits.
     pub total: usize,
     /// Commits that would name items if bare numbers were items, where they are not.
     pub other_host: usize,
-    /// Commits that end with the number of an item, where such numbers are those of pull requests.
+    /// Commits that end with an item's number, where such numbers are pull requests.
     pub appended: usize,
-    /// The clone does not hold the whole history.
+    /// The clone does not have the complete history.
     pub shallow: bool,
 }
 
-/// What commits changed since their first parents, by commit; one whose past is not in this clone is
-/// left out. Renames are followed, and lines that differ in their spaces only are the same.
+/// Changes of commits since their first parents, by commit; commits whose parent is not in this
+/// clone are omitted. Renames are followed, and lines that differ only in spaces are equal.
 pub fn changes_of<'a>(
     folder: &Path,
     commits: impl Iterator<Item = &'a PastCommit>,
@@ -91,7 +91,7 @@ pub fn changes_of<'a>(
     let pairs: BTreeSet<String> = commits.filter_map(pair).collect();
     let mut found = HashMap::new();
     if changes_in(folder, pairs.iter().map(String::as_str).collect(), &mut found).is_err() {
-        // Git ends at the first object that is missing; then each is asked for alone.
+        // Git stops at the first missing object; then each commit is read separately.
         for pair in pairs {
             let id = pair.split(' ').next().unwrap_or_default();
             if !found.contains_key(id) {
@@ -137,14 +137,14 @@ fn changes_in(
             None => changes.line(&line),
         }
     });
-    // The last one is whole only if git ended well.
+    // The last one is complete only if git succeeded.
     if read.is_ok() {
         finish(current, changes);
     }
     read
 }
 
-/// How the items of this repository are named: as configured, or as its remote suggests.
+/// How this repository names items: as configured, or as its remote suggests.
 pub fn rules_of(repository: &Path, fixes: &Fixes) -> Rules {
     let numbers = match fixes.numbers {
         FixNumbers::Items => Numbers::Items,
@@ -155,11 +155,12 @@ pub fn rules_of(repository: &Path, fixes: &Fixes) -> Rules {
         numbers,
         issue_pages: issue_pages(repository),
         patterns: fixes.patterns.clone(),
+        keys: Keys::default(),
         appended_pull_requests: appends_pull_requests(repository),
     }
 }
 
-/// Does a host write commits here, and append the number of the pull request to their subjects?
+/// Whether a host writes commits here and appends the number of the pull request to their subjects.
 fn appends_pull_requests(repository: &Path) -> bool {
     let count = format!("--max-count={LATEST}");
     let arguments = ["log", &count, "--no-show-signature", "--format=%ce %s"];
@@ -173,7 +174,7 @@ fn appends_pull_requests(repository: &Path) -> bool {
     latest.split(|byte| *byte == b'\n').filter(by_host).count() >= FEWEST
 }
 
-/// Hosts with issues of their own use a bare number for those.
+/// Hosts with issues use a bare number for those.
 fn numbers_of(repository: &Path) -> Numbers {
     let remotes = remotes(repository);
     let other = ["github.com", "gitlab", "bitbucket", "codeberg", "gitea"];
@@ -184,12 +185,12 @@ fn numbers_of(repository: &Path) -> Numbers {
 /// One line per remote, in lower case.
 fn remotes(repository: &Path) -> String {
     let arguments = ["config", "--local", "--get-regexp", r"^remote\..*\.url$"];
-    // Without a remote git says that it found nothing.
+    // Without a remote git fails.
     let remotes = git::output(repository, &arguments, BOUNDS).unwrap_or_default();
     String::from_utf8_lossy(&remotes).to_lowercase()
 }
 
-/// Where the host of `origin`, or of the only remote, shows the repository's issues.
+/// Address of the repository's issues on the host of `origin`, or of the only remote.
 fn issue_pages(repository: &Path) -> Option<String> {
     let remotes = remotes(repository);
     let origin = remotes.lines().find(|line| line.starts_with("remote.origin.url "));
@@ -208,13 +209,13 @@ fn issue_pages_of(remote: &str) -> Option<String> {
     (host.contains('.') && path.contains('/')).then(|| format!("{host}/{path}/issues/"))
 }
 
-/// The commits of the items that are `wanted`. The history is read once and as it comes.
+/// The commits of the `wanted` items. The history is streamed once.
 pub fn linked(
     repository: &Path,
     rules: &Rules,
     artifacts: &Artifacts,
     since: Option<i64>,
-    wanted: impl Fn(i64) -> bool,
+    names: &Names,
 ) -> Result<Linked, BacktestError> {
     let mut arguments = vec![
         "log",
@@ -236,12 +237,14 @@ pub fn linked(
         let order = found.total;
         found.total += 1;
         let mut all = artifacts.links(raw.id, raw.commit);
-        all.extend(links(raw.commit, rules));
-        all.retain(|link| wanted(link.item));
-        all.sort_unstable();
+        all.retain(|link| names.contains(link.item));
+        let meant =
+            |rules| links(raw.commit, rules).into_iter().filter_map(|link| names.meant(link));
+        all.extend(meant(rules));
+        all.sort_unstable_by_key(|link| (link.item, link.reason));
         all.dedup_by_key(|link| link.item);
         if all.is_empty() {
-            let would = |rules| links(raw.commit, rules).iter().any(|link| wanted(link.item));
+            let would = |rules| meant(rules).next().is_some();
             if rules.numbers == Numbers::OtherHost && would(&bare) {
                 found.other_host += 1;
             } else if rules.appended_pull_requests && would(&plain) {

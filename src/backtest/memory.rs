@@ -1,4 +1,4 @@
-//! What was scored already: one line each, so that an interrupted backtest goes on.
+//! Stored scores, one line each, so that an interrupted backtest can continue.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -23,10 +23,14 @@ pub struct Memory {
     known: HashMap<String, Scored>,
 }
 
-/// Everything that the score depends on, the version of the ranking included.
+/// Everything that the score depends on, including the version of the ranking.
 pub fn key(request: &Request, subject: &Subject, base: &str, gold: &[Change]) -> String {
-    let all =
-        format!("2 {} {} {base} {gold:?} {:?}", env!("CARGO_PKG_VERSION"), request.tokens, subject);
+    let all = format!(
+        "3 {} {} {:?} {base} {gold:?} {subject:?}",
+        env!("CARGO_PKG_VERSION"),
+        request.tokens,
+        request.ranking
+    );
     Sha256::digest(all.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -34,12 +38,12 @@ impl Memory {
     pub fn open(folder: &Path) -> Result<Self, BacktestError> {
         let path = folder.join("scores.jsonl");
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        // The last line may have been cut by an interruption.
+        // An interruption may have truncated the last line.
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
         Ok(Self { known: lines.map(|line| (line.key, line.scored)).collect(), path })
     }
 
-    /// Each is asked for once, so that it is not held twice.
+    /// Removed when returned, so that it is not kept twice.
     pub fn take(&mut self, key: &str) -> Option<Scored> {
         self.known.remove(key)
     }
@@ -48,7 +52,7 @@ impl Memory {
         let line = Line { key: key.to_owned(), scored: scored.clone() };
         let text = serde_json::to_string(&line).unwrap_or_default();
         let written = private::options().append(true).create(true).open(&self.path);
-        // A line that was cut short must not swallow this one.
+        // Begins with a newline, in case the last line was truncated.
         let written = written.and_then(|mut file| file.write_all(format!("\n{text}\n").as_bytes()));
         written.map_err(|source| BacktestError::Write { path: self.path.clone(), source })
     }

@@ -1,5 +1,5 @@
-//! Would it have helped? Finished items and the commits that fixed them are the truth; nothing is
-//! asked of a model, so a backtest costs no money.
+//! Whether heartbeat would have helped: finished items and the commits that fixed them are the
+//! ground truth. No model is used, so a backtest costs no money.
 //!
 //! ```text
 //! tracker   finished items of a period, their links to commits        (or a file)
@@ -8,11 +8,11 @@
 //! work      that code indexed and ranked; compared with the files that the fix changed
 //! ```
 //!
-//! The code is read from the objects of the user's repository; nothing is laid out and nothing there
-//! changes. Items are taken in the order of their fixes, so that the index moves from one commit to the
-//! next instead of starting anew ([`crate::context::MovingIndex`]); the time line is cut in as many
-//! parts as there are workers. Only an analysis has a work tree, one of our own ([`PastTree`]). What
-//! was scored is kept in the backtest's folder: a second run goes on where the first was ended.
+//! The code is read from the objects of the user's repository; nothing is checked out and nothing
+//! is changed there. Items are processed in the order of their fixes, so that the index moves from
+//! one commit to the next instead of starting over ([`crate::context::MovingIndex`]); the history
+//! is divided among the workers. Only an analysis has a work tree, a separate one ([`PastTree`]).
+//! Scores are kept in the backtest's folder: a second run continues where the first was stopped.
 
 mod analysis;
 mod answer;
@@ -20,14 +20,19 @@ mod change;
 mod fix;
 mod history;
 mod memory;
+mod names;
 mod page;
 mod past;
 mod plan;
 mod score;
 mod text;
 mod tracker;
+mod trial;
 mod tune;
+mod tune_ranking;
+mod walk;
 mod work;
+mod worth;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,7 +40,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 pub use analysis::{PastAnalysis, PastFinding, changed_functions, sample};
-pub use fix::{LaterFix, fixes_of};
+pub use fix::{Awaited, LaterFix, fixes_of};
 pub use history::{Artifacts, PastCommit};
 pub use page::render as render_html;
 pub use past::PastTree;
@@ -43,48 +48,51 @@ pub use plan::{Plan, Task};
 pub use score::{Place, Scored, Table};
 pub use text::render;
 pub use tracker::{cleaned, finished_items, read_past_texts};
+pub use trial::{Trials, tune_ranking};
 pub use tune::{Suggestion, suggest};
+pub use worth::Worth;
 
 use crate::context::tree::TreeError;
 use crate::context::{ContextError, Subject};
 use crate::fetch::FetchError;
-use crate::fixes::Unusable;
+use crate::fixes::{ItemName, Unusable};
 use crate::model::WorkItem;
-use crate::settings::Fixes;
+use crate::settings::{Fixes, Ranking};
 
-/// A finished item.
 #[derive(Debug, Clone)]
 pub struct PastItem {
     /// The tracker's number.
     pub id: i64,
-    /// For people.
+    /// What people and commits call it.
+    pub name: ItemName,
     pub title: String,
-    /// Where it belongs.
+    /// Its area path.
     pub area: String,
-    /// Bug, User Story, …
+    /// Such as `Bug` or `User Story`.
     pub item_type: String,
-    /// Seconds since the epoch; a commit before it did not fix it.
+    /// Seconds since the epoch; earlier commits did not fix it.
     pub created_at: Option<i64>,
-    /// What a run would ask the index; none until its text of that time is read.
+    /// What a run would query the index for; `None` until its text of that time is read.
     pub subject: Option<Subject>,
-    /// As a tracker delivers it, for an analysis; none where nobody asks for one.
+    /// As delivered by a tracker, for an analysis; `None` if there is none.
     pub raw: Option<Box<WorkItem>>,
-    /// The code base that the configuration gives it.
+    /// The code base configured for it.
     pub repository: PathBuf,
 }
 
-/// What to do.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Where indexes and results are kept.
     pub folder: PathBuf,
     /// How commits name items.
     pub fixes: Fixes,
-    /// Every code base of the configuration: a fix may be in another one than the item's.
+    /// Every configured code base: a fix may be in another one than the item's.
     pub code_bases: Vec<PathBuf>,
-    /// Tokens of a packed context.
+    /// Weights of the evidence, as in a run.
+    pub ranking: Ranking,
+    /// Token budget of a packed context.
     pub tokens: usize,
-    /// Items worked on at the same time.
+    /// Number of parallel workers.
     pub workers: usize,
 }
 
@@ -102,16 +110,16 @@ pub enum Left {
     NoParent,
     /// The tracker links commits that are not in this clone.
     Elsewhere,
-    /// Another code base of the configuration holds the fix.
+    /// The fix is in another configured code base.
     OtherCodeBase,
-    /// The folder of the code base came later.
+    /// The folder of the code base did not exist yet.
     NoFolder,
     /// The tracker has no text of that time.
     NoText,
 }
 
 impl Left {
-    /// For people.
+    /// Text for display.
     pub fn text(self) -> &'static str {
         match self {
             Self::NoCommit => "no commit names the item",
@@ -124,7 +132,7 @@ impl Left {
                 "the commits that the tracker links are not in this history (another repository or branch, or rewritten)"
             }
             Self::OtherCodeBase => {
-                "another code base than the item's own holds the fix (repository.routes)"
+                "the fix is in another code base than the item's (repository.routes)"
             }
             Self::NoFolder => "the folder of the code base did not exist yet",
             Self::NoText => "the tracker has no text of the item from before its fix",
@@ -132,33 +140,35 @@ impl Left {
     }
 }
 
-/// How one item fared.
+/// Result of one item.
 #[derive(Debug, Clone, PartialEq, Serialize, serde::Deserialize)]
 pub struct Outcome {
     pub item: i64,
+    /// As people write it.
+    pub name: String,
     pub title: String,
     pub area: String,
     pub item_type: String,
     pub repository: String,
-    /// What was found, or why nothing was tried.
+    /// The score, or why there is none.
     pub result: Result<Scored, Left>,
 }
 
-/// All of it.
+/// The result of a backtest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     pub total: Table,
     /// By area, type, repository and language: name of the group, then its tables.
     pub groups: BTreeMap<&'static str, BTreeMap<String, Table>>,
-    /// Items that were not used, by reason.
+    /// Number of unused items, by reason.
     pub left: BTreeMap<String, usize>,
     pub outcomes: Vec<Outcome>,
-    /// What a person should know about the histories, such as a shallow clone.
+    /// Remarks about the histories, such as a shallow clone.
     pub notes: Vec<String>,
-    /// What the history supports changing, if it was asked for.
+    /// Supported configuration changes, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestions: Option<Vec<Suggestion>>,
-    /// Analyses of some of the items, if they were asked for.
+    /// Analyses of some of the items, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analysis: Option<PastAnalysis>,
 }
@@ -179,7 +189,7 @@ pub enum BacktestError {
     },
     #[error(transparent)]
     Tree(#[from] TreeError),
-    #[error("stopped with {done} of {all} items scored; run the command again to go on from there")]
+    #[error("stopped with {done} of {all} items scored; run the command again to continue")]
     Stopped { done: usize, all: usize },
     #[error(transparent)]
     Context(#[from] ContextError),
@@ -191,17 +201,15 @@ pub enum BacktestError {
     NoLookBack,
 }
 
-/// Where a backtest stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     pub done: usize,
     pub all: usize,
 }
 
-/// What a backtest tells while it works; `false` ends it.
+/// Progress callback; `false` stops the backtest.
 pub type Watch<'a> = dyn Fn(Progress) -> bool + Sync + 'a;
 
-/// Scores all items that can be used.
 pub fn run(request: &Request, plan: Plan, watch: &Watch<'_>) -> Result<Report, BacktestError> {
     let Plan { tasks, left, notes } = plan;
     let mut outcomes = work::score_all(request, tasks, left, watch)?;

@@ -1,4 +1,4 @@
-//! A backtest as one page, with each item, its ranking and its fix.
+//! A backtest as an HTML page, with each item, its ranking and its fix.
 
 use minijinja::{Error, Value, context};
 
@@ -10,10 +10,10 @@ use crate::report::html::{STYLE, page};
 const PAGE: &str = include_str!("page.html");
 /// Shares of a group of items.
 const COLUMNS: [&str; 5] = ["first", "in 5", "in 10", "all in 10", "lines shown"];
-/// Characters of a commit's id that people use.
+/// Displayed characters of a commit id.
 const SHORT: usize = 10;
 
-/// The whole page. Nothing in it is loaded or runs.
+/// The complete page. It loads and runs nothing.
 pub fn render(report: &Report) -> Result<String, Error> {
     let scored = |outcome: &Outcome| Some(item(outcome, outcome.result.as_ref().ok()?));
     let groups = report.groups.iter().filter(|(_, names)| names.len() > 1);
@@ -42,7 +42,7 @@ pub fn render(report: &Report) -> Result<String, Error> {
 
 fn analysis(analysis: &PastAnalysis) -> Value {
     let finding = |one: &PastFinding| {
-        context! { item => one.item, title => one.title.clone(), named => one.named, changed => one.changed, hits => one.hits, functions => format!("{} of {}", one.functions_named, one.functions_changed) }
+        context! { name => one.name.clone(), title => one.title.clone(), named => one.named, changed => one.changed, hits => one.hits, functions => format!("{} of {}", one.functions_named, one.functions_changed) }
     };
     context! {
         items => analysis.items.len(),
@@ -53,7 +53,7 @@ fn analysis(analysis: &PastAnalysis) -> Value {
 }
 
 fn suggestion(one: &Suggestion) -> Value {
-    context! { what => one.what.clone(), setting => one.setting.clone(), worth => worth(one) }
+    context! { what => one.what.clone(), setting => one.setting.clone(), worth => worth(&one.worth) }
 }
 
 fn percent(share: f64) -> String {
@@ -75,7 +75,7 @@ fn figures(table: &Table) -> Vec<Value> {
 fn group(name: &str, tables: &std::collections::BTreeMap<String, Table>) -> Value {
     let mut rows: Vec<(&String, &Table)> = tables.iter().collect();
     rows.sort_by_key(|(name, table)| (std::cmp::Reverse(table.items), *name));
-    // A long name may be broken after a folder, and nowhere else.
+    // A long name may be broken only after a folder.
     let parts =
         |name: &str| name.split_inclusive(['\\', '/']).map(str::to_owned).collect::<Vec<_>>();
     let row = |(name, table): (&String, &Table)| {
@@ -102,7 +102,7 @@ fn item(outcome: &Outcome, scored: &Scored) -> Value {
         .map(|(id, reason)| format!("{} ({})", short(id), reason.text()))
         .collect();
     context! {
-        id => outcome.item,
+        name => outcome.name.clone(),
         title => outcome.title.clone(),
         verdict => scored.best().map_or_else(|| "missed".to_owned(), |best| rank(Some(best))),
         places => scored.places.iter().map(place).collect::<Vec<_>>(),

@@ -1,31 +1,31 @@
-//! Which fix belongs to which item, and the code that was there before it.
+//! Matches fixes with items, and finds the code before each fix.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::history::{self, Artifacts, Linked};
+use super::names::Names;
 use super::{BacktestError, Left, Outcome, PastItem, PastTree, Request, Scored, fix, past};
 use crate::context::Subject;
-use crate::fixes::{Change, Reason};
+use crate::fixes::{Change, ItemName, Reason};
 use crate::model::WorkItem;
 
-/// A fix to be predicted.
+/// A fix to predict.
 #[derive(Debug, Clone)]
 pub struct Task {
     pub item: PastItem,
     /// The commit before the fix.
     pub base: String,
-    /// Seconds since the epoch: what the item said then was said before the fix.
+    /// Seconds since the epoch: the item's text of that time precedes the fix.
     pub before: i64,
-    /// What the fix changed, by paths within the code base.
+    /// Changes of the fix, by path within the code base.
     pub gold: Vec<Change>,
     /// The commits of the fix and how they name the item.
     pub commits: Vec<(String, Reason)>,
-    /// Place of the base in the history, so that the index moves forward.
+    /// Position of the base in the history, so that the index moves forward.
     pub(super) order: usize,
 }
 
-/// What there is to do.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// By code base, in the order of the fixes.
@@ -36,21 +36,20 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Looks through the histories once for all items. The repositories are only read.
+    /// Reads the histories once for all items. The repositories are only read.
     pub fn find(
         request: &Request,
         items: Vec<PastItem>,
         artifacts: &Artifacts,
     ) -> Result<Self, BacktestError> {
-        let wanted: HashSet<i64> = items.iter().map(|item| item.id).collect();
         let since = items.iter().map(|item| item.created_at).min().flatten();
         let mut roots: BTreeSet<PathBuf> = items.iter().map(|i| i.repository.clone()).collect();
         let needed = roots.clone();
         roots.extend(request.code_bases.iter().cloned());
         let (mut histories, mut plan) = (BTreeMap::new(), Self::default());
         for root in roots {
-            // A code base that no item belongs to is only looked into if it can be.
-            match History::read(&root, request, artifacts, since, &wanted) {
+            // A code base without items is used only if it can be read.
+            match History::read(&root, request, artifacts, since, &names_in(&root, &items)) {
                 Ok(history) => {
                     plan.notes.extend(history.notes(&root));
                     histories.insert(root, history);
@@ -86,7 +85,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Both together: items of several sources.
+    /// Merges two plans: items of several sources.
     pub fn join(&mut self, other: Self) {
         for (code_base, tasks) in other.tasks {
             let all = self.tasks.entry(code_base).or_default();
@@ -99,12 +98,11 @@ impl Plan {
         self.notes.extend(new);
     }
 
-    /// Every task.
     pub fn all_tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.values().flatten()
     }
 
-    /// Gives each task the text its item had; those without one are left out.
+    /// Sets the past text of each task's item; tasks without one are dropped.
     pub fn reword(&mut self, mut texts: HashMap<i64, (Subject, Option<Box<WorkItem>>)>) {
         for tasks in self.tasks.values_mut() {
             for task in tasks.extract_if(.., |task| {
@@ -119,7 +117,16 @@ impl Plan {
     }
 }
 
-/// What one history says.
+/// What commits of this code base may call items. A number that is not the item's own, as of one
+/// repository among several, means something in its own code base only.
+fn names_in(root: &Path, items: &[PastItem]) -> Names {
+    let own = items.iter().filter(|item| item.repository == root);
+    let others = items.iter().filter(|item| {
+        item.repository != root && !matches!(item.name, ItemName::Number(n) if n != item.id)
+    });
+    Names::of(own.chain(others).map(|item| (item.id, &item.name)))
+}
+
 struct History {
     linked: Linked,
     changes: HashMap<String, Vec<Change>>,
@@ -133,12 +140,11 @@ impl History {
         request: &Request,
         artifacts: &Artifacts,
         since: Option<i64>,
-        wanted: &HashSet<i64>,
+        names: &Names,
     ) -> Result<Self, BacktestError> {
         past::common_folder(root)?;
-        let rules = history::rules_of(root, &request.fixes);
-        let linked =
-            history::linked(root, &rules, artifacts, since, |item| wanted.contains(&item))?;
+        let rules = names.complete(history::rules_of(root, &request.fixes));
+        let linked = history::linked(root, &rules, artifacts, since, names)?;
         let changes = history::changes_of(root, linked.commits.values().flatten());
         Ok(Self { linked, changes, prefix: PastTree::prefix_of(root)? })
     }
@@ -148,20 +154,20 @@ impl History {
         let mut notes = Vec::new();
         if self.linked.shallow {
             notes.push(format!(
-                "{root} is a shallow clone: only {} commits are known. `git fetch --unshallow` brings the rest.",
+                "{root} is a shallow clone: only {} commits are known. Run `git fetch --unshallow` to get the rest.",
                 self.linked.total
             ));
         }
         if self.linked.other_host > 0 {
             notes.push(format!(
-                "{root} has a remote with issues of its own, so #123 is taken for one of those; {} commits would name items otherwise (--numbers items, or fixes.numbers).",
+                "{root} has a remote with its own issues, so #123 counts as one of those; otherwise {} commits would name items (--numbers items, or fixes.numbers).",
                 self.linked.other_host
             ));
         }
-        // With links there is no need to doubt the rule: some numbers are equal by chance.
+        // If there are links, the rule is not questioned: some numbers are equal by chance.
         if self.linked.appended > 0 && self.linked.commits.is_empty() {
             notes.push(format!(
-                "{root}: {} commits end with the number of an item in brackets, such as (#123). It is taken for the number of a pull request, because the host of this repository appends those; if they are items, set fixes.patterns = [\"(#{{id}})\"].",
+                "{root}: {} commits end with the number of an item in brackets, such as (#123). It counts as the number of a pull request, because the host of this repository appends those; if they are items, set fixes.patterns = [\"(#{{id}})\"].",
                 self.linked.appended
             ));
         }
@@ -169,7 +175,7 @@ impl History {
     }
 }
 
-/// The code bases that hold commits of an item, other than its own.
+/// The code bases with commits of an item, other than its own.
 fn holders(histories: &BTreeMap<PathBuf, History>, item: &PastItem) -> Vec<String> {
     let others = histories.iter().filter(|(root, history)| {
         **root != item.repository && history.linked.commits.contains_key(&item.id)
@@ -223,7 +229,7 @@ fn find_fix(
     if gold.is_empty() {
         return Err(Left::OtherCodeBase);
     }
-    // What was said while the fix was written may tell of it already.
+    // Text written while the fix was made may already describe it.
     let existed = item.created_at.is_none_or(|created| created < first.written);
     let before = if existed { first.written } else { first.time };
     let commits = found.commits.iter().map(|commit| (commit.id.clone(), commit.reason)).collect();
@@ -233,6 +239,7 @@ fn find_fix(
 pub(super) fn outcome(item: &PastItem, result: Result<Scored, Left>) -> Outcome {
     Outcome {
         item: item.id,
+        name: item.name.text(),
         title: item.title.clone(),
         area: item.area.clone(),
         item_type: item.item_type.clone(),

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Report};
 use crate::fixes::{Change, Reason};
 
-/// Where a file that the fix changed stands in the ranking.
+/// Rank of a file that the fix changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub path: String,
-    /// From 1; none: not among the ranked files.
+    /// From 1; `None`: not among the ranked files.
     pub rank: Option<usize>,
 }
 
-/// One item against its fix.
+/// One item compared with its fix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scored {
     /// The commit before the fix.
@@ -24,7 +24,7 @@ pub struct Scored {
     /// The commits that fixed it, and how they name the item.
     pub fixes: Vec<(String, Reason)>,
     pub places: Vec<Place>,
-    /// The first of the ranking.
+    /// The first files of the ranking.
     pub first: Vec<String>,
     /// Share of the changed lines that the packed context shows.
     pub visible: f64,
@@ -49,7 +49,7 @@ impl Scored {
         }
     }
 
-    /// The place of the first file of the fix.
+    /// The rank of the first file of the fix.
     pub fn best(&self) -> Option<usize> {
         self.places.iter().filter_map(|place| place.rank).min()
     }
@@ -76,16 +76,16 @@ fn visible(gold: &[Change], shown: &BTreeMap<String, Vec<usize>>) -> f64 {
     seen as f64 / all.max(1) as f64
 }
 
-/// Figures of a group of items, in per cent where they are shares.
+/// Figures of a group of items; shares are percentages.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Table {
     pub items: usize,
     pub hit_1: f64,
     pub hit_5: f64,
     pub hit_10: f64,
-    /// Every file of the fix among the first ten.
+    /// Every file of the fix is among the first ten.
     pub all_10: f64,
-    /// Mean of one divided by the rank of the first file of the fix.
+    /// Mean of 1 / rank of the first file of the fix.
     pub mean_reciprocal_rank: f64,
     /// Share of the changed lines that the packed context shows.
     pub changed_lines_visible: f64,

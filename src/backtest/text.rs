@@ -1,23 +1,22 @@
-//! A backtest for people.
+//! The text report of a backtest.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::answer::{answer, left_out, misses};
 use super::tune::concentration;
-use super::{Report, Scored, Suggestion, Table};
+use super::{Report, Scored, Table, Worth};
 
-/// Groups of fewer items say little.
+/// Smaller groups say little.
 const FEWEST: usize = 5;
-/// An area below this share deserves advice.
+/// An area below this percentage gets advice.
 const WEAK: f64 = 60.0;
 
-/// A row of fewer items says nothing.
+/// A row of fewer items is omitted.
 const FEWEST_IN_ROW: usize = 3;
-/// Rows of one group; more of them are left to --json and the page.
+/// Most rows of one group; --json and the page have all.
 const MOST_ROWS: usize = 12;
 
-/// The report as text.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
     let (used, all) = (report.total.items, report.outcomes.len());
@@ -47,7 +46,7 @@ pub fn render(report: &Report) -> String {
     out
 }
 
-/// The largest first: they are what a team's days consist of.
+/// Largest first, since they are most of a team's work.
 fn show_group(out: &mut String, group: &str, names: &BTreeMap<String, Table>) {
     let mut rows: Vec<(&String, &Table)> = names.iter().collect();
     rows.retain(|(_, table)| table.items >= FEWEST_IN_ROW);
@@ -81,7 +80,7 @@ fn next_step(out: &mut String, report: &Report) {
     if report.analysis.is_none() {
         line(
             out,
-            "`--analyze 10 --max-cost 5` lets the agent analyse ten of these items and compares its findings with the fixes; `--dry-run` tells the price first.",
+            "`--analyze 10 --max-cost 5` lets the agent analyse ten of these items and compares its findings with the fixes; `--dry-run` shows the maximum cost first.",
         );
     }
     line(
@@ -120,7 +119,7 @@ fn advise(out: &mut String, report: &Report) {
     advice.iter().for_each(|text| line(out, &format!("  {text}")));
 }
 
-/// What could be done for areas where the right file is often missed.
+/// Advice for areas where the right file is often missed.
 pub fn advice(report: &Report) -> Vec<String> {
     let areas = report.groups.get("area").into_iter().flatten();
     let weak = areas.filter(|(_, table)| table.items >= FEWEST && table.hit_10 < WEAK);
@@ -139,24 +138,31 @@ fn advise_area(report: &Report, area: &str, table: &Table) -> String {
     let mut text = format!("{area}: {:.0}% of {items} within ten files.", table.hit_10);
     if let Some(folder) = concentration(scored.iter().copied()) {
         text += &format!(
-            " Its fixes lie in {folder}; a route of repository.routes to that folder leaves out the rest."
+            " Its fixes are in {folder}; a route in repository.routes to that folder excludes the rest."
         );
     }
     if unseen * 3 >= items {
         text += &format!(
-            " In {unseen} the right file was not ranked at all: the items use other words than the code, so the search terms that triage gives matter most here."
+            " In {unseen} the right file was not ranked at all: the items use other words than the code, so the search terms of triage matter most here."
         );
     } else {
-        text += " The right file is found but stands too low: generated or copied code with the same words can be left out with a .ignore file in the code base.";
+        text += " The right file is found but ranked too low: exclude generated or copied code with the same words with a .ignore file in the code base.";
     }
     text
 }
 
-/// `on 40 held-back items: right file in ten 60% → 75%, mean reciprocal rank 0.40 → 0.55`
-pub fn worth(one: &Suggestion) -> String {
+/// `on 40 held-back items: right file in ten 60% → 75%, mean reciprocal rank 0.40 → 0.55, better
+/// for 12 items, worse for 1`
+pub fn worth(worth: &Worth) -> String {
     format!(
-        "on {} held-back items: right file in ten {:.0}% → {:.0}%, mean reciprocal rank {:.2} → {:.2}",
-        one.held_back, one.hit_10_before, one.hit_10_after, one.rank_before, one.rank_after
+        "on {} held-back items: right file in ten {:.0}% → {:.0}%, mean reciprocal rank {:.2} → {:.2}, better for {}, worse for {}",
+        worth.held_back,
+        worth.hit_10_before,
+        worth.hit_10_after,
+        worth.rank_before,
+        worth.rank_after,
+        worth.better,
+        worth.worse
     )
 }
 
@@ -167,9 +173,10 @@ fn suggestions(out: &mut String, report: &Report) {
         line(out, "The history supports no change of the configuration.");
         return;
     }
-    line(out, "Worth trying (nothing was set):");
+    line(out, "Worth trying (nothing was changed):");
     for one in all {
-        line(out, &format!("  {}.\n    {}\n    {}", one.what, one.setting, worth(one)));
+        let setting = one.setting.replace('\n', "\n    ");
+        line(out, &format!("  {}.\n    {setting}\n    {}", one.what, worth(&one.worth)));
     }
 }
 
@@ -198,8 +205,8 @@ fn analysis(out: &mut String, report: &Report) {
         line(
             out,
             &format!(
-                "  #{:<8} names {} of {} changed files ({} named) and {} of {} changed functions",
-                one.item,
+                "  {:<9} names {} of {} changed files ({} named) and {} of {} changed functions",
+                one.name,
                 one.hits,
                 one.changed,
                 one.named,

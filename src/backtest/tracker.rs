@@ -1,4 +1,4 @@
-//! Finished items from the tracker, and what they said before they were fixed.
+//! Reads finished items from the tracker, and their texts before the fix.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,9 +12,9 @@ use crate::fetch::{AsOf, FinishedItem, FinishedRequest, PastText, Source};
 use crate::model::{CleanItem, ItemId, WorkItem};
 use crate::settings::Config;
 
-/// Items whose links are asked for at once.
+/// Items per request for links.
 const AT_ONCE: usize = 200;
-/// Items that were fixed within the same hour are read as they were at its beginning, in one request.
+/// Items fixed within the same hour are read as of its beginning, in one request.
 const HOUR: i64 = 3600;
 
 /// The finished items of a period and the commits that the tracker links to them.
@@ -27,7 +27,7 @@ pub async fn finished_items(
     let mut request = FinishedRequest { since, states, watched_only: true };
     let mut found = source.finished(request.clone()).await?.ok_or(BacktestError::NoLookBack)?;
     if found.is_empty() {
-        // The condition watches open items only, as the default one does.
+        // The condition matches only open items, as the default one does.
         request.watched_only = false;
         found = source.finished(request).await?.unwrap_or_default();
     }
@@ -39,6 +39,7 @@ pub async fn finished_items(
     }
     let item = |item: FinishedItem| PastItem {
         id: item.id.0,
+        name: item.name,
         repository: code_base_of(config, name, &[&item.area], &item.item_type).to_owned(),
         title: item.title,
         area: item.area,
@@ -50,8 +51,8 @@ pub async fn finished_items(
     Ok((found.into_iter().map(item).collect(), Artifacts::of(links)))
 }
 
-/// Reads what the planned items said before their fixes, and keeps them whole if they are to be
-/// analysed; `progress` hears how many were read.
+/// Reads the texts of the planned items before their fixes, and keeps the complete items if they
+/// are to be analysed; `progress` is called with the number read.
 pub async fn read_past_texts(
     source: &dyn Source,
     config: &Config,
@@ -81,8 +82,8 @@ pub async fn read_past_texts(
     plan.reword(texts);
     if unknown > 0 {
         plan.notes.push(format!(
-            "{unknown} of {read} descriptions are those of today: the tracker keeps no earlier ones, \
-             and the items changed after that time. One that was completed by its fix makes the \
+            "{unknown} of {read} descriptions are current ones: the tracker keeps no earlier ones, and \
+             the items changed since. A description that was completed during the fix makes the \
              ranking look better than it is"
         ));
     }

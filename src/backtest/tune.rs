@@ -1,38 +1,31 @@
-//! What the user's own history supports changing (pure). Half of the items say what to try, the other
-//! half, which had no say, what it is worth. Nothing is set.
+//! Suggests configuration changes that the user's own history supports (pure). Half of the items
+//! suggest what to try; the other half measures the gain. Nothing is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::worth::{FEWEST, Worth};
 use super::{Outcome, Report, Scored};
 
-/// Fewer items than this, in either half, say nothing.
-const FEWEST: usize = 8;
-/// Share of an area's changed files that must lie in one folder.
+/// Required share of an area's changed files in one folder.
 const CONCENTRATED: f64 = 0.9;
-/// A folder must push the right file down at least this often.
+/// A folder must be ranked above the right file at least this often.
 const IN_THE_WAY: usize = 3;
 
-/// One thing to try, with what it was worth on the items that were held back.
+/// A suggestion with its gain on the held-back items.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Suggestion {
     /// What and why.
     pub what: String,
     /// What to write, and where.
     pub setting: String,
-    /// Items that had no say in it and are touched by it.
-    pub held_back: usize,
-    /// Share of them with the right file among the first ten, in per cent.
-    pub hit_10_before: f64,
-    pub hit_10_after: f64,
-    /// Mean reciprocal rank.
-    pub rank_before: f64,
-    pub rank_after: f64,
+    #[serde(flatten)]
+    pub worth: Worth,
 }
 
-/// What to try, best first; empty if the history supports nothing.
-pub fn suggest(report: &Report) -> Vec<Suggestion> {
+/// Suggested routes and folders, best first; empty if the history supports none.
+pub fn suggest(report: &Report, seed: u64) -> Vec<Suggestion> {
     let mut by_code_base: BTreeMap<&str, Vec<(&Outcome, &Scored)>> = BTreeMap::new();
     for outcome in &report.outcomes {
         if let Ok(scored) = &outcome.result {
@@ -42,26 +35,29 @@ pub fn suggest(report: &Report) -> Vec<Suggestion> {
     let mut found = Vec::new();
     for (code_base, items) in by_code_base {
         let (seen, held_back): (Vec<_>, Vec<_>) =
-            items.into_iter().partition(|(outcome, _)| is_seen(outcome.item));
+            items.into_iter().partition(|(outcome, _)| is_seen(outcome.item, seed));
         found.extend(folders_to_leave_out(code_base, &seen, &held_back));
         found.extend(routes(code_base, &seen, &held_back));
     }
-    found.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+    found.sort_by(|a, b| b.worth.gain().total_cmp(&a.worth.gain()));
     found
 }
 
-fn gain(suggestion: &Suggestion) -> f64 {
-    (suggestion.rank_after - suggestion.rank_before) * suggestion.held_back as f64
+/// A pseudo-random number of an item: the same for the same seed, and independent of its
+/// neighbours'.
+pub(super) const fn drawn(item: i64, seed: u64) -> u64 {
+    let mixed = (item.cast_unsigned() ^ seed.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
-/// Which half an item belongs to: by its number, mixed, so that neighbours are parted.
-const fn is_seen(item: i64) -> bool {
-    item.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 0
+/// Which half an item belongs to.
+pub(super) const fn is_seen(item: i64, seed: u64) -> bool {
+    drawn(item, seed) >> 63 == 0
 }
 
 type Item<'a> = (&'a Outcome, &'a Scored);
 
-/// The folder and the one above it, without the file.
+/// The folder of a file and its parent.
 fn folders(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').take(2).map(|(at, _)| &path[..=at])
 }
@@ -90,22 +86,22 @@ fn folders_to_leave_out(
     for (folder, count) in candidates {
         let inside = |path: &str| path.starts_with(folder);
         let Some(worth) = worth(held_back, |path| !inside(path)) else { continue };
-        // A folder inside one that is suggested already says nothing new.
+        // A folder inside a suggested one adds nothing.
         if found.iter().any(|one| one.setting.contains(&format!("`/{folder}`"))) {
             continue;
         }
         found.push(Suggestion {
             what: format!(
-                "{folder} stood above the right file of {count} items, and no fix changed anything there"
+                "{folder} was ranked above the right file of {count} items, and no fix changed a file in it"
             ),
             setting: format!("write `/{folder}` into {code_base}/.ignore"),
-            ..worth
+            worth,
         });
     }
     found
 }
 
-/// Areas whose fixes lie in one folder.
+/// Areas whose fixes are in one folder.
 fn routes(code_base: &str, seen: &[Item<'_>], held_back: &[Item<'_>]) -> Vec<Suggestion> {
     let areas: BTreeSet<&str> = seen.iter().map(|(outcome, _)| outcome.area.as_str()).collect();
     let mut found = Vec::new();
@@ -119,18 +115,18 @@ fn routes(code_base: &str, seen: &[Item<'_>], held_back: &[Item<'_>]) -> Vec<Sug
             held_back.iter().filter(|(outcome, _)| outcome.area == area).copied().collect();
         let Some(worth) = worth(&theirs, |path| path.starts_with(folder)) else { continue };
         found.push(Suggestion {
-            what: format!("the fixes of {area} lie in {folder}"),
+            what: format!("the fixes of {area} are in {folder}"),
             setting: format!(
                 "repository.routes = [{{ area = {area:?}, path = \"{code_base}/{}\" }}]",
                 folder.trim_end_matches('/')
             ),
-            ..worth
+            worth,
         });
     }
     found
 }
 
-/// The folder that holds nearly all files these fixes changed; the deeper one of two.
+/// The folder that contains nearly all files these fixes changed; the deeper one of two.
 pub fn concentration<'a>(items: impl Iterator<Item = &'a Scored>) -> Option<&'a str> {
     let (mut counts, mut all) = (BTreeMap::<&str, usize>::new(), 0_usize);
     for place in items.flat_map(|scored| &scored.places) {
@@ -142,34 +138,17 @@ pub fn concentration<'a>(items: impl Iterator<Item = &'a Scored>) -> Option<&'a 
     folders.max_by_key(|folder| folder.len())
 }
 
-/// What keeping only some files of the ranking does for items; none if it does not help enough of
-/// them.
-fn worth(items: &[Item<'_>], keep: impl Fn(&str) -> bool) -> Option<Suggestion> {
-    if items.len() < FEWEST {
-        return None;
-    }
-    let (mut hits, mut ranks) = ((0, 0), (0.0, 0.0));
-    for (_, scored) in items {
+/// The gain for items if only some files of the ranking are kept; `None` if it does not help enough
+/// of them.
+fn worth(items: &[Item<'_>], keep: impl Fn(&str) -> bool) -> Option<Worth> {
+    let places = items.iter().map(|(_, scored)| {
         let is_right = |path: &str| scored.places.iter().any(|place| place.path == path);
         let before = scored.first.iter().position(|path| is_right(path));
         let mut kept = scored.first.iter().filter(|path| keep(path));
         let after = kept.position(|path| is_right(path));
-        hits.0 += usize::from(before.is_some_and(|at| at < 10));
-        hits.1 += usize::from(after.is_some_and(|at| at < 10));
-        ranks.0 += before.map_or(0.0, |at| 1.0 / (at + 1) as f64);
-        ranks.1 += after.map_or(0.0, |at| 1.0 / (at + 1) as f64);
-    }
-    let count = items.len() as f64;
-    let suggestion = Suggestion {
-        what: String::new(),
-        setting: String::new(),
-        held_back: items.len(),
-        hit_10_before: 100.0 * hits.0 as f64 / count,
-        hit_10_after: 100.0 * hits.1 as f64 / count,
-        rank_before: ranks.0 / count,
-        rank_after: ranks.1 / count,
-    };
-    (hits.1 >= hits.0 && ranks.1 > ranks.0).then_some(suggestion)
+        (before.map(|at| at + 1), after.map(|at| at + 1))
+    });
+    Some(Worth::of(places)).filter(Worth::is_gain)
 }
 
 #[cfg(test)]
@@ -189,6 +168,7 @@ mod tests {
         };
         Outcome {
             item,
+            name: format!("#{item}"),
             title: String::new(),
             area: area.to_owned(),
             item_type: String::new(),
@@ -210,25 +190,25 @@ mod tests {
             })
             .collect();
         outcomes.extend((80..120).map(|item| outcome(item, "Shop", "api/b.rs", &["api/b.rs"])));
-        let found = suggest(&score::report(outcomes, Vec::new()));
+        let found = suggest(&score::report(outcomes, Vec::new()), 1);
         let route = found.iter().find(|one| one.setting.contains("repository.routes")).unwrap();
         assert!(route.setting.contains("/code/web/src"), "{route:?}");
-        assert!(route.rank_before < 0.34 && route.rank_after == 1.0, "{route:?}");
+        assert!(route.worth.rank_before < 0.34 && route.worth.rank_after == 1.0, "{route:?}");
         let ignored = found.iter().find(|one| one.setting.contains(".ignore")).unwrap();
-        assert!(ignored.setting.contains("`/old/`") && ignored.held_back > 0, "{ignored:?}");
-        assert!(ignored.rank_after > ignored.rank_before);
+        assert!(ignored.setting.contains("`/old/`") && ignored.worth.held_back > 0, "{ignored:?}");
+        assert!(ignored.worth.rank_after > ignored.worth.rank_before);
     }
 
     #[test]
     fn too_little_history_and_what_does_not_help_suggest_nothing() {
         let few: Vec<Outcome> =
             (0..6).map(|item| outcome(item, "A", "x/a.rs", &["y/b.rs", "x/a.rs"])).collect();
-        assert_eq!(suggest(&score::report(few, Vec::new())), vec![]);
+        assert_eq!(suggest(&score::report(few, Vec::new()), 1), vec![]);
         let fine: Vec<Outcome> =
             (0..80).map(|item| outcome(item, "A", "x/a.rs", &["x/a.rs", "y/b.rs"])).collect();
-        assert_eq!(suggest(&score::report(fine, Vec::new())), vec![]);
+        assert_eq!(suggest(&score::report(fine, Vec::new()), 1), vec![]);
         let mut left = outcome(1, "A", "x", &[]);
         left.result = Err(Left::NoCommit);
-        assert_eq!(suggest(&score::report(vec![left], Vec::new())), vec![]);
+        assert_eq!(suggest(&score::report(vec![left], Vec::new()), 1), vec![]);
     }
 }

@@ -1,8 +1,8 @@
-//! The circuit breaker: after failures it keeps us from asking, for a while that grows. The tracker
-//! has one, and so has the model provider ([`provider`]).
+//! The circuit breaker: after failures it blocks requests for a growing time. The tracker and the
+//! model provider ([`provider`]) each have one.
 //!
-//! Pure and serialisable: time is an argument, the state is a value that the store keeps, so that
-//! a scheduled run, `--once` and a restart all see the same breaker.
+//! Pure and serialisable: time is an argument and the store keeps the state, so a scheduled run,
+//! `--once` and a restart see the same breaker.
 
 pub mod provider;
 
@@ -10,68 +10,61 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::model::{Breaker, BreakerState as State, FailureClass};
 
-/// When a breaker opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Counted failures in a row that open it.
+    /// Failures in a row that open it.
     pub threshold: u32,
-    /// How long it stays open the first time; the hold doubles with each opening.
+    /// First hold; it doubles with each opening.
     pub hold: SignedDuration,
-    /// How long it stays open when only a person can help (credential, permission, configuration, a
+    /// Hold for failures that only a person can fix (credential, permission, configuration, a
     /// stopped collection).
     pub long_hold: SignedDuration,
-    /// It never stays open for longer.
+    /// Upper bound of every hold.
     pub max_hold: SignedDuration,
 }
 
-/// The policy for a tracker.
 pub const TRACKER: Policy = Policy {
     threshold: 3,
     hold: SignedDuration::from_mins(5),
     long_hold: SignedDuration::from_mins(30),
     max_hold: SignedDuration::from_hours(2),
 };
-/// A probe that has not reported for this long is taken for lost with its process.
+/// A probe without a result for this long is considered lost with its process.
 pub const PROBE_LEASE: SignedDuration = SignedDuration::from_mins(5);
 
-/// What the breaker answers to someone who wants to ask the source.
+/// Answer to a request to use the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Go ahead.
     Go,
-    /// One cheap request first, and nothing else before it has reported.
+    /// Send one cheap request first, and nothing else before its result.
     Probe,
-    /// Not now.
     Refused {
-        /// The earliest time it makes sense to come back.
+        /// The earliest time to ask again.
         until: Timestamp,
     },
 }
 
-/// What is learned from asking.
+/// Result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// The probe was answered.
     ProbeSucceeded,
-    /// A whole read went well.
+    /// A complete read succeeded.
     Succeeded,
-    /// It failed.
     Failed(FailureClass),
 }
 
-/// What a class of failure does to the breaker.
+/// Effect of a failure class on the breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: the source is well.
+    /// None: the source is healthy.
     None,
-    /// One of [`Policy::threshold`].
+    /// Counts towards [`Policy::threshold`].
     Counts,
     /// Opens it at once, for [`Policy::long_hold`].
     Opens,
 }
 
 impl FailureClass {
-    /// What it does to the breaker.
     pub const fn breaker_effect(self) -> Effect {
         match self {
             Self::Auth | Self::Denied | Self::Config | Self::BadQuery | Self::Down => Effect::Opens,
@@ -84,7 +77,7 @@ impl FailureClass {
 }
 
 impl Breaker {
-    /// May the source be asked now? Letting a probe through is itself a change of state.
+    /// Whether the source may be used now. Letting a probe through changes the state.
     pub fn admit(&mut self, now: Timestamp, policy: &Policy) -> Admission {
         match self.state {
             State::Closed => Admission::Go,
@@ -93,7 +86,7 @@ impl Breaker {
             {
                 Admission::Refused { until }
             }
-            // A hold that ends further away than any hold lasts was set by a wrong clock.
+            // A hold longer than the maximum was set with a wrong clock.
             State::Open { .. } => self.let_probe_through(now),
             State::HalfOpen { since } if since <= now && now < later(since, PROBE_LEASE) => {
                 Admission::Refused { until: later(since, PROBE_LEASE) }
@@ -102,7 +95,8 @@ impl Breaker {
         }
     }
 
-    /// The same after a person changed what a failure was about: the rest of the hold is waived.
+    /// Like `admit`, after a person changed the setting that failed: the rest of the hold is
+    /// skipped.
     pub fn admit_changed(&mut self, now: Timestamp, policy: &Policy) -> Admission {
         match self.state {
             State::Open { .. } => self.let_probe_through(now),
@@ -115,13 +109,13 @@ impl Breaker {
         Admission::Probe
     }
 
-    /// Takes note of how asking went.
+    /// Records the result of a request.
     pub fn record(&mut self, signal: Signal, now: Timestamp, policy: &Policy) {
         match signal {
             Signal::Succeeded => *self = Self::default(),
             Signal::ProbeSucceeded => {
-                // The number of openings stays: a source that answers probes and fails reads
-                // gets its longer hold.
+                // `openings` stays: a source that answers probes but fails reads gets its longer
+                // hold.
                 self.state = State::Closed;
                 self.failures = 0;
             }
@@ -151,13 +145,13 @@ impl Breaker {
         self.state = State::Open { until: later(now, hold), class };
     }
 
-    /// Closes it by hand: a person says that the cause is gone.
+    /// Closed by a person who fixed the cause.
     pub fn close(&mut self) {
         *self = Self::default();
     }
 }
 
-/// The end of time is as late as it gets.
+/// Saturates at the latest timestamp.
 fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
 }
@@ -247,12 +241,11 @@ mod tests {
         assert_eq!(breaker, Breaker::default());
     }
 
-    /// What can happen to a breaker.
     #[derive(Debug, Clone, Copy)]
     enum Step {
-        /// Somebody wants to ask.
+        /// A request wants to start.
         Ask,
-        /// The oldest open request reports.
+        /// The oldest open request ends.
         Report(Option<FailureClass>),
         /// Seconds pass.
         Wait(i64),
@@ -293,7 +286,7 @@ mod tests {
         fn nothing_goes_through_while_open_and_one_probe_at_most_while_half_open(steps in steps()) {
             let mut breaker = Breaker::default();
             let mut now = at(0);
-            // Whether the request on its way is a probe.
+            // Whether the open request is a probe.
             let mut open: Option<bool> = None;
             for step in steps {
                 match step {

@@ -1,9 +1,9 @@
-//! What is known about the model provider of an agent: its breaker, its stated limits, the credential
-//! it refused. Pure; the store keeps the record of each.
+//! State of an agent's model provider: its breaker, its stated limits, the credential it rejected.
+//! Pure; the store keeps one record per provider.
 //!
 //! Outages (5xx, overload, dropped connections) count across sessions, stages and runs and open the
-//! breaker. A refused credential opens it at once, until the credential changes. Usage limits hold
-//! until their stated reset. While anything holds, no session starts and no item is blamed.
+//! breaker. A rejected credential opens it at once, until the credential changes. Usage limits hold
+//! until their stated reset. During a hold no session starts and no item loses an attempt.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -12,57 +12,57 @@ use super::{Admission, Policy, Signal};
 use crate::model::{Breaker, BreakerState, FailureClass, FailureKind, Outcome};
 use crate::settings::AgentKind;
 
-/// Shorter holds than the tracker's: a probe is one cheap request, and a schedule of every quarter
-/// of an hour still finds the provider at its next tick.
+/// Shorter holds than the tracker's: a probe is one cheap request, and a quarter-hourly schedule
+/// should reach the provider at its next tick.
 pub const PROVIDER: Policy = Policy {
     threshold: 3,
     hold: SignedDuration::from_mins(1),
     long_hold: SignedDuration::from_mins(15),
     max_hold: SignedDuration::from_mins(15),
 };
-/// How long a limit without a stated reset holds.
+/// Hold for a limit without a stated reset.
 const UNSTATED_LIMIT: SignedDuration = SignedDuration::from_mins(15);
-/// The longest limits are weekly; a later time was written by a clock that was wrong.
+/// The longest limits are weekly; a later time was written with a wrong clock.
 const LONGEST_LIMIT: SignedDuration = SignedDuration::from_hours(24 * 8);
 
-/// Everything remembered about the provider; small, and stored as one JSON value.
+/// Small; stored as one JSON value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProviderRecord {
-    /// Opened by outages and by a refused credential.
+    /// Opened by outages and by a rejected credential.
     pub breaker: Breaker,
-    /// A limit of the account that the provider stated.
+    /// An account limit that the provider stated.
     pub limit: Option<Limit>,
     /// Fingerprint of the credential in use when the provider last refused work.
     pub refused_credential: Option<String>,
-    /// Key of these fingerprints, different for each state.
+    /// Key of these fingerprints; unique per state.
     pub fingerprint_key: Option<String>,
-    /// What the last failure was, with the setting to look at.
+    /// The last failure, with the setting to check.
     pub last_failure: Option<String>,
     /// When the provider last answered a session.
     pub last_answer: Option<Timestamp>,
-    /// What is wrong with the agent's configuration, as the last session showed.
+    /// What is wrong with the agent's configuration, according to the last session.
     pub agent_fault: Option<String>,
 }
 
-/// The provider refuses work until a stated time.
+/// The provider accepts no work until a stated time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     pub until: Timestamp,
     pub reason: String,
 }
 
-/// Somebody wants to start a session.
+/// A request to start a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     pub now: Timestamp,
-    /// Fingerprint of the credential in use; none: unknown.
+    /// Fingerprint of the credential in use; `None` if unknown.
     pub credential: Option<&'a str>,
-    /// A person waits for this run: a probe does not wait for the end of the hold.
+    /// A person started this run: the probe does not wait for the end of the hold.
     pub by_hand: bool,
 }
 
-/// What keeps sessions from starting.
+/// What prevents sessions from starting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hold {
     pub kind: HoldKind,
@@ -73,9 +73,9 @@ pub struct Hold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldKind {
-    /// It does not answer, or only with errors of its own.
+    /// No answer, or only server errors.
     Outage,
-    /// A probe is on its way.
+    /// A probe is under way.
     Probing,
     /// Usage, rate or credit.
     Limit,
@@ -88,8 +88,7 @@ pub enum HoldKind {
 pub struct Providers(pub Vec<(AgentKind, ProviderRecord)>);
 
 impl Providers {
-    /// What keeps sessions from starting now, of each provider. Which one is said where there are
-    /// several.
+    /// The current hold of each provider. The provider is named if there are several.
     pub fn holds(&self, now: Timestamp) -> impl Iterator<Item = Hold> {
         self.0.iter().filter_map(move |(agent, record)| {
             let hold = record.hold(now)?;
@@ -97,7 +96,7 @@ impl Providers {
         })
     }
 
-    /// The breaker of the one that needs attention most.
+    /// The breaker that most needs attention.
     pub fn breaker(&self) -> Breaker {
         let breakers = self.0.iter().map(|(_, record)| &record.breaker);
         let open = |breaker: &Breaker| !matches!(breaker.state, BreakerState::Closed);
@@ -105,7 +104,6 @@ impl Providers {
         most.cloned().unwrap_or_default()
     }
 
-    /// What is wrong with the configuration of an agent.
     pub fn agent_fault(&self) -> Option<String> {
         let faults = self.0.iter().filter_map(|(_, record)| record.agent_fault.clone());
         faults.into_iter().next()
@@ -119,11 +117,10 @@ impl Providers {
     }
 }
 
-/// The answer to a [`Request`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProviderAdmission {
     Go,
-    /// One cheap session first, and nothing else before it has reported.
+    /// Start one cheap session first, and nothing else before its result.
     Probe,
     Refused(Hold),
 }
@@ -136,12 +133,12 @@ pub struct Report<'a> {
     pub until: Option<Timestamp>,
     pub now: Timestamp,
     pub credential: Option<&'a str>,
-    /// What to tell people about a failure.
+    /// The failure, as text.
     pub reason: String,
 }
 
 impl ProviderRecord {
-    /// May a session start? Letting a probe through changes the record.
+    /// Whether a session may start. Letting a probe through changes the record.
     pub fn admit(&mut self, request: Request<'_>) -> ProviderAdmission {
         let now = request.now;
         let changed = self.has_other_credential(request.credential);
@@ -166,7 +163,7 @@ impl ProviderRecord {
         }
     }
 
-    /// What keeps sessions from starting now, for people. Changes nothing.
+    /// The current hold, for display. Changes nothing.
     pub fn hold(&self, now: Timestamp) -> Option<Hold> {
         let open = || {
             let until = self.breaker.state.until().filter(|until| *until > now)?;
@@ -175,13 +172,13 @@ impl ProviderRecord {
         self.limit_hold(now).or_else(open)
     }
 
-    /// Takes note of how a session ended.
+    /// Records how a session ended.
     pub fn note(&mut self, report: Report<'_>) {
         let now = report.now;
         match report.outcome {
             outcome if is_outage(outcome) => {
                 self.last_failure = Some(report.reason);
-                // Sessions that were under way when it opened say nothing new.
+                // Sessions that were already running when it opened add no information.
                 if self.breaker.state.until().is_none() {
                     self.breaker.record(Signal::Failed(FailureClass::Transient), now, &PROVIDER);
                 }
@@ -192,12 +189,12 @@ impl ProviderRecord {
             }
             Outcome::ProviderLimit { .. } => {
                 self.refuse(report.credential, &report.reason);
-                // It answers, so this is no outage.
+                // The provider answered, so this is not an outage.
                 self.breaker.record(Signal::ProbeSucceeded, now, &PROVIDER);
                 let until = report.until.unwrap_or(later(now, UNSTATED_LIMIT));
                 let until = until.min(later(now, LONGEST_LIMIT));
                 let known = self.limit.as_ref().map(|limit| limit.until).filter(|t| *t > now);
-                // Of several stated resets the earliest one is tried.
+                // Of several stated resets, the earliest one counts.
                 let until = known.map_or(until, |known| known.min(until));
                 self.limit = Some(Limit { until, reason: report.reason });
             }
@@ -212,14 +209,14 @@ impl ProviderRecord {
         }
     }
 
-    /// The probe could not be made, for a reason of our own: the next request may try.
+    /// The probe did not run for a reason of ours: the next request may probe.
     pub fn abandon_probe(&mut self, now: Timestamp) {
         if matches!(self.breaker.state, BreakerState::HalfOpen { .. }) {
             self.breaker.state = BreakerState::Open { until: now, class: FailureClass::Transient };
         }
     }
 
-    /// A person says that the cause is gone.
+    /// Closed by a person who fixed the cause.
     pub fn close(&mut self) {
         self.breaker.close();
         self.limit = None;
@@ -227,8 +224,8 @@ impl ProviderRecord {
         self.last_failure = None;
     }
 
-    /// Whether a session that ended like this is to be blamed on its item. An outage is not, unless
-    /// the provider answered somebody else while the session was running.
+    /// Whether this end counts against the item. An outage does not, unless the provider answered
+    /// another session while this one ran.
     pub fn blames_item(&self, outcome: &Outcome, started: Timestamp) -> bool {
         is_outage(outcome) && self.last_answer.is_some_and(|answer| answer > started)
     }
@@ -261,19 +258,19 @@ impl ProviderRecord {
             _ => HoldKind::Outage,
         };
         let reason = match kind {
-            HoldKind::Probing => "a probe is on its way".to_owned(),
+            HoldKind::Probing => "a probe is under way".to_owned(),
             _ => self.last_failure.clone().unwrap_or_else(|| "it does not answer".to_owned()),
         };
         Hold { kind, until, reason }
     }
 }
 
-/// The provider failed with an error of its own, or could not be reached.
+/// The provider failed with a server error or was unreachable.
 pub const fn is_outage(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::AgentError { why: FailureKind::ApiError })
 }
 
-/// Ends that only a model that answered can bring about.
+/// Outcomes that require an answer from the model.
 const fn shows_an_answer(outcome: &Outcome) -> bool {
     use FailureKind::{
         InvalidRequest, MaxOutputTokens, MaxToolCalls, MaxTurns, Refused, SchemaExhausted,

@@ -1,23 +1,22 @@
-//! Texts in Atlassian's document format. The document is walked without recursion and written as
-//! HTML, which then goes the way of HTML: colours that hide text, tables, code and links are judged
-//! and set like any other.
+//! Texts in Atlassian Document Format. The document is traversed without recursion and converted to
+//! HTML, which is then cleaned like any other HTML: hiding colours, tables, code and links.
 
 use serde_json::Value;
 
 use super::adf_tree::{At, Node, Tree, unquoted};
 use super::markdown::Document;
 
-/// The version of the format that this walker knows.
+/// The supported version of the format.
 const VERSION: &str = "1";
-/// Elements inside each other that are shown as such; what is deeper is shown in their line.
+/// Maximum depth of nested elements; deeper ones are rendered inline.
 const MAX_DEPTH: usize = 60;
-/// Bytes of HTML made of a text.
+/// Maximum bytes of HTML per text.
 const MAX_HTML: usize = 8 << 20;
-/// Characters of a name, and of a picture of one sign.
+/// Maximum characters of a name or an emoji's text.
 const LONGEST_NAME: usize = 60;
 const LONGEST_SIGN: usize = 16;
 
-/// Reads a text: a document, or the plain words that older fields have.
+/// Reads a text: a document, or the plain text of older fields.
 pub(super) fn read(raw: &str) -> Document {
     let mut page = Page::default();
     let mut cut_bytes = 0;
@@ -37,27 +36,27 @@ pub(super) fn read(raw: &str) -> Document {
     Document::made(&page.html, raw.len(), page.hidden_chars, cut_bytes + page.left_out)
 }
 
-/// A name that nobody sees in the tracker: it may not be a sentence.
+/// A name that the tracker does not display: it may not be a sentence.
 fn word(text: &str) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     text.chars().filter(plain).take(40).collect()
 }
 
 enum Step {
-    /// This element, and then those after it; in a list or a table, where paragraphs are lines.
+    /// This element and its following siblings; true in a list or a table, where paragraphs are
+    /// lines.
     From(At, bool),
-    /// The end of an element.
     Close(&'static str),
 }
 
-/// The HTML while it is written.
+/// HTML under construction.
 #[derive(Default)]
 struct Page {
     html: String,
     hidden_chars: usize,
     left_out: usize,
     depth: usize,
-    /// Code blocks that are open: in them, text is not set.
+    /// Number of open code blocks, in which text is not formatted.
     in_code: usize,
 }
 
@@ -93,8 +92,8 @@ impl Page {
         }
     }
 
-    /// Begins an element. Returns its end, empty if there is nothing to be ended; none: what is in
-    /// it is not shown.
+    /// Opens an element. Returns its end tag, which may be empty; `None` if its content is not
+    /// shown.
     fn open(&mut self, node: &Node<'_>, in_lines: bool) -> Option<&'static str> {
         match &*node.kind {
             "text" => {
@@ -105,7 +104,7 @@ impl Page {
                 self.html.push_str(if self.in_code > 0 { "\n" } else { "<br>" });
                 return Some("");
             }
-            // Shown in the editor only.
+            // Shown only in the editor.
             "placeholder" => {
                 let words = string(&node.attrs(), "text");
                 self.hidden_chars += words.chars().filter(|c| !c.is_whitespace()).count();
@@ -143,7 +142,7 @@ impl Page {
         close
     }
 
-    /// Elements that say more about themselves.
+    /// Opens an element whose attributes matter.
     fn open_described(&mut self, node: &Node<'_>) -> &'static str {
         let attrs = node.attrs();
         match &*node.kind {
@@ -188,7 +187,7 @@ impl Page {
             kind => {
                 self.html.push_str("<div>");
                 self.mark(&format!("unknown element {}", word(kind)));
-                // Some keep their words beside their content.
+                // Some have their text outside of their content.
                 self.text(node.text.as_deref().unwrap_or_default());
                 return "</div>";
             }
@@ -212,7 +211,7 @@ impl Page {
     fn open_cell(&mut self, tag: &str, attrs: &Value) {
         let span = |name: &str| attrs.get(name).and_then(Value::as_u64).unwrap_or(1).clamp(1, 64);
         let (columns, rows) = (span("colspan"), span("rowspan"));
-        // Words in the colour of their cell are hidden words.
+        // Text in the colour of its cell is hidden text.
         let painted = background(&string(attrs, "background"));
         self.html.push_str(&format!("<{tag} colspan={columns} rowspan={rows}{painted}>"));
     }
@@ -244,7 +243,7 @@ impl Page {
         }
     }
 
-    /// Pictures and files are named, not read. Their words are those of any picture in HTML.
+    /// Images and files are named, not read. Their text is handled like that of any HTML image.
     fn media(&mut self, attrs: &Value) {
         let (alt, source) = (string(attrs, "alt"), string(attrs, "url"));
         let kind = string(attrs, "type");
@@ -274,7 +273,7 @@ impl Page {
                 "subsup" if string(attrs, "type") == "sub" => ("<sub>".to_owned(), "</sub>"),
                 "subsup" => ("<sup>".to_owned(), "</sup>"),
                 "link" => (format!("<a href=\"{}\">", escaped(&string(attrs, "href"))), "</a>"),
-                // White words are hidden words: the cleaner judges the colours.
+                // White text is hidden text: the cleaner judges the colours.
                 "textColor" => (coloured("color", attrs), "</span>"),
                 "backgroundColor" => (coloured("background-color", attrs), "</span>"),
                 _ => continue,
@@ -286,7 +285,6 @@ impl Page {
         ends.iter().rev().for_each(|end| self.html.push_str(end));
     }
 
-    /// Words as they are.
     fn text(&mut self, words: &str) {
         let words = escaped(words);
         if self.in_code == 0 && words.contains('\n') {
@@ -296,7 +294,7 @@ impl Page {
         }
     }
 
-    /// A remark of ours.
+    /// Adds a remark of heartbeat.
     fn mark(&mut self, words: &str) {
         self.text(&format!("[{words}] "));
     }
@@ -311,10 +309,10 @@ fn colour(text: &str) -> String {
     escaped(&text.chars().filter(plain).take(60).collect::<String>())
 }
 
-/// The colour that the tracker gives to words without one of their own.
+/// The tracker's default text colour.
 const WORDS: &str = "#172b4d";
 
-/// The attribute that paints what is behind words, and the words upon it; nothing without a colour.
+/// The `style` attribute for a background colour and the text on it; empty without a colour.
 pub(super) fn background(text: &str) -> String {
     match colour(text) {
         none if none.is_empty() => none,
@@ -322,15 +320,15 @@ pub(super) fn background(text: &str) -> String {
     }
 }
 
-/// One line with the name of something. The tracker shows what it knows by that name and not these
-/// words, so nobody has read them.
+/// A name on one line. The tracker displays its own name for the object and not this text, so no
+/// user has read it.
 fn name(value: &Value, key: &str, longest: usize) -> String {
     let name = string(value, key);
     let words: Vec<&str> = name.split_whitespace().collect();
     words.join(" ").chars().take(longest).collect()
 }
 
-/// Milliseconds since 1970 as a day.
+/// Milliseconds since 1970 as a date.
 fn date(attrs: &Value) -> String {
     let text = match attrs.get("timestamp") {
         Some(Value::String(text)) => text.clone(),
@@ -346,7 +344,7 @@ fn string(value: &Value, name: &str) -> String {
     value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Text for HTML, in an element or in an attribute.
+/// Escapes text for an HTML element or attribute.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for character in text.chars() {

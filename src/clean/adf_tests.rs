@@ -1,13 +1,13 @@
-//! What becomes of documents, good and hostile.
+//! Tests of valid and hostile documents.
 
 use serde_json::json;
 
 use super::*;
 use crate::clean::{Cleaned, Rendering};
-use crate::model::Doubtful;
+use crate::model::UnclearTextPolicy;
 
 fn clean(raw: &str) -> Cleaned {
-    read(raw).render(Rendering::Full, Doubtful::LeaveOut)
+    read(raw).render(Rendering::Full, UnclearTextPolicy::LeaveOut)
 }
 
 /// Without the empty lines between blocks.

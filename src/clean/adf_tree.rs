@@ -1,24 +1,23 @@
-//! The tree of a document in Atlassian's format, read from its JSON without recursion: a document
-//! nested a hundred thousand times costs memory in proportion and no stack.
+//! The tree of an Atlassian document, parsed from JSON without recursion: nesting a hundred
+//! thousand levels costs proportional memory and no stack.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Bytes of JSON that are read; the tracker's longest text has 32,767 characters.
+/// Maximum bytes of JSON; the tracker's longest text has 32,767 characters.
 const MAX_INPUT: usize = 4 << 20;
-/// Elements that are read.
+/// Maximum number of elements.
 const MAX_NODES: usize = 200_000;
 
-/// Place of a node; the first node is the document.
+/// Index of a node; the first node is the document.
 pub(super) type At = usize;
 
-/// One element.
 #[derive(Debug, Default)]
 pub(super) struct Node<'a> {
     pub kind: Cow<'a, str>,
     pub text: Option<Cow<'a, str>>,
-    /// JSON, not yet read.
+    /// Unparsed JSON.
     attrs: &'a str,
     marks: &'a str,
     pub first_child: Option<At>,
@@ -27,12 +26,11 @@ pub(super) struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// What the element says about itself.
     pub fn attrs(&self) -> Value {
         serde_json::from_str(self.attrs).unwrap_or_default()
     }
 
-    /// How a text is set.
+    /// Formatting marks of a text.
     pub fn marks(&self) -> Vec<Value> {
         if self.marks.is_empty() {
             return Vec::new();
@@ -41,24 +39,24 @@ impl Node<'_> {
     }
 }
 
-/// A document.
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
     pub nodes: Vec<Node<'a>>,
-    /// `version` as it was written; none: missing.
+    /// `version` as written; `None` if it is missing.
     pub version: Option<&'a str>,
     /// Bytes that were not read.
     pub cut_bytes: usize,
 }
 
-/// What is open: an element, or the list of elements in it.
+/// What is open: an element, or its list of children.
 enum Open {
     Element(At),
     Content(At),
 }
 
 impl<'a> Tree<'a> {
-    /// Reads a document; none if it is no JSON object. What breaks off is read as far as it goes.
+    /// Parses a document; `None` if it is not a JSON object. A truncated document is read as far as
+    /// it goes.
     pub fn read(raw: &'a str) -> Option<Self> {
         let end = super::parse::floor_char_boundary(raw, MAX_INPUT);
         let mut cursor = Cursor { text: &raw[..end], at: 0 };
@@ -72,7 +70,7 @@ impl<'a> Tree<'a> {
         Some(tree)
     }
 
-    /// None where the JSON breaks off or is none.
+    /// `None` where the JSON ends early or is invalid.
     fn fill(&mut self, cursor: &mut Cursor<'a>) -> Option<()> {
         let mut open = vec![Open::Element(0)];
         while let Some(innermost) = open.last() {
@@ -88,7 +86,7 @@ impl<'a> Tree<'a> {
                     }
                     cursor.skip_space();
                     if key == "content" && cursor.take(b'[') {
-                        // Of two lists by the same name, every reader of JSON keeps the last.
+                        // Of two lists with the same name, JSON readers keep the last.
                         let node = &mut self.nodes[at];
                         (node.first_child, node.last_child) = (None, None);
                         open.push(Open::Content(at));
@@ -134,7 +132,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The text of a JSON string, if `json` is one.
+/// The text of a JSON string; `None` if `json` is not one.
 pub(super) fn unquoted(json: &str) -> Option<Cow<'_, str>> {
     let inside = json.trim().strip_prefix('"')?.strip_suffix('"')?;
     if !inside.contains('\\') {
@@ -171,7 +169,7 @@ pub(super) fn unquoted(json: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(text))
 }
 
-/// Half of a surrogate pair becomes a replacement character.
+/// An unpaired surrogate becomes a replacement character.
 fn flush(units: &mut Vec<u16>, text: &mut String) {
     if !units.is_empty() {
         text.push_str(&String::from_utf16_lossy(units));
@@ -179,7 +177,7 @@ fn flush(units: &mut Vec<u16>, text: &mut String) {
     }
 }
 
-/// A place in JSON.
+/// A position in JSON.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -215,7 +213,7 @@ impl<'a> Cursor<'a> {
         unquoted(self.value()?)
     }
 
-    /// The next value as it is written, whatever its depth.
+    /// The next value as written, at any depth.
     fn value(&mut self) -> Option<&'a str> {
         let (start, mut depth) = (self.at, 0_usize);
         loop {
@@ -242,7 +240,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number, `true`, `false`, `null`, or nonsense.
+    /// A number, `true`, `false`, `null`, or an invalid word.
     fn skip_word(&mut self) {
         self.at += 1;
         let ends = |byte: u8| byte.is_ascii_whitespace() || b",:]}[{\"".contains(&byte);

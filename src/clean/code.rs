@@ -1,37 +1,37 @@
-//! Code blocks, kept to the letter.
+//! Code blocks, kept unchanged.
 
 use super::Rendering;
 use super::style::TextSpace;
 use super::writer::{Gap, Writer};
 
-/// Lines of code shown in the tight rendering: so many from the start, so many from the end.
+/// Lines of code in the tight rendering: from the start and from the end.
 const TIGHT_LINES: (usize, usize) = (6, 2);
 /// Longest line of code in the tight rendering.
 const TIGHT_LINE: usize = 160;
 
-/// A code block while it is collected.
+/// A code block under construction.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     text: String,
     language: Option<String>,
-    /// Blocks open inside this one.
+    /// Number of blocks open inside this one.
     pub(super) depth: usize,
 }
 
 impl Code {
-    /// Adds text as it is.
+    /// Adds text unchanged.
     pub(super) fn push(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// Begins a new line unless one has just begun.
+    /// Starts a new line unless one has just begun.
     pub(super) fn close_line(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
         }
     }
 
-    /// Takes the language from a class such as `language-rust`, if none is known yet.
+    /// Takes the language from a class such as `language-rust`, if it is not known yet.
     pub(super) fn note_class(&mut self, class: &str) {
         if self.language.is_some() || !self.text.trim().is_empty() {
             return;
@@ -43,7 +43,7 @@ impl Code {
             .map(str::to_owned);
     }
 
-    /// Writes the block between fences, or into the line of a table's cell.
+    /// Writes the block between fences, or into the line of a table cell.
     pub(super) fn write(self, writer: &mut Writer, rendering: Rendering) {
         let text = self.text.replace('\u{a0}', " ").replace('\r', "");
         let mut lines: Vec<&str> = text.split('\n').map(str::trim_end).collect();
@@ -70,7 +70,7 @@ impl Code {
     }
 }
 
-/// A name of a language that is in use: nobody sees the name, so it may not be anything else.
+/// Whether this is a known language: the name is not displayed, so arbitrary text is rejected.
 fn is_language(name: &str) -> bool {
     const NAMES: &str = " bash batch bicep c c# c++ cmake cpp cs csharp css csv cxx diff docker dockerfile \
         fs fsharp go gradle graphql groovy h haskell hcl hlsl hpp html http ini java javascript js json jsonc \
@@ -82,7 +82,7 @@ fn is_language(name: &str) -> bool {
     name.len() <= 16 && NAMES.contains(&lower)
 }
 
-/// The first and the last lines, without fences.
+/// Writes the first and the last lines, without fences.
 fn write_tight(writer: &mut Writer, lines: &[&str]) {
     let (head, tail) = TIGHT_LINES;
     let mut write = |line: &str| {

@@ -1,22 +1,22 @@
-//! Blocks of Markdown that readers see as a picture: formulas and diagrams. Their text may say what the
-//! picture does not show.
+//! Markdown blocks that are displayed as a picture: formulas and diagrams. Their source may contain
+//! text that the picture does not show.
 
 use pulldown_cmark::Event;
 
 use super::markdown::count_words;
 
-/// How a block is drawn.
+/// How a block is displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Drawn {
     Formula,
     Diagram,
 }
 
-/// Commands that set words so that nobody sees them, and such as give others new names.
+/// Commands that make text invisible, or define new commands.
 const HIDING_COMMANDS: [&str; 9] =
     ["phantom", "color", "\\def", "newcommand", "\\let", "\\smash", "lap{", "\\hspace", "\\kern"];
 
-/// Words of a diagram that paint its parts, or are for readers who do not see it.
+/// Words of a diagram that style its parts, or are for screen readers.
 const HIDING_WORDS: [&str; 9] = [
     "classDef",
     "style ",
@@ -30,7 +30,7 @@ const HIDING_WORDS: [&str; 9] = [
 ];
 
 impl Drawn {
-    /// By the language of a block of code; none: it is shown as it is.
+    /// By the language of a code block; `None` if it is displayed as text.
     pub(super) fn by(language: &str) -> Option<Self> {
         let word = language.split([' ', ',', '{', '\t']).find(|word| !word.is_empty())?;
         match word.to_ascii_lowercase().as_str() {
@@ -40,7 +40,7 @@ impl Drawn {
         }
     }
 
-    /// May it hold words that are not drawn?
+    /// Whether it may contain text that is not displayed.
     pub(super) fn hides(self, text: &str) -> bool {
         match self {
             Self::Formula => {
@@ -52,14 +52,14 @@ impl Drawn {
         }
     }
 
-    /// The text of a block as far as it is drawn; what is not is counted.
+    /// The displayed part of a block's text; the rest is counted.
     pub(super) fn shown(self, text: &str, hidden: &mut usize) -> String {
         if self.hides(text) {
             *hidden += count_words(text);
             let what = if self == Self::Formula { "formula" } else { "diagram" };
             return format!("[{what} left out: it may hold words that nobody sees]\n");
         }
-        // Remarks, and what happens on a click.
+        // Comments and click handlers.
         let is_unseen = |line: &&str| {
             let line = line.trim_start();
             self == Self::Diagram && (line.starts_with("%%") || line.starts_with("click "))
@@ -69,7 +69,7 @@ impl Drawn {
     }
 }
 
-/// A formula within the text, as it is written between two signs.
+/// An inline formula as written between two signs.
 pub(super) fn formula(text: &str, sign: &str, hidden: &mut usize) -> Event<'static> {
     let shown = Drawn::Formula.shown(text, hidden);
     Event::Text(match Drawn::Formula.hides(text) {

@@ -1,25 +1,25 @@
-//! What each HTML element is to a reader.
+//! The role of each HTML element for a reader.
 
-use html5ever::ns;
+use html5ever::{local_name, ns};
 use scraper::node::Element;
 
-/// The value of an attribute; a look through the few there are is faster than scraper's search.
+/// The value of an attribute; a linear scan of the few attributes is faster than scraper's search.
 pub(super) fn attribute<'a>(element: &'a Element, wanted: &str) -> Option<&'a str> {
     element.attrs.iter().find(|(name, _)| &*name.local == wanted).map(|(_, value)| &**value)
 }
 
-/// The part an element plays in the text.
+/// The role of an element in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// In the line, with no meaning we keep.
+    /// Inline, without a meaning that is kept.
     Inline,
-    /// On lines of its own.
+    /// On separate lines.
     Block,
-    /// On lines of its own, with space around it.
+    /// On separate lines, with space around it.
     Paragraph,
     /// A heading of level 1 to 6.
     Heading(u8),
-    /// `<ul>` and its old relatives.
+    /// `<ul>` and its obsolete variants.
     BulletList,
     /// `<ol>`
     NumberedList,
@@ -29,7 +29,7 @@ pub(super) enum Role {
     Definition,
     /// `<blockquote>`
     Quote,
-    /// `<pre>` and its old relatives.
+    /// `<pre>` and its obsolete variants.
     Preformatted,
     /// `<hr>`
     Rule,
@@ -41,17 +41,17 @@ pub(super) enum Role {
     Link,
     /// Inline code.
     Code,
-    /// Text that no longer holds.
+    /// Text that is no longer valid.
     Struck,
     /// `<sup>`
     Raised,
     /// `<sub>`
     Lowered,
-    /// `<rt>`: the reading of a word.
+    /// `<rt>`: the pronunciation of a word.
     RubyText,
     /// Two parts with a sign between them: a fraction, a power.
     Pair(char),
-    /// An element whose content is drawn, or shown by rules of its own.
+    /// An element that is drawn, or displayed by its own rules.
     Drawing,
     /// `<textarea>`
     TextArea,
@@ -79,13 +79,33 @@ pub(super) enum Role {
     Dialog,
     /// `<font>`
     Font,
-    /// Never shown, and no sign of hiding: scripts, styles, fallback content.
+    /// Never displayed, and not suspicious: scripts, styles, fallback content.
     Nothing,
 }
 
 impl Role {
-    /// The role of an element by its name and its vocabulary.
+    /// The role of an element by its name and namespace.
     pub(super) fn of(element: &Element) -> Self {
+        // Most elements are one of these, and their names are numbers.
+        if element.name.ns == ns!(html) {
+            match element.name.local {
+                local_name!("div") => return Self::Block,
+                local_name!("span")
+                | local_name!("b")
+                | local_name!("i")
+                | local_name!("u")
+                | local_name!("strong")
+                | local_name!("em") => return Self::Inline,
+                local_name!("br") => return Self::Break,
+                local_name!("p") => return Self::Paragraph,
+                local_name!("li") => return Self::Item,
+                local_name!("a") => return Self::Link,
+                local_name!("code") => return Self::Code,
+                local_name!("td") => return Self::Cell,
+                local_name!("tr") => return Self::Row,
+                _ => {}
+            }
+        }
         let name = element.name();
         match element.name.ns {
             ns!(mathml) => Self::in_math(element, name),
@@ -97,8 +117,8 @@ impl Role {
         }
     }
 
-    /// Formulas are shown as text, with a sign between the parts of a fraction or a power; what
-    /// can change their look is not evaluated.
+    /// Formulas are rendered as text, with a sign between the parts of a fraction or a power;
+    /// attributes that change their look are not evaluated.
     fn in_math(element: &Element, name: &str) -> Self {
         let is_plain = |name: &str| {
             matches!(
@@ -183,7 +203,7 @@ impl Role {
         }
     }
 
-    /// Does it stand in the line when nothing else is declared?
+    /// Whether it is inline by default.
     pub(super) fn is_inline(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What each kind of element does when it begins.
+//! Actions at the start of each kind of element.
 
 use super::Rendering;
 use super::characters;
@@ -11,10 +11,10 @@ use super::style::{Sight, TextSpace};
 use super::table::{self, TIGHT_ROWS, Table};
 use super::walk::{Closing, Entry, Seen, Walk};
 use super::writer::Gap;
-use crate::model::{Doubt, Doubtful, Doubts};
+use crate::model::{UnclearTextPolicy, VisibilityIssue, VisibilityIssues};
 
 impl Walk<'_> {
-    /// Begins an element that is seen.
+    /// Starts a visible element.
     pub(super) fn enter(&mut self, seen: &Seen<'_>) -> Entry {
         if self.code.is_some() {
             return self.enter_in_code(seen);
@@ -77,7 +77,7 @@ impl Walk<'_> {
         Entry::Into(closing)
     }
 
-    /// Inside a code block only line ends, pictures and the language matter.
+    /// Inside a code block only line breaks, images and the language matter.
     fn enter_in_code(&mut self, seen: &Seen<'_>) -> Entry {
         let picture = (seen.role == Role::Image).then(|| picture(seen, self.rendering)).flatten();
         let Some(code) = &mut self.code else { return Entry::Skip };
@@ -108,7 +108,7 @@ impl Walk<'_> {
         Entry::Skip
     }
 
-    /// Elements without content that is read as text.
+    /// Elements without text content.
     fn leaf(&mut self, seen: &Seen<'_>) {
         match seen.verdict.sight {
             _ if seen.role == Role::Break => self.writer.line_break(),
@@ -120,7 +120,7 @@ impl Walk<'_> {
                     _ => String::new(),
                 };
                 self.doubtful(&words, seen.verdict.doubts, TextSpace::Collapse);
-                if self.doubtful == Doubtful::MarkAndKeep && seen.role == Role::Image {
+                if self.doubtful == UnclearTextPolicy::MarkAndKeep && seen.role == Role::Image {
                     self.leaf_shown(seen);
                 }
             }
@@ -150,7 +150,11 @@ impl Walk<'_> {
                     characters::visible(&shown, &mut self.alarms.invisible_chars).into_owned();
                 self.writer.text(&shown, TextSpace::Collapse);
                 self.writer.text(" ", TextSpace::Collapse);
-                self.doubtful(&cut_off, Doubts::of(Doubt::Clipped), TextSpace::Collapse);
+                self.doubtful(
+                    &cut_off,
+                    VisibilityIssues::of(VisibilityIssue::Clipped),
+                    TextSpace::Collapse,
+                );
             }
             _ => {}
         }
@@ -222,7 +226,7 @@ impl Walk<'_> {
             let count_down = attribute("reversed").map(|_| items());
             List::numbered(attribute("type"), start, count_down)
         };
-        // The tracker's editor puts a list directly into a list, not into an item of it.
+        // The tracker's editor nests a list directly in a list, not in an item of it.
         let indent = self.lists.last().and_then(List::indent_outside_items);
         if let Some(indent) = indent {
             self.writer.push_prefix(indent, indent);
@@ -331,7 +335,7 @@ impl Walk<'_> {
     }
 }
 
-/// A number as HTML reads it: leading white space, a sign, digits, then anything.
+/// A number as HTML parses it: leading white space, a sign, digits, then anything.
 pub(super) fn whole_number(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let digits = text
@@ -342,7 +346,7 @@ pub(super) fn whole_number(text: &str) -> Option<i64> {
     text[..digits].parse().ok()
 }
 
-/// The mark that stands for a picture; nothing for one that nobody sees.
+/// The placeholder of an image; `None` for an invisible one.
 fn picture(seen: &Seen<'_>, rendering: Rendering) -> Option<String> {
     let attribute = |name: &str| attribute(seen.element, name);
     let size = |name: &str| attribute(name).and_then(whole_number);

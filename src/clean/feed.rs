@@ -1,4 +1,4 @@
-//! Feeds the tokenizer and steps over the input with it, so that no tag reaches it with more
+//! Feeds the tokenizer and follows it through the input, so that no tag reaches it with more
 //! attributes than it can compare.
 
 use std::cell::Cell;
@@ -14,26 +14,26 @@ use super::flood::{self, Construct};
 use super::parse::{CUT_ATTRIBUTES, floor_char_boundary};
 use super::sink::{CountingSink, Handle, is_read};
 
-/// Bytes given to the parser between two looks at the counters.
+/// Bytes given to the parser between two checks of the counters.
 pub(super) const PIECE: usize = 1024;
-/// Bytes looked at, whatever comes after is cut.
+/// Maximum input in bytes; the rest is cut.
 const MAX_INPUT: usize = 8 << 20;
-/// Nodes a tree may have, just below a power of two because its memory grows by doubling; a long
-/// text field (one million characters) of real markup has a third.
+/// Maximum number of nodes, just below a power of two because memory grows by doubling; a long text
+/// field (one million characters) of real markup has a third.
 pub(super) const MAX_NODES: u32 = 120_000;
-/// Further steps allowed for each byte of input; real markup needs about three.
+/// Additional steps allowed per byte of input; real markup needs about three.
 pub(super) const WORK_PER_BYTE: u64 = 8;
-/// What the tokenizer takes the next bytes for.
+/// How the tokenizer interprets the next bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Markup,
-    /// Text up to the end tag of the element that began it.
+    /// Text up to the end tag of the element that started it.
     Raw,
-    /// Text up to the end.
+    /// Text up to the end of the input.
     Plain,
 }
 
-/// The tree builder, and a note of what it told the tokenizer.
+/// The tree builder, and what it last told the tokenizer.
 pub(super) struct Watch {
     pub(super) builder: TreeBuilder<Handle, CountingSink>,
     mode: Cell<Mode>,
@@ -63,7 +63,7 @@ impl TokenSink for Watch {
     }
 }
 
-/// Feeds the tokenizer and steps over the input with it, so that no tag reaches it with more
+/// Feeds the tokenizer and follows it through the input, so that no tag reaches it with more
 /// attributes than it can compare.
 pub(super) struct Feeder<'a> {
     input: &'a str,
@@ -122,7 +122,7 @@ impl<'a> Feeder<'a> {
         }
     }
 
-    /// Steps over the construct at `open`. Returns where it ends, and its name if text follows.
+    /// Skips the construct at `open`. Returns its end, and its name if text follows.
     fn step(&mut self, open: usize) -> (usize, &'a str) {
         let keeps_all = self.keeps_all;
         let (construct, end) = flood::construct(self.input, open, &is_read);
@@ -157,7 +157,7 @@ impl<'a> Feeder<'a> {
                         .get(tag.name_end..end.min(tag.name_end + 4096))
                         .map(str::to_owned);
                 }
-                // What follows these may be text, by where they stand: the tree builder decides.
+                // Whether text follows these depends on their position: the tree builder decides.
                 if starts_text(name) {
                     self.feed_to(end.min(self.end));
                 }
@@ -171,7 +171,7 @@ impl<'a> Feeder<'a> {
         counted.work.get() > self.allowed || counted.depths.borrow().len() as u64 > MAX_NODES.into()
     }
 
-    /// Feeds the input up to `to`, in pieces, as long as there is work left.
+    /// Feeds the input up to `to` in pieces, while steps are left.
     fn feed_to(&mut self, to: usize) {
         while self.fed < to && !self.is_spent() {
             let next = floor_char_boundary(&self.input[..to], self.fed + PIECE);
@@ -183,14 +183,14 @@ impl<'a> Feeder<'a> {
 
     fn feed(&self, text: &str) {
         self.queue.push_back(StrTendril::from_slice(text));
-        // It stops at the end of a script, and goes on when it is asked again.
+        // It stops at the end of a script and continues when called again.
         while !self.queue.is_empty() {
             drop(self.tokenizer.feed(&self.queue));
         }
     }
 }
 
-/// May the content of such an element be text without markup?
+/// Whether the content of such an element may be text without markup.
 fn starts_text(name: &str) -> bool {
     const NAMES: [&str; 10] = [
         "title",
@@ -208,7 +208,7 @@ fn starts_text(name: &str) -> bool {
     matches!(name.len(), 3 | 5..=9) && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Where `</name` comes next.
+/// Position of the next `</name`.
 fn find_end_tag(input: &str, from: usize, name: &str) -> Option<usize> {
     let bytes = input.as_bytes();
     let mut at = from;
@@ -224,7 +224,7 @@ fn find_end_tag(input: &str, from: usize, name: &str) -> Option<usize> {
     None
 }
 
-/// Is there a style sheet, whose selectors may ask for any attribute?
+/// Whether there is a style sheet, whose selectors may refer to any attribute.
 fn mentions_style(input: &str) -> bool {
     let bytes = input.as_bytes();
     let names_style = |open: usize| {

@@ -1,24 +1,24 @@
-//! Attached files: what they are by their bytes, and a name that does no harm. Nothing is decoded: the
-//! head of a picture says how large it would become.
+//! Attached files: their type by content, and a safe name. Nothing is decoded: the header of an
+//! image has its size.
 
-/// Wider or higher pictures are of no use to a model.
+/// Wider or higher images are useless to a model.
 const LONGEST_SIDE: u32 = 8_000;
-/// A small file can become very large when it is decoded.
+/// A small file can become very large when decoded.
 const MOST_PIXELS: u64 = 40_000_000;
 const LONGEST_NAME: usize = 40;
 
-/// What a file is, whatever its name says.
+/// The type of a file, regardless of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A picture that a model can look at.
+    /// An image that a model can read.
     Picture { extension: &'static str, width: u32, height: u32 },
     /// Plain text, such as a log.
     Text,
-    /// Neither, or one that is not passed on, with the reason.
+    /// Another type, or not passed on, with the reason.
     Refused(&'static str),
 }
 
-/// Looks at the bytes of a whole file.
+/// Checks the bytes of a complete file.
 pub fn kind_of_file(bytes: &[u8]) -> FileKind {
     match picture(bytes) {
         Some((extension, Some((width, height)))) => match within_bounds(width, height) {
@@ -35,7 +35,7 @@ fn within_bounds(width: u32, height: u32) -> bool {
     side(width) && side(height) && u64::from(width) * u64::from(height) <= MOST_PIXELS
 }
 
-/// The kind of a picture and its size; no size if its head is damaged.
+/// Type and size of an image; no size if its header is damaged.
 fn picture(bytes: &[u8]) -> Option<(&'static str, Option<(u32, u32)>)> {
     if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
         let size = (bytes.get(12..16) == Some(b"IHDR"))
@@ -54,7 +54,7 @@ fn picture(bytes: &[u8]) -> Option<(&'static str, Option<(u32, u32)>)> {
     None
 }
 
-/// The first frame's size: every other segment is passed over by its length.
+/// Size of the first frame; other segments are skipped by their length.
 fn jpeg_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut at = 2;
     loop {
@@ -63,7 +63,7 @@ fn jpeg_size(bytes: &[u8]) -> Option<(u32, u32)> {
         }
         match *bytes.get(at + 1)? {
             0xff => at += 1,
-            // Frames of every coding; the four left out are tables.
+            // Frames of every coding; the excluded ones are tables.
             0xc0..=0xcf if !matches!(bytes[at + 1], 0xc4 | 0xc8 | 0xcc) => {
                 return Some((big(bytes, at + 7, 2)?, big(bytes, at + 5, 2)?));
             }
@@ -95,7 +95,7 @@ fn little(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
     Some(part.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }
 
-/// Markup is not passed on as text: what a browser shows of it is not what stands there.
+/// Markup is not passed on as text: a browser would display something else.
 fn text(bytes: &[u8]) -> FileKind {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return FileKind::Refused("neither a picture nor plain text");
@@ -116,7 +116,7 @@ fn text(bytes: &[u8]) -> FileKind {
     }
 }
 
-/// A name of our own making for the `number`-th file: no path, no surprise for a shell or a reader.
+/// A generated name for the `number`-th file: no path, safe for shells and readers.
 pub fn harmless_name(number: usize, given: &str, extension: &str) -> String {
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let stem = last.rsplit_once('.').map_or(last, |(stem, _)| stem);

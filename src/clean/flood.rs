@@ -1,35 +1,32 @@
-//! Where a construct of HTML ends, by the rules of the tokenizer, and which attributes of a tag
-//! with absurdly many are kept.
+//! Finds where an HTML construct ends, by the tokenizer's rules, and which attributes are kept of a
+//! tag with too many.
 //!
-//! The tokenizer compares each attribute of a tag with all those before it, so one tag with a
-//! million attributes would cost a trillion comparisons. No real tag has more than a few dozen.
+//! The tokenizer compares each attribute of a tag with all previous ones, so one tag with a million
+//! attributes would cost a trillion comparisons. Real tags have at most a few dozen.
 
-/// Attributes a tag may have; of further ones only those that are read are kept.
-const MAX_ATTRIBUTES: usize = 64;
+/// Maximum attributes per tag; of further ones only those that are read are kept.
+pub(super) const MAX_ATTRIBUTES: usize = 64;
 
-/// What begins with a `<`.
+/// What a `<` begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Construct {
     /// A `<` that is text.
     Text,
     /// A comment, a declaration or an instruction.
     Comment,
-    /// `<![CDATA[`, which is a comment or text by what it stands in.
+    /// `<![CDATA[`, which is a comment or text depending on its position.
     Cdata,
     /// A start tag or an end tag.
     Tag(Tag),
 }
 
-/// A tag of the input.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(super) struct Tag {
-    /// Where its name ends.
+    /// End of its name.
     pub(super) name_end: usize,
-    /// Is it an end tag?
     pub(super) is_end: bool,
-    /// Has it any attributes?
     pub(super) has_attributes: bool,
-    /// Where the attributes beyond the limit begin, and those of them that are kept.
+    /// Start of the attributes beyond the limit, and those of them that are kept.
     pub(super) flood: Option<(usize, String)>,
 }
 
@@ -38,7 +35,7 @@ pub(super) fn find(bytes: &[u8], from: usize, wanted: u8) -> Option<usize> {
     memchr::memchr(wanted, bytes.get(from..)?).map(|offset| from + offset)
 }
 
-/// The construct that begins with the `<` at `open`, and where it ends.
+/// The construct that begins with the `<` at `open`, and its end.
 pub(super) fn construct(
     input: &str,
     open: usize,
@@ -99,8 +96,8 @@ fn skip(bytes: &[u8], at: usize, stop: impl Fn(u8) -> bool) -> usize {
     rest.iter().position(|&byte| stop(byte)).map_or(bytes.len(), |offset| at + offset)
 }
 
-/// Steps over one tag as the tokenizer does: quotes count only where a value begins. Returns where
-/// the tag ends.
+/// Skips one tag as the tokenizer does: quotes count only where a value begins. Returns the end of
+/// the tag.
 fn scan_tag(input: &str, name_at: usize, is_read: &dyn Fn(&str) -> bool) -> (Tag, usize) {
     let bytes = input.as_bytes();
     let is_space = |byte: u8| byte.is_ascii_whitespace() || byte == b'/';

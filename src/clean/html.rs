@@ -1,11 +1,10 @@
-//! HTML fields: read and judged once, rendered as often as needed.
+//! HTML fields: parsed and judged once, rendered as often as needed.
 
 use super::parse::{self, Parsed};
 use super::style::{self, Verdict};
 use super::{Cleaned, Rendering, walk};
-use crate::model::{Doubtful, TextStats};
+use crate::model::{TextStats, UnclearTextPolicy};
 
-/// A text that has been read.
 pub(super) struct Page {
     parsed: Parsed,
     verdicts: Vec<Verdict>,
@@ -14,19 +13,19 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Reads a field, within limits.
+    /// Parses a field, within limits.
     pub(super) fn read(raw: &str) -> Self {
         Self::read_within(raw, parse::FIELD_WORK)
     }
 
-    /// Reads one of many small texts, within narrower limits.
+    /// Parses one of many small texts, within lower limits.
     pub(super) fn read_snippet(raw: &str) -> Self {
         Self::read_within(raw, parse::SNIPPET_WORK)
     }
 
-    /// Reads HTML that was made of a text of so many bytes.
+    /// Parses HTML that was generated from a text of `raw_bytes`.
     pub(super) fn read_made(html: &str, raw_bytes: usize) -> Self {
-        // Markdown grows on its way to HTML; the work allowed does not.
+        // Markdown grows when converted to HTML; the allowed work does not.
         Self::judged(parse::parse_made(html, raw_bytes), raw_bytes)
     }
 
@@ -40,8 +39,8 @@ impl Page {
         Self { parsed, verdicts, raw_bytes, steps }
     }
 
-    /// Renders it. The text never grows beyond twice the input and a little.
-    pub(super) fn render(&self, rendering: Rendering, doubtful: Doubtful) -> Cleaned {
+    /// Renders it. The text is never longer than about twice the input.
+    pub(super) fn render(&self, rendering: Rendering, doubtful: UnclearTextPolicy) -> Cleaned {
         let limit = 2 * self.raw_bytes + 4096;
         let rendered = walk::render(&self.parsed, &self.verdicts, rendering, doubtful, limit);
         let cut_bytes = self.parsed.cut_bytes + rendered.overflow;
@@ -56,8 +55,8 @@ impl Page {
     }
 }
 
-/// HTML to text.
-pub(super) fn clean(raw: &str, rendering: Rendering, doubtful: Doubtful) -> Cleaned {
+/// Converts HTML to text.
+pub(super) fn clean(raw: &str, rendering: Rendering, doubtful: UnclearTextPolicy) -> Cleaned {
     Page::read(raw).render(rendering, doubtful)
 }
 
@@ -66,11 +65,11 @@ mod tests {
     use super::*;
 
     fn full(html: &str) -> String {
-        clean(html, Rendering::Full, Doubtful::LeaveOut).text
+        clean(html, Rendering::Full, UnclearTextPolicy::LeaveOut).text
     }
 
     fn tight(html: &str) -> String {
-        clean(html, Rendering::Tight, Doubtful::LeaveOut).text
+        clean(html, Rendering::Tight, UnclearTextPolicy::LeaveOut).text
     }
 
     #[test]
@@ -171,7 +170,7 @@ mod tests {
     #[test]
     fn text_in_the_colour_of_the_page_leaves_a_mark() {
         let html = "a <b style='color:#fff'>x <i>y</i></b> b";
-        let cleaned = clean(html, Rendering::Full, Doubtful::LeaveOut);
+        let cleaned = clean(html, Rendering::Full, UnclearTextPolicy::LeaveOut);
         assert_eq!(cleaned.text, "a [low-contrast text left out] b");
         assert_eq!(cleaned.alarms.low_contrast_chars, 2);
         let on_dark = "<p style='background:#036;color:white'>seen</p>";

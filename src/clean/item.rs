@@ -1,14 +1,16 @@
-//! A whole work item: every text in both renderings, within a budget.
+//! Cleans a work item: every text in both renderings, within a budget.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::many::each;
 use super::{clean_both, trim};
 use crate::model::{
-    Alarms, CleanField, CleanItem, Doubt, Doubtful, Doubts, Format, TextStats, WorkItem,
+    Alarms, CleanField, CleanItem, Format, TextStats, UnclearTextPolicy, VisibilityIssue,
+    VisibilityIssues, WorkItem,
 };
 
-/// How much text of one item may reach a prompt, in estimated tokens.
+/// Limits of an item's text in a prompt, in estimated tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// All full renderings of an item together.
@@ -19,91 +21,112 @@ pub struct Budget {
     pub tight_item_tokens: u32,
     /// One tight rendering.
     pub tight_field_tokens: u32,
-    /// What to do with text of which nobody can say whether a reader sees it.
-    pub doubtful: Doubtful,
+    /// How to treat text that may or may not be visible.
+    pub doubtful: UnclearTextPolicy,
 }
 
 impl Budget {
-    /// A budget by item; one field may take three quarters of it.
+    /// A budget per item; one field may take three quarters of it.
     pub fn per_item(full_tokens: u32, tight_tokens: u32) -> Self {
         Self {
             full_item_tokens: full_tokens,
             full_field_tokens: full_tokens - full_tokens / 4,
             tight_item_tokens: tight_tokens,
             tight_field_tokens: tight_tokens - tight_tokens / 4,
-            doubtful: Doubtful::default(),
+            doubtful: UnclearTextPolicy::default(),
         }
     }
 }
 
 impl Budget {
-    /// The same with another choice for doubtful text.
+    /// As [`per_item`](Self::per_item), with another choice for doubtful text.
     #[must_use]
-    pub fn with_doubtful(self, doubtful: Doubtful) -> Self {
+    pub fn with_doubtful(self, doubtful: UnclearTextPolicy) -> Self {
         Self { doubtful, ..self }
     }
 }
 
 /// Cleans every text of an item. The item's own `texts` and `comments` are emptied.
-pub fn clean_item(mut item: WorkItem, budget: &Budget) -> CleanItem {
-    let mut result = Vec::new();
-    let mut alarms = Alarms::default();
-    let mut stats = TextStats::default();
-    let mut room = Room::new(budget);
-    let title = clean_line(&item.title, &mut alarms);
-    item.title = title;
-    let texts = std::mem::take(&mut item.texts);
-    let comments = std::mem::take(&mut item.comments);
-    let comments = comments.into_iter().map(|comment| {
-        let mut author = Alarms::default();
-        (
-            CleanField::comment_by(&clean_line(&comment.author, &mut author)),
-            comment.format,
-            comment.raw,
-        )
-    });
-    let texts = texts.into_iter().map(|text| (text.name, text.format, text.raw));
-    let mut add = |(name, format, raw): (String, Format, String), room: &mut Room| {
-        let (field, field_alarms, field_stats) =
-            clean_field(name, format, &raw, budget.doubtful, room);
-        alarms = alarms.plus(field_alarms);
-        stats = stats.plus(field_stats);
-        field
-    };
-    // The newest comment often says what the item is about now, so it always has some room; the
-    // others have what the texts leave, newer ones first.
-    let mut comments = comments.rev();
-    let newest = comments.next().map(|comment| room.quarter(|room| add(comment, room)));
-    result.extend(texts.map(|text| add(text, &mut room)));
-    let older = comments.map(|comment| add(comment, &mut room));
-    let mut newest_first: Vec<CleanField> = newest.into_iter().chain(older).collect();
-    newest_first.reverse();
-    result.extend(newest_first);
-    result.retain(|field| !field.full.is_empty() || !field.tight.is_empty());
-    CleanItem { facts: item, fields: result, alarms, stats }
+pub fn clean_item(item: WorkItem, budget: &Budget) -> CleanItem {
+    let read = Read::of(&item, budget);
+    read.of_item(item)
 }
 
-/// Cleans the items of a page. Those at which the cleaner panics are returned as they came: a bug, and
-/// no reason to stop the others. The work on one text is bounded by its own counters, that on a page
-/// by `is_out_of_time`.
+/// What cleaning makes of an item.
+struct Read {
+    title: String,
+    fields: Vec<CleanField>,
+    alarms: Alarms,
+    stats: TextStats,
+}
+
+impl Read {
+    fn of(item: &WorkItem, budget: &Budget) -> Self {
+        let mut fields = Vec::new();
+        let mut alarms = Alarms::default();
+        let mut stats = TextStats::default();
+        let mut room = Room::new(budget);
+        let title = clean_line(&item.title, &mut alarms);
+        let comments = item.comments.iter().map(|comment| {
+            let mut author = Alarms::default();
+            let name = CleanField::comment_by(&clean_line(&comment.author, &mut author));
+            (name, comment.format, &*comment.raw)
+        });
+        let names = field_names(item, &mut alarms);
+        let texts = names.into_iter().zip(&item.texts);
+        let texts = texts.map(|(name, text)| (name, text.format, &*text.raw));
+        let mut add = |(name, format, raw): (String, Format, &str), room: &mut Room| {
+            let (field, field_alarms, field_stats) =
+                clean_field(name, format, raw, budget.doubtful, room);
+            alarms = alarms.plus(field_alarms);
+            stats = stats.plus(field_stats);
+            field
+        };
+        // The newest comment often says what the item is about now, so it always has some room; the
+        // others have what the texts leave, newer ones first.
+        let mut comments = comments.rev();
+        let newest = comments.next().map(|comment| room.quarter(|room| add(comment, room)));
+        fields.extend(texts.map(|text| add(text, &mut room)));
+        let older = comments.map(|comment| add(comment, &mut room));
+        let mut newest_first: Vec<CleanField> = newest.into_iter().chain(older).collect();
+        newest_first.reverse();
+        fields.extend(newest_first);
+        fields.retain(|field| !field.full.is_empty() || !field.tight.is_empty());
+        Self { title, fields, alarms, stats }
+    }
+
+    /// The item with this in the place of its texts.
+    fn of_item(mut self, mut item: WorkItem) -> CleanItem {
+        item.title = self.title;
+        item.texts = Vec::new();
+        item.comments = Vec::new();
+        clean_facts(&mut item, &mut self.alarms);
+        CleanItem { facts: item, fields: self.fields, alarms: self.alarms, stats: self.stats }
+    }
+}
+
+/// Cleans the items of a page. Items at which the cleaner panics (a bug) are returned unchanged and
+/// do not stop the others. The work on one text is bounded by its counters, that on a page by
+/// `is_out_of_time`.
 pub fn clean_items(
     items: Vec<WorkItem>,
     budget: &Budget,
     is_out_of_time: impl Fn() -> bool + Sync,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
     clean_each(items, |item| match is_out_of_time() {
-        true => without_time(item),
-        false => clean_item(item, budget),
+        true => no_time_for(item),
+        false => Read::of(item, budget),
     })
 }
 
 fn clean_each(
     items: Vec<WorkItem>,
-    clean: impl Fn(WorkItem) -> CleanItem + Sync,
+    clean: impl Fn(&WorkItem) -> Read + Sync,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
-    let done = each(items, |item| {
-        let kept = item.clone();
-        catch_unwind(AssertUnwindSafe(|| clean(item))).map_err(|_| Box::new(kept))
+    // The item is only lent to the cleaner, so that it is still whole after a panic.
+    let done = each(items, |item| match catch_unwind(AssertUnwindSafe(|| clean(&item))) {
+        Ok(read) => Ok(read.of_item(item)),
+        Err(_) => Err(Box::new(item)),
     });
     let (mut cleaned, mut failed) = (Vec::with_capacity(done.len()), Vec::new());
     for one in done {
@@ -115,24 +138,28 @@ fn clean_each(
     (cleaned, failed)
 }
 
-/// Stands for an item that could not be cleaned: its facts without its texts.
-pub fn without_texts(mut item: WorkItem) -> CleanItem {
-    item.texts.clear();
-    item.comments.clear();
-    let (alarms, stats) = (Alarms::default(), TextStats::default());
-    CleanItem { facts: item, fields: Vec::new(), alarms, stats }
+/// Replaces an item that could not be cleaned: its facts without its texts.
+pub fn without_texts(item: WorkItem) -> CleanItem {
+    let (mut alarms, stats) = (Alarms::default(), TextStats::default());
+    let title = clean_line(&item.title, &mut alarms);
+    Read { title, fields: Vec::new(), alarms, stats }.of_item(item)
 }
 
 /// Stands for an item for which there was no time: a mark in place of each text.
-pub fn without_time(mut item: WorkItem) -> CleanItem {
-    let mut alarms = Alarms { doubts: Doubts::of(Doubt::Time), ..Alarms::default() };
+pub fn without_time(item: WorkItem) -> CleanItem {
+    let read = no_time_for(&item);
+    read.of_item(item)
+}
+
+fn no_time_for(item: &WorkItem) -> Read {
+    let mut alarms =
+        Alarms { doubts: VisibilityIssues::of(VisibilityIssue::Time), ..Alarms::default() };
     let mut stats = TextStats::default();
-    item.title = clean_line(&item.title, &mut alarms);
-    let texts = std::mem::take(&mut item.texts).into_iter().map(|text| (text.name, text.raw));
-    let comments = std::mem::take(&mut item.comments)
-        .into_iter()
-        .map(|comment| ("comment".to_owned(), comment.raw));
-    let mark = format!("[doubtful text left out: {}]", Doubt::Time.words());
+    let title = clean_line(&item.title, &mut alarms);
+    let names = field_names(item, &mut alarms).into_iter();
+    let texts = names.zip(item.texts.iter().map(|text| &text.raw));
+    let comments = item.comments.iter().map(|comment| ("comment".to_owned(), &comment.raw));
+    let mark = format!("[doubtful text left out: {}]", VisibilityIssue::Time.to_text());
     let fields = texts
         .chain(comments)
         .map(|(name, raw)| {
@@ -142,10 +169,10 @@ pub fn without_time(mut item: WorkItem) -> CleanItem {
             CleanField { name, full: mark.clone(), tight: mark.clone() }
         })
         .collect();
-    CleanItem { facts: item, fields, alarms, stats }
+    Read { title, fields, alarms, stats }
 }
 
-/// What is left of an item's budget, in bytes.
+/// The remaining budget of an item, in bytes.
 struct Room {
     full: usize,
     full_field: usize,
@@ -179,7 +206,7 @@ fn clean_field(
     name: String,
     format: Format,
     raw: &str,
-    doubtful: Doubtful,
+    doubtful: UnclearTextPolicy,
     room: &mut Room,
 ) -> (CleanField, Alarms, TextStats) {
     let (full, tight) = clean_both(raw, format, doubtful);
@@ -192,6 +219,44 @@ fn clean_field(
     room.full = room.full.saturating_sub(full_text.len());
     room.tight = room.tight.saturating_sub(tight_text.len());
     (CleanField { name, full: full_text, tight: tight_text }, full.alarms, stats)
+}
+
+/// The names of an item's texts.
+fn field_names(item: &WorkItem, alarms: &mut Alarms) -> Vec<String> {
+    let mut names: Vec<String> = item.texts.iter().map(|text| text.name.clone()).collect();
+    names.iter_mut().for_each(|name| clean_fact(name, alarms));
+    names
+}
+
+/// Removes invisible characters from every fact of an item but its title, which [`Read`] contains.
+/// A fact without such characters is not changed.
+fn clean_facts(item: &mut WorkItem, alarms: &mut Alarms) {
+    let optional = [
+        &mut item.handle,
+        &mut item.severity,
+        &mut item.area_path,
+        &mut item.iteration_path,
+        &mut item.assigned_to,
+    ];
+    let facts = [&mut item.item_type, &mut item.state, &mut item.url]
+        .into_iter()
+        .chain(optional.into_iter().flatten())
+        .chain(&mut item.more_areas)
+        .chain(&mut item.tags);
+    for fact in facts {
+        clean_fact(fact, alarms);
+    }
+}
+
+/// One line, nothing invisible. Spaces stay as they are, because fingerprints depend on them.
+fn clean_fact(fact: &mut String, alarms: &mut Alarms) {
+    let visible = super::characters::visible(fact, &mut alarms.invisible_chars);
+    let is_line_end = |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}');
+    if visible.contains(is_line_end) {
+        *fact = visible.replace(is_line_end, " ");
+    } else if let Cow::Owned(visible) = visible {
+        *fact = visible;
+    }
 }
 
 /// A title or a name: one line, nothing invisible.
@@ -248,7 +313,7 @@ mod tests {
         full_field_tokens: 10_000,
         tight_item_tokens: 10_000,
         tight_field_tokens: 10_000,
-        doubtful: Doubtful::LeaveOut,
+        doubtful: UnclearTextPolicy::LeaveOut,
     };
 
     #[test]
@@ -264,12 +329,62 @@ mod tests {
         assert_eq!(cleaned.stats.raw_bytes, link.len() + 8 + 11);
     }
 
+    /// An item whose facts all have `hidden` in them.
+    fn with_facts(hidden: &str) -> WorkItem {
+        let marked = |text: &str| text.replacen('~', hidden, 1);
+        WorkItem {
+            handle: Some(marked("SHOP~-7")),
+            item_type: marked("Bu~g"),
+            title: marked("Login~ fails"),
+            state: marked("Act~ive"),
+            severity: Some(marked("2 - Hi~gh")),
+            area_path: Some(marked("Shop\\We~b")),
+            more_areas: vec![marked("Shop\\A~pi")],
+            iteration_path: Some(marked("Sprint~ 1")),
+            assigned_to: Some(marked("Jane~ Doe")),
+            tags: vec![marked("ur~gent"), "two  spaces".into()],
+            url: marked("https://e.com/~7"),
+            texts: vec![TextField {
+                name: marked("System.Desc~ription"),
+                format: Format::Html,
+                raw: "<p>text</p>".into(),
+            }],
+            ..item(&[], &[])
+        }
+    }
+
+    #[test]
+    fn no_fact_has_invisible_characters_and_all_of_them_are_counted() {
+        let plain = clean_item(with_facts(""), &ROOMY);
+        assert_eq!(plain.facts, WorkItem { texts: Vec::new(), ..with_facts("") });
+        assert_eq!(plain.alarms, Alarms::default());
+        for hidden in ["\u{e0041}", "\u{202e}", "\u{200b}", "\u{2066}", "\u{1b}", "\u{feff}"] {
+            let cleaned = clean_item(with_facts(hidden), &ROOMY);
+            assert_eq!(cleaned.facts, plain.facts, "{hidden:?}");
+            assert_eq!(cleaned.fields, plain.fields, "{hidden:?}");
+            assert_eq!(cleaned.alarms.invisible_chars, 12, "{hidden:?}");
+            assert_eq!(without_time(with_facts(hidden)).facts, plain.facts, "{hidden:?}");
+            let unread = without_texts(with_facts(hidden));
+            assert_eq!(unread.facts, plain.facts, "{hidden:?}");
+            assert_eq!(unread.alarms.invisible_chars, 11, "{hidden:?}");
+        }
+    }
+
+    #[test]
+    fn a_fact_is_one_line() {
+        for end in ["\n", "\r", "\t", "\u{2028}", "\u{2029}"] {
+            let cleaned = clean_item(with_facts(end), &ROOMY);
+            assert_eq!(cleaned.facts.tags[0], "ur gent", "{end:?}");
+            assert_eq!(cleaned.facts.state, "Act ive", "{end:?}");
+        }
+    }
+
     #[test]
     fn an_item_on_which_the_cleaner_panics_stops_no_other() {
         let numbered = |id| WorkItem { id: ItemId(id), ..item(&["text"], &[]) };
         let (cleaned, failed) = clean_each((1..=3).map(numbered).collect(), |item| {
             assert!(item.id != ItemId(2), "a bug in the cleaner");
-            without_texts(item)
+            no_time_for(item)
         });
         let ids: Vec<_> = cleaned.iter().map(|item| item.facts.id.0).collect();
         assert_eq!((ids, failed), (vec![1, 3], vec![numbered(2)]));
@@ -282,7 +397,7 @@ mod tests {
         let cleaned = clean_item(item(&[hidden, white], &["a\u{200b}b"]), &ROOMY);
         let alarms = cleaned.alarms;
         assert_eq!((alarms.hidden_chars, alarms.low_contrast_chars), (4, 4));
-        // One in the comment, one in the title; names of authors are not the text's doing.
+        // One in the comment, one in the title; authors' names do not count.
         assert_eq!(alarms.invisible_chars, 2);
     }
 

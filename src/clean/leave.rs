@@ -1,4 +1,4 @@
-//! What each kind of element does when it ends.
+//! Actions at the end of each kind of element.
 
 use super::Rendering;
 use super::link;
@@ -6,11 +6,10 @@ use super::style::{Display, TextSpace};
 use super::walk::{Closing, Walk};
 use super::writer::Gap;
 
-/// Stands where a closed section of the page was left out.
+/// Replaces a closed section of the page.
 const CLOSED_MARK: &str = "[closed section left out]";
 
 impl Walk<'_> {
-    /// Ends an element.
     pub(super) fn close(&mut self, closing: Closing, is_block: bool, display: Option<Display>) {
         match closing {
             Closing::Nothing => {}
@@ -103,7 +102,7 @@ impl Walk<'_> {
             return;
         }
         if self.writer.before(start) == Some('`') && !text.contains('`') {
-            // Two neighbours become one, or their ticks would read as an empty span.
+            // Two adjacent spans are merged, or their backticks would read as an empty span.
             let text = text.to_owned();
             self.writer.replace(start - 1, &text);
             self.writer.append("`");

@@ -1,15 +1,15 @@
-//! Link targets and picture names worth their tokens.
+//! Link targets and image names that are worth their tokens.
 
 use std::borrow::Cow;
 
 use super::characters;
 
-/// Longest target kept; longer ones are cut where the query begins.
+/// Longest target kept; longer ones are cut at the query string.
 const MAX_TARGET: usize = 2_000;
-/// Longest picture description kept.
+/// Longest image description kept.
 const MAX_DESCRIPTION: usize = 200;
 
-/// The target as it belongs in the text: `None` for places on the page and for code.
+/// The target for the text; `None` for anchors on the page and for scripts.
 pub(super) fn target(href: &str) -> Option<String> {
     let mut unseen = 0;
     let mut cleaned = characters::visible(href, &mut unseen);
@@ -32,7 +32,7 @@ pub(super) fn target(href: &str) -> Option<String> {
     (short.len() <= MAX_TARGET).then(|| escape(short))
 }
 
-/// The address that Outlook's SafeLinks service wraps in one of its own.
+/// The address wrapped by Outlook's SafeLinks service.
 fn without_safe_link(href: &str) -> Cow<'_, str> {
     let host = href.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or(""));
     if !host.to_ascii_lowercase().ends_with(".safelinks.protection.outlook.com") {
@@ -46,7 +46,7 @@ fn without_safe_link(href: &str) -> Cow<'_, str> {
     }
 }
 
-/// A target must not end the Markdown that holds it.
+/// Escapes a target so that it does not end the surrounding Markdown.
 fn escape(href: &str) -> String {
     let mut depth = 0_i32;
     let balanced = href.chars().all(|character| {
@@ -67,7 +67,7 @@ fn escape(href: &str) -> String {
     escaped
 }
 
-/// The address without the parameters that only tell who clicked.
+/// The address without tracking parameters.
 fn without_tracking(href: &str) -> Cow<'_, str> {
     let Some((path, rest)) = href.split_once('?') else { return Cow::Borrowed(href) };
     let (query, fragment) = match rest.split_once('#') {
@@ -109,7 +109,7 @@ fn is_tracking(parameter: &str) -> bool {
         )
 }
 
-/// Does the text of a link already say where it leads?
+/// Whether the text of a link already states its target.
 pub(super) fn says_target(text: &str, target: &str) -> bool {
     fn bare(address: &str) -> &str {
         let address = address.trim().trim_end_matches('/');
@@ -119,12 +119,12 @@ pub(super) fn says_target(text: &str, target: &str) -> bool {
             .unwrap_or(address);
         address.trim_start_matches("www.")
     }
-    // Of two mail addresses the one that is shown is the one that is meant.
+    // Of two mail addresses the displayed one is intended.
     bare(text).eq_ignore_ascii_case(bare(target))
         || (target.starts_with("mailto:") && text.contains('@'))
 }
 
-/// What a picture is called: its description if that says anything, else its file.
+/// The name of an image: its description if it is meaningful, else its file name.
 pub(super) fn picture_name(description: &str, source: &str) -> Option<String> {
     let mut unseen = 0;
     let visible = characters::visible(description, &mut unseen);
@@ -138,7 +138,7 @@ pub(super) fn picture_name(description: &str, source: &str) -> Option<String> {
     Some(name[..end].to_owned())
 }
 
-/// The name of the file behind an address, if it has one.
+/// The file name in an address, if it has one.
 fn file_name(source: &str) -> Option<String> {
     let mut unseen = 0;
     let visible = characters::visible(source.trim(), &mut unseen);

@@ -1,10 +1,10 @@
-//! Lists: which marker stands before an item.
+//! Lists: the marker of each item.
 
-/// How the items of a list are marked. Only the elements and their attributes decide: editors put
-/// `list-style` everywhere, and the number is what other text refers to.
+/// How the items of a list are marked. Only elements and attributes decide: editors add
+/// `list-style` everywhere, and other text refers to the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListStyle {
-    /// With a symbol.
+    /// A symbol.
     Bullet,
     /// 1 2 3
     Decimal,
@@ -18,14 +18,13 @@ pub(super) enum ListStyle {
     UpperRoman,
 }
 
-/// A list that is open.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List {
     style: ListStyle,
     /// Number of the next item.
     next: i64,
     step: i64,
-    /// Items that are open: one, or none between items.
+    /// Number of open items: one, or zero between items.
     pub(super) open_items: usize,
 }
 
@@ -62,7 +61,7 @@ impl List {
         }
     }
 
-    /// The indent of a list that stands between the items of this one.
+    /// The indent of a list between the items of this one.
     pub(super) fn indent_outside_items(&self) -> Option<&'static str> {
         let indent = if self.style == ListStyle::Bullet { "  " } else { "   " };
         (self.open_items == 0).then_some(indent)

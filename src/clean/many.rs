@@ -1,14 +1,13 @@
-//! Many items at once, on every core: cleaning is what costs most of reading.
+//! Processes many items on every core: cleaning is most of the cost of reading.
 
 use std::sync::{Mutex, PoisonError};
 
-/// A thread for fewer items than this costs more than it saves.
+/// For fewer items a thread costs more than it saves.
 const WORTH_A_THREAD: usize = 16;
-/// More threads than this wait for the tracker.
+/// With more threads, the tracker is the bottleneck.
 const MOST_THREADS: usize = 4;
 
-/// Does the work for each item and keeps their order. The work decides what a panic means: one that
-/// comes through here is passed on.
+/// Runs the work for each item and keeps their order. A panic in the work is propagated.
 pub(super) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = cores.min(MOST_THREADS).min(items.len() / WORTH_A_THREAD);

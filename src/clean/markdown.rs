@@ -1,6 +1,6 @@
-//! Markdown and plain fields. Markdown is turned into HTML by a parser, as the tracker does, and
-//! then goes the way of HTML: titles, info strings, comments and unused references are no text,
-//! and raw HTML is judged like any other.
+//! Markdown and plain fields. Markdown is converted to HTML by a parser, as the tracker does, and
+//! then cleaned like HTML: titles, info strings, comments and unused references are not text, and
+//! raw HTML is judged like any other.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,16 +12,17 @@ use super::drawn::{Drawn, formula};
 use super::html::Page;
 use super::parse::floor_char_boundary;
 use super::{Cleaned, Rendering, characters};
-use crate::model::{Alarms, Doubtful};
+use crate::model::{Alarms, UnclearTextPolicy};
 
-/// Bytes of Markdown that are read; the tracker's longest field has a million characters.
+/// Maximum bytes of Markdown; the tracker's longest field has a million characters.
 const MAX_INPUT: usize = 1 << 20;
-/// Characters that may begin a construct; each costs the parser a node, and real text has few.
+/// Maximum characters that may begin a construct; each costs the parser a node, and real text has
+/// few.
 const MAX_SIGNS: usize = 400_000;
-/// Bytes of HTML made of it at most.
+/// Maximum bytes of generated HTML.
 const MAX_HTML: usize = 8 << 20;
 
-/// Plain text as it is, without characters that nobody sees.
+/// Plain text without invisible characters.
 pub(super) fn clean_plain(raw: &str) -> Cleaned {
     let mut alarms = Alarms::default();
     let lines = one_kind_of_line_end(raw);
@@ -29,7 +30,7 @@ pub(super) fn clean_plain(raw: &str) -> Cleaned {
     Cleaned { text, alarms, ..Cleaned::default() }
 }
 
-/// A Markdown field that has been read.
+/// A parsed Markdown field.
 pub(super) struct Document {
     page: Page,
     hidden_chars: usize,
@@ -37,12 +38,13 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Reads a field: entities decoded once if the tracker wrote them, then Markdown to HTML.
+    /// Parses a field: decodes entities once if the tracker wrote them, then converts Markdown to
+    /// HTML.
     pub(super) fn read(raw: &str) -> Self {
         Self::read_written(raw, Written::Encoded)
     }
 
-    /// Reads a field that came as it was written.
+    /// Parses a field that the tracker did not encode.
     pub(super) fn read_raw(raw: &str) -> Self {
         Self::read_written(raw, Written::Raw)
     }
@@ -65,7 +67,7 @@ impl Document {
         Self { page: Page::read_made(&html.text, raw.len()), hidden_chars, cut_bytes }
     }
 
-    /// HTML that was made of a text of so many bytes, of which some were not shown and some not read.
+    /// HTML generated from a text of `raw_bytes`, some of which are not shown or not read.
     pub(super) fn made(
         html: &str,
         raw_bytes: usize,
@@ -75,8 +77,7 @@ impl Document {
         Self { page: Page::read_made(html, raw_bytes), hidden_chars, cut_bytes }
     }
 
-    /// Renders it.
-    pub(super) fn render(&self, rendering: Rendering, doubtful: Doubtful) -> Cleaned {
+    pub(super) fn render(&self, rendering: Rendering, doubtful: UnclearTextPolicy) -> Cleaned {
         let mut cleaned = self.page.render(rendering, doubtful);
         cleaned.alarms.hidden_chars += self.hidden_chars;
         if self.cut_bytes > 0 {
@@ -87,16 +88,16 @@ impl Document {
     }
 }
 
-/// How a tracker hands out Markdown.
+/// How a tracker returns Markdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
     /// `<`, `>` and `"` as entities.
     Encoded,
-    /// To the letter.
+    /// Unchanged.
     Raw,
 }
 
-/// Where the text has had as many signs as are read.
+/// End of the text that is within the limit of signs.
 fn end_of_signs(text: &str) -> usize {
     let is_sign = |&(_, byte): &(usize, u8)| {
         matches!(byte, b'<' | b'*' | b'_' | b'[' | b']' | b'`' | b'~' | b'|' | b'\\' | b'!' | b'&')
@@ -104,7 +105,7 @@ fn end_of_signs(text: &str) -> usize {
     text.bytes().enumerate().filter(is_sign).nth(MAX_SIGNS).map_or(text.len(), |(at, _)| at)
 }
 
-/// Text that grows to a limit and counts what did not fit.
+/// Text that grows up to a limit and counts what did not fit.
 #[derive(Default)]
 struct Bounded {
     text: String,
@@ -122,18 +123,18 @@ impl fmt::Write for Bounded {
     }
 }
 
-/// Markdown to HTML. Returns the number of characters that no renderer shows.
+/// Converts Markdown to HTML. Returns the number of characters that no renderer shows.
 fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
     let mut options = Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS
         | Options::ENABLE_FOOTNOTES;
-    // Whoever hands Markdown out to the letter sets formulas.
+    // Trackers that return raw Markdown render formulas.
     options.set(Options::ENABLE_MATH, written == Written::Raw);
     let parser = Parser::new_ext(markdown, options);
     let mut hidden = 0;
     for (name, definition) in parser.reference_definitions().iter() {
-        // `[//]: # (words)` is how people write comments.
+        // `[//]: # (words)` is a common way to write comments.
         if matches!(name, "//" | "comment" | "_") || &*definition.dest == "#" {
             hidden += definition.title.as_deref().map_or(0, count_words);
         }
@@ -167,7 +168,7 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
         }
         Event::InlineMath(text) => Some(formula(&text, "$", &mut hidden)),
         Event::DisplayMath(text) => Some(formula(&text, "$$", &mut hidden)),
-        // A formula may be written as code between signs of money.
+        // A formula may be written as code between dollar signs.
         Event::Code(text) if after_dollar && Drawn::Formula.hides(&text) => {
             Some(formula(&text, "`", &mut hidden))
         }
@@ -177,8 +178,8 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
         }
         // Logs and steps are pasted line by line.
         Event::SoftBreak => Some(Event::HardBreak),
-        // Issue templates explain themselves in comments that stand alone, and who fills one in
-        // leaves them there. Such a comment is left out like any other, but is nobody's secret.
+        // Issue templates contain explanations in separate comments, which users leave in place.
+        // Such a comment is removed like any other, but is not an alarm.
         Event::Html(_) if written == Written::Raw => Some(event),
         Event::Html(ref text) | Event::InlineHtml(ref text) => {
             hidden += comment_words(text);
@@ -186,7 +187,7 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
         }
         event => Some(event),
     });
-    // What does not fit is counted by `Bounded`.
+    // `Bounded` counts what does not fit.
     let _: fmt::Result = html::write_html_fmt(html, events);
     hidden
 }
@@ -213,12 +214,13 @@ fn comment_words(html: &str) -> usize {
     html.strip_prefix("<!--").map_or(0, |text| count_words(text.trim_end().trim_end_matches("-->")))
 }
 
-/// The tracker writes `<`, `>` and `"` as entities: a text with one of them was not encoded.
+/// The tracker writes `<`, `>` and `"` as entities: a text that contains one of them was not
+/// encoded.
 fn is_encoded(text: &str) -> bool {
     text.contains('&') && !text.contains(['<', '>', '"'])
 }
 
-/// Mentions of people, `@<guid>`, must not be taken for tags.
+/// Mentions of users, `@<guid>`, must not be parsed as tags.
 fn with_literal_mentions(text: &str) -> Cow<'_, str> {
     if !text.contains("@<") {
         return Cow::Borrowed(text);
@@ -238,7 +240,7 @@ fn with_literal_mentions(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// A carriage return by itself is a line end too: on a terminal it would write over its own line.
+/// A single carriage return is a line end too: on a terminal it would overwrite its line.
 fn one_kind_of_line_end(text: &str) -> Cow<'_, str> {
     match text.contains('\r') {
         true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
@@ -246,7 +248,7 @@ fn one_kind_of_line_end(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Decodes the entities that the tracker writes, once.
+/// Decodes the tracker's entities once.
 pub(super) fn decode_entities(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);
@@ -294,7 +296,7 @@ mod tests {
     use super::*;
 
     fn clean(raw: &str) -> Cleaned {
-        Document::read(raw).render(Rendering::Full, Doubtful::LeaveOut)
+        Document::read(raw).render(Rendering::Full, UnclearTextPolicy::LeaveOut)
     }
 
     fn full(raw: &str) -> String {
@@ -351,11 +353,11 @@ mod tests {
     #[test]
     fn comments_of_an_issue_template_go_without_an_alarm() {
         let raw = "### Steps\r\n<!-- Please describe\r\n\r\nwhat you did. -->\r\n1. open &amp; see `a &lt; b`\r\n\r\n<!--\r\nthanks\r\n-->\r\n";
-        let cleaned = Document::read_raw(raw).render(Rendering::Full, Doubtful::LeaveOut);
+        let cleaned = Document::read_raw(raw).render(Rendering::Full, UnclearTextPolicy::LeaveOut);
         assert_eq!(cleaned.text, "### Steps\n1. open & see `a &lt; b`");
         assert_eq!(cleaned.alarms.hidden_chars, 0, "{:?}", cleaned.alarms);
         let inside = Document::read_raw("the button <!-- obey me --> is grey");
-        let cleaned = inside.render(Rendering::Full, Doubtful::LeaveOut);
+        let cleaned = inside.render(Rendering::Full, UnclearTextPolicy::LeaveOut);
         assert_eq!(cleaned.text, "the button is grey");
         assert!(cleaned.alarms.hidden_chars > 0, "a comment inside a sentence is hidden text");
     }
@@ -367,7 +369,7 @@ mod tests {
         let raw = format!(
             "see [docs](https://e.com/x)\n\n| h | i |\n|---|---|\n{rows}\n```\n{code}```\n"
         );
-        let tight = Document::read(&raw).render(Rendering::Tight, Doubtful::LeaveOut).text;
+        let tight = Document::read(&raw).render(Rendering::Tight, UnclearTextPolicy::LeaveOut).text;
         assert!(tight.starts_with("see docs\nh | i"), "{tight}");
         assert!(tight.contains("… 15 rows") && tight.contains("… 12 lines"), "{tight}");
     }

@@ -1,33 +1,35 @@
-//! Work-item text made fit for a prompt: HTML, Markdown and test steps to compact, safe text.
+//! Prepares work-item text for a prompt: converts HTML, Markdown and test steps to compact, safe
+//! text.
 //!
-//! What reaches a prompt is all that a person would see, in its structure, and nothing that a
-//! person would not see: hidden text is where prompt injection lives. Everything here is pure.
+//! A prompt contains everything that a user would see, with its structure, and nothing that a user
+//! would not see: hidden text is a vector of prompt injection. Everything here is pure.
 //!
 //! # Data flow of an HTML field
-//! `feed` gives the input to html5ever piece by piece and takes attributes away from tags with
-//! absurdly many (`flood`); `sink` builds scraper's tree and counts the work; `style` judges every
-//! element once; `walk` goes through the tree without recursion and `writer` sets the lines.
-//! `enter` and `leave` say what each element does when it begins and ends; `table`, `list`, `code`,
-//! `control` and `link` know their parts. Markdown becomes HTML by a parser and takes the same path
+//! `plain` builds the tree of simple markup itself; `feed` gives any other input to html5ever in
+//! pieces and removes attributes from tags with too many (`flood`), and `sink` builds scraper's tree
+//! and counts the work; `style` judges every element once;
+//! `walk` traverses the tree without recursion and `writer` writes the lines. `enter` and `leave`
+//! define what each element does at its start and end; `table`, `list`, `code`, `control` and
+//! `link` handle their parts. Markdown is converted to HTML by a parser and takes the same path
 //! (`markdown`), as do Jira's documents (`adf`) and wiki markup (`wiki`), the steps of a test case
-//! do so text by text (`steps`), and `item` puts an item together within a [`Budget`].
+//! do so text by text (`steps`), and `item` assembles an item within a [`Budget`].
 //!
-//! # What is seen
-//! Selectors and tokens are read by real parsers. Values in the ranges of real text are evaluated:
-//! such text is shown or hidden. Every other construct that could hide text, and every budget that
-//! is hit, makes the text it touches *doubtful*: a mark with the reason stands in its place, or
-//! before it ([`Doubtful`]). Text in the colour of a light page that nobody painted is replaced by
-//! a mark too. Hidden, low-contrast, invisible and doubtful characters are counted in [`Alarms`]
-//! with the reasons, since real items have hardly any. A closed `<details>` shows its summary and a
+//! # Visibility
+//! Real parsers read selectors and tokens. Values in the ranges of real text are evaluated: such
+//! text is shown or hidden. Every other construct that could hide text, and every exceeded budget,
+//! makes the text it affects *doubtful*: a mark with the reason replaces or precedes it
+//! ([`UnclearTextPolicy`]). Text in the colour of a light page without its own background is replaced by a
+//! mark too. Hidden, low-contrast, invisible and doubtful characters are counted in [`Alarms`] with
+//! the reasons, since real items have hardly any. A closed `<details>` shows its summary and a
 //! mark.
 //!
 //! # Figures
-//! Fidelity, tokens left and speed beside other converters: `benches/README.md`.
+//! Fidelity, remaining tokens and speed compared with other converters: `benches/README.md`.
 //!
-//! On 88 families of hostile input of 5 MB each, as HTML and as Markdown: at most 0.42 s of processor
-//! time and 80 MB, twice the input takes at most 2.1 times as long, no
-//! panic, output never above twice the input. The bound is a count of the parser's steps, linear in
-//! the length of the input, so the same input is always cut at the same place, with a mark.
+//! On 88 families of hostile input of 5 MB each, as HTML and as Markdown: at most 0.42 s of
+//! processor time and 80 MB, twice the input takes at most 2.1 times as long, no panic, output
+//! never above twice the input. The bound is a count of the parser's steps, linear in the length of
+//! the input, so the same input is always cut at the same place, with a mark.
 
 mod adf;
 mod adf_tree;
@@ -48,6 +50,7 @@ mod list;
 mod many;
 mod markdown;
 mod parse;
+mod plain;
 mod sink;
 mod steps;
 mod style;
@@ -58,7 +61,7 @@ mod wiki;
 mod wiki_inline;
 mod writer;
 
-use crate::model::{Alarms, Doubtful, Format, TextStats};
+use crate::model::{Alarms, Format, TextStats, UnclearTextPolicy};
 
 pub use file::{FileKind, harmless_name, kind_of_file};
 pub use item::{Budget, clean_item, clean_items, without_texts, without_time};
@@ -66,7 +69,7 @@ pub use item::{Budget, clean_item, clean_items, without_texts, without_time};
 /// How much of the structure is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rendering {
-    /// Everything a reader sees, with link targets: for analysis.
+    /// Everything visible, with link targets: for analysis.
     #[default]
     Full,
     /// No link targets, tables and code shortened: for triage.
@@ -76,28 +79,22 @@ pub enum Rendering {
 /// How to clean one text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// How much of the structure is shown.
     pub rendering: Rendering,
-    /// What to do with doubtful text.
-    pub doubtful: Doubtful,
-    /// Trim the result to about this many bytes, at a boundary of its structure.
+    pub doubtful: UnclearTextPolicy,
+    /// Trims the result to about this many bytes, at a boundary of its structure.
     pub max_bytes: Option<usize>,
 }
 
-/// One text after cleaning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cleaned {
-    /// The text.
     pub text: String,
-    /// Hidden and invisible text that was left out.
+    /// Hidden and invisible text that was removed.
     pub alarms: Alarms,
-    /// Sizes before and after.
     pub stats: TextStats,
-    /// Steps that parsing and judging took: a count, so the same input always takes the same.
+    /// Steps of parsing and judging: deterministic for the same input.
     pub steps: u64,
 }
 
-/// Cleans one text.
 pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
     let (rendering, doubtful) = (options.rendering, options.doubtful);
     let mut cleaned = match format {
@@ -117,8 +114,8 @@ pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
     cleaned.measured(raw)
 }
 
-/// Cleans one text in both renderings, full and tight; it is parsed and judged once for both.
-pub fn clean_both(raw: &str, format: Format, doubtful: Doubtful) -> (Cleaned, Cleaned) {
+/// Cleans one text in both renderings, full and tight; it is parsed and judged only once.
+pub fn clean_both(raw: &str, format: Format, doubtful: UnclearTextPolicy) -> (Cleaned, Cleaned) {
     let both = |render: &dyn Fn(Rendering) -> Cleaned| {
         (render(Rendering::Full).measured(raw), render(Rendering::Tight).measured(raw))
     };
@@ -155,3 +152,6 @@ impl Cleaned {
         self
     }
 }
+
+#[cfg(test)]
+mod plain_tests;

@@ -1,58 +1,75 @@
-//! A bounded parse: scraper's tree, built by html5ever, with a counter on the work it takes.
+//! A bounded parse: scraper's tree, built by html5ever, with a counter of the work.
 //!
-//! html5ever follows the HTML standard, and some of the standard's steps look through every open
-//! element. Nesting, misnested formatting and stray end tags can therefore cost quadratic time:
-//! half a megabyte of `<div>` takes more than a minute. The parser asks its sink about each
-//! element it looks at, so the sink can count; input is fed in small pieces and stops when the
-//! count passes what a reasonable document of that size needs. Counters, never clocks: the same
-//! input always gives the same output.
+//! html5ever follows the HTML standard, and some of the standard's steps scan every open element.
+//! Nesting, misnested formatting and stray end tags can therefore cost quadratic time: half a
+//! megabyte of `<div>` takes more than a minute. The parser queries its sink about each element it
+//! visits, so the sink can count; input is fed in small pieces and stops when the count exceeds
+//! what a reasonable document of that size needs. Counters and not clocks, so that the same input
+//! always gives the same output.
 
 use html5ever::interface::TreeSink;
 use scraper::node::Element;
 use scraper::{Html, Node};
 
 use super::feed::{Feeder, WORK_PER_BYTE};
+use super::plain::{self, Plain};
 
-/// Steps allowed whatever the size of a field.
+/// Steps allowed for a field of any size.
 pub(super) const FIELD_WORK: u64 = 2_000_000;
-/// The same for one of many small texts.
+/// Steps allowed for one of many small texts.
 pub(super) const SNIPPET_WORK: u64 = 100_000;
 
-/// Attribute that stands for those that were taken away from a tag with absurdly many.
+/// Attribute that replaces those removed from a tag with too many.
 pub(super) const CUT_ATTRIBUTES: &str = "heartbeat-cut-attributes";
 
-/// A tree, and how much of the input it holds.
+/// A tree, and how much of the input it contains.
 pub(super) struct Parsed {
-    /// The tree.
     pub(super) html: Html,
     /// Bytes of input that were not parsed.
     pub(super) cut_bytes: usize,
-    /// Bytes of attributes that were taken away.
+    /// Bytes of removed attributes.
     pub(super) flood_bytes: usize,
-    /// Steps it took.
     pub(super) work: u64,
-    /// Is there a `<style>` or a `<link>` anywhere?
+    /// Whether there is a `<style>` or a `<link>`.
     pub(super) has_style: bool,
-    /// About the number of elements.
+    /// Approximate number of elements.
     pub(super) elements: usize,
     /// The attributes of a `<body>` tag, on an element of another name.
     pub(super) body: Option<Element>,
-    /// Was it made of Markdown?
+    /// Whether it was generated from Markdown.
     pub(super) is_made: bool,
 }
 
-/// Parses `input` as the body of a page, within limits: so many steps, and more by its length.
+/// Parses `input` as the body of a page. Allows `base_work` steps, and more by its length.
 pub(super) fn parse(input: &str, base_work: u64) -> Parsed {
-    parse_within(input, base_work + WORK_PER_BYTE * input.len() as u64)
+    let allowed = base_work + WORK_PER_BYTE * input.len() as u64;
+    parse_plain(input, allowed).unwrap_or_else(|| parse_within(input, allowed))
 }
 
-/// The same for HTML made of a text of so many bytes.
+/// The same for HTML generated from a text of `raw_bytes`.
 pub(super) fn parse_made(input: &str, raw_bytes: usize) -> Parsed {
-    let parsed = parse_within(input, FIELD_WORK + WORK_PER_BYTE * raw_bytes as u64);
+    let allowed = FIELD_WORK + WORK_PER_BYTE * raw_bytes as u64;
+    let parsed = parse_plain(input, allowed).unwrap_or_else(|| parse_within(input, allowed));
     Parsed { is_made: true, ..parsed }
 }
 
-fn parse_within(input: &str, allowed: u64) -> Parsed {
+/// The short way, if it is open to this input.
+fn parse_plain(input: &str, allowed: u64) -> Option<Parsed> {
+    let Plain { html, work, nodes } = plain::parse(input, allowed)?;
+    Some(Parsed {
+        html,
+        cut_bytes: 0,
+        flood_bytes: 0,
+        work,
+        has_style: false,
+        elements: nodes,
+        body: None,
+        is_made: false,
+    })
+}
+
+/// The long way, by the parser of the standard.
+pub(super) fn parse_within(input: &str, allowed: u64) -> Parsed {
     let mut feeder = Feeder::new(input, allowed);
     feeder.run();
     let Feeder { tokenizer, fed, flood_bytes, body, .. } = feeder;
@@ -73,7 +90,7 @@ fn parse_within(input: &str, allowed: u64) -> Parsed {
     }
 }
 
-/// Reads the attributes of a `<body>` tag, which the parser drops in a fragment.
+/// Parses the attributes of a `<body>` tag, which the parser drops in a fragment.
 fn body_element(attributes: &str) -> Option<Element> {
     let html = Html::parse_fragment(&format!("<div {attributes}"));
     html.tree.values().filter_map(Node::as_element).find(|element| element.name() == "div").cloned()
@@ -109,7 +126,7 @@ mod tests {
             let input = format!("{start}{}", unit.repeat(300_000 / unit.len()));
             let parsed = parse(&input, FIELD_WORK);
             let allowed = FIELD_WORK + WORK_PER_BYTE * input.len() as u64;
-            // One piece may go over the limit before anybody looks.
+            // One piece may exceed the limit before the next check.
             assert!(parsed.work <= 2 * allowed, "{unit}: {} of {allowed}", parsed.work);
             let nodes = parsed.html.tree.nodes().count() as u64;
             assert!(nodes <= u64::from(MAX_NODES) + PIECE as u64 * 600, "{unit}: {nodes} nodes");

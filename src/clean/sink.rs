@@ -1,5 +1,5 @@
-//! scraper's tree sink with counters around it: the parser asks its sink about each element it
-//! looks at, so the sink can count the work.
+//! scraper's tree sink with counters: the parser queries its sink about each element it visits, so
+//! the sink can count the work.
 
 use std::borrow::Cow;
 use std::cell::{Cell, Ref, RefCell};
@@ -11,35 +11,35 @@ use html5ever::tendril::StrTendril;
 use html5ever::{Attribute, LocalName, QualName, local_name, ns};
 use scraper::{Html, HtmlTreeSink, Node};
 
-/// Steps for a piece of text. Stray `<`, `&` and NUL come one by one and are slow to handle.
-const TEXT_WORK: u64 = 24;
-/// Bytes of real markup to a node.
-const BYTES_PER_NODE: usize = 24;
-/// Nodes that room is made for ahead of their coming, at most.
-const ROOM_AHEAD: usize = 4096;
-/// A node of the tree with the place of its depth in [`CountingSink::depths`].
+/// Steps per piece of text. Stray `<`, `&` and NUL come one by one and are slow.
+pub(super) const TEXT_WORK: u64 = 24;
+/// Bytes of real markup per node.
+pub(super) const BYTES_PER_NODE: usize = 24;
+/// Maximum nodes allocated in advance.
+pub(super) const ROOM_AHEAD: usize = 4096;
+/// A node of the tree with its index in [`CountingSink::depths`].
 #[derive(Clone, Copy)]
 pub(super) struct Handle {
     id: NodeId,
     slot: usize,
 }
 
-/// scraper's sink with counters around it; attributes nobody reads are dropped on the way in.
+/// scraper's sink with counters; attributes that are not read are dropped.
 pub(super) struct CountingSink {
     inner: HtmlTreeSink,
     pub(super) depths: RefCell<Vec<u32>>,
-    /// Depth of the node hung last: about the number of open elements.
+    /// Depth of the node added last: about the number of open elements.
     depth: Cell<u32>,
     pub(super) work: Cell<u64>,
     pub(super) has_style: Cell<bool>,
-    /// Are attributes that nobody reads kept, because selectors may ask for them?
+    /// Whether unread attributes are kept, because selectors may refer to them.
     keeps_all: bool,
-    /// Formulas' notes that hold HTML: the parser asks for them by their flag.
+    /// Annotations of formulas that contain HTML: the parser queries them by a flag.
     html_notes: RefCell<HashSet<NodeId>>,
 }
 
 impl CountingSink {
-    /// A sink with room for the nodes that so many bytes of real markup make.
+    /// Reserves memory for the nodes of that many bytes of real markup.
     pub(super) fn new(input_bytes: usize, keeps_all: bool) -> Self {
         let nodes = (input_bytes / BYTES_PER_NODE).min(ROOM_AHEAD);
         let mut html = Html::new_fragment();
@@ -67,7 +67,7 @@ impl CountingSink {
         Handle { id, slot: depths.len() - 1 }
     }
 
-    /// Counts a node or a piece of text that is put into the tree, and notes its depth.
+    /// Counts a node or a piece of text that is added to the tree, and records its depth.
     fn hang(&self, parent: &Handle, child: &NodeOrText<Handle>) {
         match child {
             NodeOrText::AppendNode(child) => {
@@ -80,7 +80,7 @@ impl CountingSink {
         }
     }
 
-    /// Opening a formatting element compares it with every formatting element that is open.
+    /// Opening a formatting element compares it with every open one.
     fn formatting_cost(&self, name: &LocalName) -> u64 {
         let formatting = matches!(
             *name,
@@ -143,7 +143,7 @@ impl TreeSink for CountingSink {
             self.has_style.set(true);
         }
         if flags.template {
-            // Its content hangs on a node of its own.
+            // Its content is attached to a separate node.
             self.depths.borrow_mut().push(0);
         }
         if !self.keeps_all && name.ns != ns!(mathml) {
@@ -224,7 +224,7 @@ fn unwrap_handle(child: NodeOrText<Handle>) -> NodeOrText<NodeId> {
     }
 }
 
-/// Does anything in this module read the attribute?
+/// Whether anything in this module reads the attribute.
 pub(super) fn is_read(name: &str) -> bool {
     matches!(
         name,

@@ -1,23 +1,22 @@
-//! The steps of a test case: XML with HTML escaped inside, made a numbered list.
+//! The steps of a test case: XML with escaped HTML, converted to a numbered list.
 
 use super::markdown::decode_entities;
 use super::{Cleaned, Rendering, html};
-use crate::model::Doubtful;
+use crate::model::UnclearTextPolicy;
 
-/// Steps shown at most; a test case with more is a mistake.
+/// Most steps shown; a test case with more is a mistake.
 const MAX_STEPS: usize = 2_000;
 
-/// What one step says.
 #[derive(Default)]
 struct Step {
     /// Action and expected result, as HTML.
     parts: Vec<String>,
-    /// Number of the shared steps it stands for.
+    /// Number of the shared steps it refers to.
     shared: Option<String>,
 }
 
-/// Cleans the XML of a test case's steps. What is not such XML is taken for HTML.
-pub(super) fn clean(raw: &str, rendering: Rendering, doubtful: Doubtful) -> Cleaned {
+/// Cleans the XML of a test case's steps. Anything else is treated as HTML.
+pub(super) fn clean(raw: &str, rendering: Rendering, doubtful: UnclearTextPolicy) -> Cleaned {
     if !raw.contains("<step") {
         return html::clean(raw, rendering, doubtful);
     }
@@ -52,7 +51,7 @@ pub(super) fn clean(raw: &str, rendering: Rendering, doubtful: Doubtful) -> Clea
     cleaned
 }
 
-/// Reads the steps, one tag after the other.
+/// Reads the steps, tag by tag.
 fn read(xml: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut rest = xml;
@@ -101,7 +100,7 @@ mod tests {
             <compref id=\"3\" ref=\"77\"><step id=\"4\" type=\"ActionStep\">\
             <parameterizedString isformatted=\"true\">Leave</parameterizedString>\
             <parameterizedString isformatted=\"true\"/></step></compref></steps>";
-        let cleaned = clean(xml, Rendering::Tight, Doubtful::LeaveOut);
+        let cleaned = clean(xml, Rendering::Tight, UnclearTextPolicy::LeaveOut);
         assert_eq!(
             cleaned.text,
             "1. Open <page>\n   Log in as @user\n   Expected: It opens\n2. Shared steps #77\n3. Leave"
@@ -111,11 +110,11 @@ mod tests {
     #[test]
     fn anything_else_is_html_and_broken_xml_is_no_trouble() {
         assert_eq!(
-            clean("<p>just text</p>", Rendering::Full, Doubtful::LeaveOut).text,
+            clean("<p>just text</p>", Rendering::Full, UnclearTextPolicy::LeaveOut).text,
             "just text"
         );
         for broken in ["<step", "<step><parameterizedString>", "<steps><step/>", "<step <step <"] {
-            clean(broken, Rendering::Full, Doubtful::LeaveOut);
+            clean(broken, Rendering::Full, UnclearTextPolicy::LeaveOut);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tables: which hold data and which only place things, and where spans leave cells empty.
+//! Tables: which contain data and which are used for layout, and where spans leave cells empty.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use scraper::Node;
 
 use super::element::Role;
 
-/// Columns a row may have; further cells and wider spans are taken as one.
+/// Maximum columns of a row; further cells and wider spans count as one.
 const MAX_COLUMNS: usize = 64;
-/// Rows a table shows in the tight rendering.
+/// Rows of a table in the tight rendering.
 pub(super) const TIGHT_ROWS: usize = 6;
 
-/// What one look at a table tells.
+/// What a scan of a table tells.
 #[derive(Debug, Default, Clone, Copy)]
 struct Facts {
     rows: usize,
-    /// Most cells with something in them in one row.
+    /// Most non-empty cells in one row.
     widest: usize,
     cells_in_row: usize,
     cell_filled: bool,
@@ -42,7 +42,7 @@ impl Facts {
     }
 }
 
-/// Notes for a table, and for all those in it, whether they hold data.
+/// Records for a table and all nested ones whether they contain data.
 pub(super) fn note_tables(table: NodeRef<'_, Node>, found: &mut HashMap<NodeId, bool>) {
     let mut open: Vec<Facts> = Vec::new();
     for edge in table.traverse() {
@@ -102,17 +102,16 @@ fn note(facts: &mut Facts, role: Role) {
     }
 }
 
-/// A table that is open.
+/// An open table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// Does it hold data?
+    /// Whether it contains data.
     pub(super) is_data: bool,
-    /// Rows written so far.
     pub(super) rows: usize,
-    /// Rows left out of the tight rendering.
+    /// Rows omitted from the tight rendering.
     pub(super) rows_left_out: usize,
     column: usize,
-    /// For each column, how many rows below are still covered by a span from above.
+    /// For each column, how many further rows a span from above covers.
     covered: Vec<usize>,
     row_has_header: bool,
     separator_written: bool,
@@ -123,14 +122,13 @@ impl Table {
         Self { is_data, ..Self::default() }
     }
 
-    /// Begins a row.
     pub(super) fn begin_row(&mut self) {
         self.column = 0;
         self.row_has_header = false;
     }
 
-    /// Places a cell. Returns how many cells begin with it: its own and those that spans leave
-    /// empty before it.
+    /// Starts a cell. Returns the number of cells: its own and the empty ones that spans leave
+    /// before it.
     pub(super) fn begin_cell(&mut self, is_header: bool) -> usize {
         self.row_has_header |= is_header;
         let mut begun = 1;
@@ -142,7 +140,7 @@ impl Table {
         begun
     }
 
-    /// Ends a cell. Returns how many empty cells follow from its width.
+    /// Ends a cell. Returns the number of empty cells that follow from its width.
     pub(super) fn end_cell(&mut self, columns: usize, rows: usize) -> usize {
         let columns = columns.clamp(1, MAX_COLUMNS);
         for _ in 0..columns {
@@ -158,7 +156,7 @@ impl Table {
         columns - 1
     }
 
-    /// Ends a row that was written. Returns the line that must follow a header.
+    /// Ends a written row. Returns the line that must follow a header.
     pub(super) fn end_row(&mut self) -> Option<String> {
         self.rows += 1;
         let is_header = self.row_has_header && self.rows == 1 && !self.separator_written;

@@ -1,14 +1,14 @@
-//! Budgets: a text cut where its structure allows, with a mark that says how much is missing.
+//! Budgets: cuts a text where its structure allows it, with a mark that states how much is missing.
 
 use super::parse::floor_char_boundary;
 
-/// Room kept for the mark itself.
+/// Bytes reserved for the mark.
 const MARK_ROOM: usize = 48;
 
-/// Cuts `text` to about `max_bytes`. Returns it with the number of bytes left out.
+/// Cuts `text` to about `max_bytes`. Returns it with the number of omitted bytes.
 ///
-/// The cut is made before a paragraph if one begins in the last third of what fits, else before a
-/// line, else between words. A code block that is cut open is closed.
+/// The cut is before a paragraph if one begins in the last third of what fits, else before a line,
+/// else between words. An open code block is closed.
 pub(super) fn to_bytes(text: String, max_bytes: usize) -> (String, usize) {
     if text.len() <= max_bytes {
         return (text, 0);
@@ -36,7 +36,7 @@ fn boundary(text: &str, fits: usize) -> usize {
     paragraph.or_else(line).or_else(word).unwrap_or(fits)
 }
 
-/// The fence of a code block that has begun and not ended.
+/// The fence of an open code block.
 fn open_fence(text: &str) -> Option<String> {
     let mut open: Option<String> = None;
     for line in text.lines() {

@@ -1,8 +1,10 @@
-//! The way through the tree: iterative, one frame per open element, each with what it hands down.
+//! Traverses the tree iteratively: one frame per open element, each with what it passes to its
+//! children.
 
 use std::collections::{HashMap, HashSet};
 
 use ego_tree::{NodeId, NodeRef};
+use html5ever::ns;
 use scraper::Node;
 use scraper::node::Element;
 
@@ -15,43 +17,46 @@ use super::parse::Parsed;
 use super::style::{Display, Sight, TextSpace, Verdict};
 use super::table::Table;
 use super::writer::{Gap, Writer};
-use crate::model::{Alarms, Doubt, Doubtful, Doubts};
+use crate::model::{Alarms, UnclearTextPolicy, VisibilityIssue, VisibilityIssues};
 
-/// Stands where text was left out because its colour is nearly that of the page.
+/// Replaces text whose colour is nearly that of the page.
 const LOW_CONTRAST_MARK: &str = "[low-contrast text left out]";
 
-/// What has to be done when an element ends.
+/// Maximum nodes before the summary of a closed section.
+const MAX_SIBLINGS: usize = 64;
+
+/// Action at the end of an element.
 #[derive(Debug)]
 pub(super) enum Closing {
-    /// Nothing.
     Nothing,
-    /// Ask for a gap.
     Gap(Gap),
-    /// End a prefix, then ask for a gap.
+    /// End a prefix, then request a gap.
     Prefix(Gap),
-    /// End an item.
     Item,
-    /// End a list, and its own prefix if it has one.
-    List { has_prefix: bool },
+    /// End a list, and its prefix if it has one.
+    List {
+        has_prefix: bool,
+    },
     /// Write the link's target.
     Link(Option<String>),
     /// Mark inline code.
     Code,
     /// Mark struck text.
     Struck,
-    /// Mark a raised number.
+    /// Mark a superscript number.
     Raised,
-    /// Close a quotation in the line.
+    /// Close an inline quotation.
     Quotation,
-    /// Put what was written in brackets.
+    /// Put the written text in brackets.
     Group,
     /// Write the code block.
     Preformatted,
     /// End a cell with its spans.
-    Cell { columns: usize, rows: usize },
-    /// End a row.
+    Cell {
+        columns: usize,
+        rows: usize,
+    },
     Row,
-    /// End a table.
     Table,
     /// End the marker of an item written by Word.
     WordMarker,
@@ -61,9 +66,8 @@ pub(super) enum Closing {
 
 /// What to do with an element's children.
 pub(super) enum Entry {
-    /// They are of no interest.
     Skip,
-    /// Go on with them, then do this.
+    /// Visit them, then run this action.
     Into(Closing),
 }
 
@@ -75,20 +79,19 @@ pub(super) struct Seen<'a> {
     pub(super) verdict: Verdict,
 }
 
-/// An element that is open.
+/// An open element.
 struct Frame<'a> {
     node: NodeRef<'a, Node>,
     verdict: Verdict,
     closing: Closing,
-    /// The sign between its parts, and how many of them have begun.
+    /// The sign between its parts, and how many have begun.
     pair: Option<(char, usize)>,
-    /// Does it stand on lines of its own although it is of the kind that does not?
+    /// Whether it is displayed as a block although it is inline by default.
     is_block: bool,
-    /// Is it a closed `<details>`, of which only the summary is seen?
+    /// Whether it is a closed `<details>`, of which only the summary is visible.
     is_closed: bool,
 }
 
-/// The state of one rendering.
 pub(super) struct Walk<'a> {
     pub(super) writer: Writer,
     pub(super) rendering: Rendering,
@@ -96,35 +99,33 @@ pub(super) struct Walk<'a> {
     pub(super) lists: Vec<List>,
     pub(super) tables: Vec<Table>,
     pub(super) data_tables: HashMap<NodeId, bool>,
-    /// The code block being collected.
+    /// The code block under construction.
     pub(super) code: Option<Code>,
     pub(super) code_spans: usize,
     pub(super) struck_spans: usize,
     pub(super) quotations: usize,
     pub(super) in_link: bool,
     pub(super) in_word_marker: bool,
-    /// Was something passed over in the closed section that is open now?
+    /// Whether content of the current closed section was skipped.
     pub(super) passed_over: bool,
-    /// What to do with text of which nobody knows whether it is seen.
-    pub(super) doubtful: Doubtful,
-    /// Names of sections of which one is open.
+    /// How to treat text that may or may not be visible.
+    pub(super) doubtful: UnclearTextPolicy,
+    /// Names of groups in which a section is open.
     open_groups: HashSet<&'a str>,
     verdicts: &'a [Verdict],
-    /// The verdict on the element that comes next.
+    /// Index of the next element's verdict.
     next_verdict: usize,
     frames: Vec<Frame<'a>>,
     low_contrast_marked: bool,
-    /// The reasons given by the last mark, as long as nothing else was written.
-    doubts_marked: Doubts,
+    /// The reasons in the last mark, if nothing was written since.
+    doubts_marked: VisibilityIssues,
 }
 
-/// What a rendering gives.
+/// Result of a rendering.
 pub(super) struct Rendered {
-    /// The text.
     pub(super) text: String,
-    /// What was noticed.
     pub(super) alarms: Alarms,
-    /// Bytes for which there was no room.
+    /// Bytes that did not fit.
     pub(super) overflow: usize,
 }
 
@@ -133,12 +134,12 @@ pub(super) fn render(
     parsed: &Parsed,
     verdicts: &[Verdict],
     rendering: Rendering,
-    doubtful: Doubtful,
+    doubtful: UnclearTextPolicy,
     limit: usize,
 ) -> Rendered {
     let root = parsed.html.tree.root();
     let mut walk = Walk {
-        // Of real input more than half is markup.
+        // More than half of real input is markup.
         writer: Writer::new(rendering, limit, limit / 4),
         rendering,
         alarms: Alarms::default(),
@@ -158,7 +159,7 @@ pub(super) fn render(
         next_verdict: 0,
         frames: Vec::new(),
         low_contrast_marked: false,
-        doubts_marked: Doubts::NONE,
+        doubts_marked: VisibilityIssues::NONE,
     };
     walk.run(root);
     let overflow = walk.writer.overflow;
@@ -193,17 +194,21 @@ impl<'a> Walk<'a> {
             self.passed_over |= has_words(text);
             return;
         }
+        if frame.node.value().as_element().is_some_and(is_formula_frame) {
+            self.alarms.hidden_chars += words_in(text);
+            return;
+        }
         let is_cut = verdict.sight == Sight::Shown
             && verdict.longest_word < u16::MAX
             && longest_word(text) > usize::from(verdict.longest_word);
         match verdict.sight {
-            // White space takes its place in whatever colour.
+            // White space counts in any colour.
             _ if !verdict.is_gone && !has_words(text) => self.shown(text, verdict.space),
             Sight::Hidden => self.alarms.hidden_chars += words_in(text),
             Sight::LowContrast => self.low_contrast(text),
             Sight::Doubtful => self.doubtful(text, verdict.doubts, verdict.space),
             Sight::Shown if is_cut => {
-                self.doubtful(text, Doubts::of(Doubt::Clipped), verdict.space);
+                self.doubtful(text, VisibilityIssues::of(VisibilityIssue::Clipped), verdict.space);
             }
             Sight::Shown => self.shown(text, verdict.space),
         }
@@ -220,12 +225,12 @@ impl<'a> Walk<'a> {
         }
         if (self.low_contrast_marked || !self.doubts_marked.is_empty()) && has_words(&text) {
             self.low_contrast_marked = false;
-            self.doubts_marked = Doubts::NONE;
+            self.doubts_marked = VisibilityIssues::NONE;
         }
     }
 
-    /// Text of which nobody can say whether it is seen: a mark stands in its place, or before it.
-    pub(super) fn doubtful(&mut self, text: &str, doubts: Doubts, space: TextSpace) {
+    /// Text that may or may not be visible: a mark replaces or precedes it.
+    pub(super) fn doubtful(&mut self, text: &str, doubts: VisibilityIssues, space: TextSpace) {
         let characters = words_in(text);
         if characters == 0 {
             return;
@@ -233,8 +238,9 @@ impl<'a> Walk<'a> {
         self.alarms.doubtful_chars += characters;
         self.alarms.doubts = self.alarms.doubts.and(doubts);
         let is_marked = self.doubts_marked == doubts;
-        let word = if self.doubtful == Doubtful::MarkAndKeep { "follows" } else { "left out" };
-        let mark = format!("[doubtful text {word}: {}]", doubts.words());
+        let word =
+            if self.doubtful == UnclearTextPolicy::MarkAndKeep { "follows" } else { "left out" };
+        let mark = format!("[doubtful text {word}: {}]", doubts.to_text());
         match &mut self.code {
             _ if is_marked => {}
             Some(code) => code.push(&mark),
@@ -244,14 +250,13 @@ impl<'a> Walk<'a> {
                 self.writer.text(" ", TextSpace::Collapse);
             }
         }
-        if self.doubtful == Doubtful::MarkAndKeep {
+        if self.doubtful == UnclearTextPolicy::MarkAndKeep {
             self.shown(text, space);
         }
         self.doubts_marked = doubts;
     }
 
-    /// A reader with a dark theme sees it, one with a light theme does not: neither text to trust
-    /// nor text to drop without a word.
+    /// Visible with a dark theme but not with a light one: neither trusted nor silently dropped.
     fn low_contrast(&mut self, text: &str) {
         let characters = words_in(text);
         self.alarms.low_contrast_chars += characters;
@@ -263,7 +268,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The symbols that Word draws from its symbol fonts are bullets to us.
+    /// Symbols of Word's symbol fonts become bullets.
     fn word_marker(&mut self, text: &str) {
         for part in text.split_whitespace() {
             let is_symbol = matches!(part, "·" | "•" | "▪" | "●" | "■")
@@ -273,7 +278,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Enters an element. Returns whether to go on with its children.
+    /// Enters an element. Returns whether to visit its children.
     fn open(&mut self, node: NodeRef<'a, Node>, element: &'a Element) -> bool {
         let Some(&verdict) = self.verdicts.get(self.next_verdict) else { return false };
         let enters =
@@ -292,7 +297,7 @@ impl<'a> Walk<'a> {
         let (in_flex, in_closed) = self.frames.last().map_or((false, false), |frame| {
             (frame.verdict.flow.display == Some(Display::Flex), frame.is_closed)
         });
-        if in_closed && role != Role::Summary {
+        if in_closed && !(role == Role::Summary && is_first_summary(node)) {
             self.passed_over = true;
             return false;
         }
@@ -321,7 +326,7 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Is a `<details>` open? Of several with the same name only the first can be.
+    /// Whether a `<details>` is open. Of several with the same name only the first can be.
     fn opens_section(&mut self, details: &'a Element) -> bool {
         let group = attribute(details, "name").filter(|name| !name.is_empty());
         attribute(details, "open").is_some()
@@ -341,18 +346,33 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Is the element that is open a fraction or a power?
+    /// Whether the current element is a fraction or a power.
     pub(super) fn in_pair(&self) -> bool {
         self.frames.last().is_some_and(|frame| frame.pair.is_some())
     }
 }
 
-/// The longest run of characters between white space.
+/// Whether it is a part of a formula that shows only the elements in it, not its own text.
+fn is_formula_frame(element: &Element) -> bool {
+    element.name.ns == ns!(mathml)
+        && !matches!(element.name(), "mi" | "mn" | "mo" | "ms" | "mtext" | "mtable" | "mtr")
+}
+
+/// Whether it is the one that stays visible when its section is closed.
+fn is_first_summary(node: NodeRef<'_, Node>) -> bool {
+    let is_summary = |node: NodeRef<'_, Node>| {
+        node.value().as_element().is_some_and(|element| element.name() == "summary")
+    };
+    !node.prev_siblings().take(MAX_SIBLINGS).any(is_summary)
+        && node.prev_siblings().nth(MAX_SIBLINGS).is_none()
+}
+
+/// The longest run of characters without white space.
 fn longest_word(text: &str) -> usize {
     text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0)
 }
 
-/// Characters that are not white space.
+/// Number of characters other than white space.
 fn words_in(text: &str) -> usize {
     text.chars().filter(|character| !character.is_whitespace()).count()
 }

@@ -1,19 +1,18 @@
-//! Texts in Jira's wiki markup, as Data Center keeps them. Line by line they become HTML, which then
-//! goes the way of HTML.
+//! Texts in Jira's wiki markup, used by Data Center. Converted line by line to HTML, which is then
+//! cleaned like any other.
 
 use super::adf::{background, escaped};
 use super::markdown::Document;
 use super::parse::floor_char_boundary;
 use super::wiki_inline::Inline;
 
-/// Bytes that are read; the tracker's longest text has 32,767 characters by default.
+/// Maximum bytes read; the tracker's longest text has 32,767 characters by default.
 const MAX_INPUT: usize = 1 << 20;
-/// Bytes of HTML made of a text, but for its last line.
+/// Maximum bytes of HTML per text, except for its last line.
 const MAX_HTML: usize = 8 << 20;
-/// Lists inside each other.
+/// Maximum depth of nested lists.
 const MAX_LISTS: usize = 20;
 
-/// Reads a text.
 pub(super) fn read(raw: &str) -> Document {
     let end = floor_char_boundary(raw, MAX_INPUT);
     let text = raw[..end].replace("\r\n", "\n").replace('\r', "\n");
@@ -21,7 +20,7 @@ pub(super) fn read(raw: &str) -> Document {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let mut row = line.to_owned();
-        // A row of a table goes on until a line ends it.
+        // A table row continues until a line ends it.
         while page.verbatim.is_none()
             && is_unfinished_row(&row)
             && let Some(more) = lines.next_if(|next| !next.trim().is_empty())
@@ -39,7 +38,7 @@ pub(super) fn read(raw: &str) -> Document {
     Document::made(&page.html, raw.len(), 0, raw.len() - end + left_out)
 }
 
-/// A block whose text is not set.
+/// A block whose text is not formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verbatim {
     Code,
@@ -55,12 +54,12 @@ impl Verbatim {
     }
 }
 
-/// The HTML while it is written.
+/// HTML under construction.
 #[derive(Default)]
 struct Page {
     html: String,
     verbatim: Option<Verbatim>,
-    /// Lists that are open, by their signs.
+    /// Markers of the open lists.
     lists: Vec<u8>,
     in_table: bool,
     in_paragraph: bool,
@@ -70,7 +69,7 @@ struct Page {
 }
 
 impl Page {
-    /// Takes a line, which may begin and end blocks that are not set.
+    /// Processes a line, which may begin and end unformatted blocks.
     fn feed(&mut self, line: &str) {
         let mut rest = line;
         loop {
@@ -97,7 +96,7 @@ impl Page {
             self.end_blocks_but_quote();
             let language = language(options);
             let painted = background(option(options, "bgColor=").unwrap_or_default());
-            // A colour goes on into what is not set.
+            // A colour continues into unformatted text.
             let painted = match self.inline.colour() {
                 Some(colour) => format!(" style=\"color:{colour}\""),
                 None => painted,
@@ -111,7 +110,7 @@ impl Page {
         }
     }
 
-    /// Takes a line, in which quotations may begin and end.
+    /// Processes a line, in which quotations may begin and end.
     fn quoted(&mut self, line: &str) {
         let mut parts = line.split("{quote}");
         let first = parts.next().unwrap_or_default();
@@ -129,7 +128,7 @@ impl Page {
         }
     }
 
-    /// Takes a line, in which panels may begin and end.
+    /// Processes a line, in which panels may begin and end.
     fn line(&mut self, line: &str) {
         let mut rest = line.trim();
         while !rest.starts_with('|')
@@ -180,7 +179,7 @@ impl Page {
 
     fn paragraph(&mut self, words: &str) {
         if !self.lists.is_empty() {
-            // A line right below an item belongs to it.
+            // A line directly below an item belongs to it.
             self.html.push_str("<br>");
         } else if self.in_paragraph {
             self.html.push_str("<br>");
@@ -192,7 +191,7 @@ impl Page {
         self.words(words);
     }
 
-    /// A panel begins, with its title and its colour, or ends.
+    /// Starts a panel with its title and colour, or ends it.
     fn panel(&mut self, options: &str) {
         self.end_blocks_but_quote();
         if std::mem::take(&mut self.in_panel) {
@@ -200,7 +199,7 @@ impl Page {
             return;
         }
         self.in_panel = true;
-        // Words in the colour of their panel are hidden words.
+        // Text in the colour of its panel is hidden text.
         let painted = background(option(options, "bgColor=").unwrap_or_default());
         self.html.push_str(&format!("<div{painted}>"));
         let title = option(options, "title=");
@@ -276,18 +275,18 @@ impl Page {
     }
 }
 
-/// Whether a row of a table goes on in the next line.
+/// Whether a table row continues on the next line.
 fn is_unfinished_row(line: &str) -> bool {
     let line = line.trim();
     line.starts_with('|') && line.len() > 1 && !line.ends_with('|') && line.len() < 32_768
 }
 
-/// The value of an option of a macro.
+/// The value of a macro option.
 fn option<'a>(options: &'a str, name: &str) -> Option<&'a str> {
     options.split(['|', ':']).find_map(|part| part.trim().strip_prefix(name))
 }
 
-/// The text before the next sign of a panel, its options, and the text after it.
+/// The text before the next panel macro, its options, and the text after it.
 fn panel_in(line: &str) -> Option<(&str, &str, &str)> {
     const SIGN: &str = "{panel";
     let is_sign = |at: &usize| {
@@ -298,7 +297,7 @@ fn panel_in(line: &str) -> Option<(&str, &str, &str)> {
     Some((&line[..at], options, after))
 }
 
-/// The text before a block of code, its kind and options, and the text after its beginning.
+/// The text before a code block, its kind and options, and the text after its start.
 fn begins_verbatim(line: &str) -> Option<(&str, Verbatim, &str, &str)> {
     let mut found = None;
     let mut within = line;
@@ -329,7 +328,7 @@ fn heading(line: &str) -> Option<(u8, &str)> {
     Some((level, words))
 }
 
-/// `*# Words`: the signs and the words.
+/// `*# Words`: markers and text.
 fn list_item(line: &str) -> Option<(&str, &str)> {
     let (signs, words) = line.split_once(' ')?;
     let is_list = !signs.is_empty()
@@ -337,7 +336,8 @@ fn list_item(line: &str) -> Option<(&str, &str)> {
     is_list.then_some((signs, words.trim()))
 }
 
-/// The cells of a row, each with whether it is a header. Bars inside links and pictures are theirs.
+/// The cells of a row, each with whether it is a header. Bars inside links and images do not
+/// separate cells.
 fn cells(line: &str) -> Vec<(bool, &str)> {
     let bytes = line.as_bytes();
     let (mut cells, mut depth, mut at, mut start) = (Vec::new(), 0_usize, 0, 0);
@@ -369,10 +369,10 @@ fn cells(line: &str) -> Vec<(bool, &str)> {
 mod tests {
     use super::*;
     use crate::clean::{Cleaned, Rendering};
-    use crate::model::Doubtful;
+    use crate::model::UnclearTextPolicy;
 
     fn clean(raw: &str) -> Cleaned {
-        read(raw).render(Rendering::Full, Doubtful::LeaveOut)
+        read(raw).render(Rendering::Full, UnclearTextPolicy::LeaveOut)
     }
 
     /// Without the empty lines between blocks.

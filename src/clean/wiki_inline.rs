@@ -1,30 +1,29 @@
-//! The marks within a line of Jira's wiki markup.
+//! Inline markup of Jira's wiki format.
 
 use super::adf::escaped;
 use super::parse::floor_char_boundary;
 
-/// How far the end of a mark is looked for.
+/// How far to search for the end of a mark.
 const MAX_SPAN: usize = 2_000;
-/// Colours inside each other.
+/// Maximum depth of nested colours.
 const MAX_COLOURS: usize = 20;
 
-/// Writes lines; a colour may go on over several.
+/// Converts lines; a colour may span several.
 #[derive(Default)]
 pub(super) struct Inline {
-    /// Those that are open.
     colours: Vec<String>,
 }
 
 impl Inline {
-    /// Writes one line as HTML. A colour that goes on over paragraphs, items or cells is begun anew
-    /// in each, since those end what is open in them. Of several, only the innermost is seen.
+    /// Converts one line to HTML. A colour that spans paragraphs, items or cells is started again
+    /// in each, since those close what is open in them. Of several, only the innermost is visible.
     pub fn write(&mut self, line: &str, html: &mut String) {
         self.begin_colour(html);
         self.write_set(line, html);
         self.end_colour(html);
     }
 
-    /// The colour that words have here, if it is not the usual one.
+    /// The current text colour, if it is not the default.
     pub fn colour(&self) -> Option<&str> {
         self.colours.last().map(String::as_str)
     }
@@ -42,7 +41,7 @@ impl Inline {
     }
 
     fn write_set(&mut self, line: &str, html: &mut String) {
-        // Places where a mark ends, the nearest last.
+        // Positions where a mark ends, the nearest last.
         let mut ends: Vec<(usize, &'static str)> = Vec::new();
         let mut at = 0;
         while at < line.len() {
@@ -60,7 +59,7 @@ impl Inline {
             let taken = self.link_or_macro(rest, html).or_else(|| {
                 let before = line[..at].chars().next_back();
                 let (open, close, length) = emphasis(before, rest)?;
-                // Marks that overlap are taken as letters.
+                // Overlapping marks are treated as text.
                 let end = at + length;
                 if ends.last().is_some_and(|(outer, _)| end >= *outer) {
                     return None;
@@ -77,7 +76,7 @@ impl Inline {
         }
     }
 
-    /// What begins with a sign of its own; how many bytes it took.
+    /// A construct with its own sign; returns how many bytes it took.
     fn link_or_macro(&mut self, rest: &str, html: &mut String) -> Option<usize> {
         match rest.as_bytes()[0] {
             b'\\' if rest.starts_with("\\\\") => {
@@ -127,13 +126,13 @@ impl Inline {
             }
             return Some(length);
         }
-        // Places on the page and lists of contents show nothing of their own.
+        // Anchors and tables of contents display nothing.
         let is_unseen = name.starts_with("anchor:") || name == "toc" || name == "panel";
         is_unseen.then_some(length)
     }
 }
 
-/// Signs that were written as letters, without the stroke before them.
+/// Removes the backslash of escaped signs.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -145,7 +144,7 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-/// The part of a text in which an end is looked for.
+/// The part of a text that is searched for an end.
 fn within(text: &str) -> &str {
     &text[..floor_char_boundary(text, MAX_SPAN)]
 }

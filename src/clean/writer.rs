@@ -1,44 +1,42 @@
-//! Builds the text line by line: white space as a browser collapses it, prefixes of quotes and
-//! lists, rows of tables, and marks around what has just been written.
+//! Writes the text line by line: white space as a browser collapses it, prefixes of quotes and
+//! lists, table rows, and marks around text that was just written.
 
 use super::Rendering;
+use super::characters::STRIDE;
 use super::style::TextSpace;
 
-/// Columns that prefixes may fill; deeper nesting adds none.
+/// Maximum columns of prefixes; deeper nesting adds none.
 const MAX_INDENT: usize = 32;
 /// Spaces kept at the start of a line that was indented with hard spaces.
 const MAX_HARD_INDENT: usize = 12;
 
-/// What must come before the next words.
+/// What must precede the next words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
-    /// Nothing.
     None,
-    /// A new line.
     Line,
-    /// An empty line.
     Blank,
 }
 
-/// What a quote, an item or a heading puts at the start of its lines.
+/// Start of the lines of a quote, an item or a heading.
 #[derive(Debug)]
 struct Prefix {
     first: String,
     rest: String,
-    /// Columns it would like to fill.
+    /// Requested width in columns.
     width: usize,
     used: bool,
 }
 
-/// A row of a table while its cells are written.
+/// A table row under construction.
 #[derive(Debug, Default)]
 struct Row {
     /// Cells begun since the last words.
     pending_cells: usize,
     started: bool,
-    /// Has the present cell any words?
+    /// Whether the current cell has any words.
     cell_started: bool,
-    /// Prefixes that belong to the table, not to the cell.
+    /// Number of prefixes that belong to the table, not to the cell.
     base: usize,
 }
 
@@ -54,17 +52,17 @@ pub(super) struct Writer {
     spaces: usize,
     line_has_words: bool,
     row: Option<Row>,
-    /// Where spans that are still open began; the last `unset` of them have no words yet.
+    /// Start of each open span; the last `unset` of them have no words yet.
     marks: Vec<usize>,
     unset: usize,
-    /// Bytes after which nothing more is written.
+    /// Nothing more is written after this many bytes.
     limit: usize,
-    /// Bytes that found no room.
+    /// Bytes that did not fit.
     pub(super) overflow: usize,
 }
 
 impl Writer {
-    /// A writer of at most about `limit` bytes, with room for `expected`.
+    /// Writes at most about `limit` bytes, with memory reserved for `expected`.
     pub(super) fn new(rendering: Rendering, limit: usize, expected: usize) -> Self {
         Self {
             out: String::with_capacity(expected),
@@ -82,20 +80,19 @@ impl Writer {
         }
     }
 
-    /// The finished text.
     pub(super) fn finish(self) -> String {
         self.out
     }
 
-    /// Asks for a gap before the next words. Inside an item that has no words yet, and in a table,
-    /// a new line is the most there can be.
+    /// Requests a gap before the next words. Inside an item without words, and in a table, a new
+    /// line is the maximum.
     pub(super) fn gap(&mut self, gap: Gap) {
         let fresh = self.row.is_some() || self.prefixes.last().is_some_and(|prefix| !prefix.used);
         self.gap = self.gap.max(if fresh { gap.min(Gap::Line) } else { gap });
         self.spaces = 0;
     }
 
-    /// Asks for a new line and no more, whatever was asked for before.
+    /// Requests exactly a new line, replacing earlier requests.
     pub(super) fn close_line(&mut self) {
         self.gap = Gap::Line;
         self.spaces = 0;
@@ -111,7 +108,7 @@ impl Writer {
         self.spaces = 0;
     }
 
-    /// From now on lines begin with `first`, the later ones with `rest`.
+    /// The next line begins with `first`, later ones with `rest`.
     pub(super) fn push_prefix(&mut self, first: &str, rest: &str) {
         let width = rest.len();
         let has_room = self.indent + width <= MAX_INDENT;
@@ -120,8 +117,7 @@ impl Writer {
         self.prefixes.push(Prefix { first: first.to_owned(), rest, width, used: false });
     }
 
-    /// The prefix of a list item. An outer item that has only this inner one to show needs no
-    /// bullet of its own.
+    /// Adds the prefix of a list item. An outer item that contains only this one gets no bullet.
     pub(super) fn push_item(&mut self, marker: &str) {
         if let Some(outer) = self.prefixes.last_mut().filter(|outer| !outer.used)
             && outer.first == "- "
@@ -135,7 +131,6 @@ impl Writer {
         self.push_prefix(marker, &" ".repeat(indent));
     }
 
-    /// Ends the last prefix.
     pub(super) fn pop_prefix(&mut self) {
         if let Some(prefix) = self.prefixes.pop() {
             self.indent -= prefix.width;
@@ -164,13 +159,13 @@ impl Writer {
         }
     }
 
-    /// Would these words come out the same one by one? Not in a table, where `|` is escaped, nor
-    /// where there is no room for all of them.
+    /// Whether these words can be written at once. Not in a table, where `|` is escaped, nor where
+    /// they do not all fit.
     fn takes_as_it_is(&self, words: &str) -> bool {
         self.row.is_none() && self.out.len() + words.len() < self.limit.saturating_sub(MAX_INDENT)
     }
 
-    /// Takes one white-space character and returns the rest.
+    /// Consumes one white-space character and returns the rest.
     fn white_space<'a>(&mut self, text: &'a str, space: TextSpace) -> &'a str {
         let mut characters = text.chars();
         let first = characters.next();
@@ -193,7 +188,7 @@ impl Writer {
         characters.as_str()
     }
 
-    /// Writes something without white space at its ends, such as a word.
+    /// Writes text without white space at its ends, such as a word.
     pub(super) fn word(&mut self, word: &str) {
         if self.out.len() + word.len() > self.limit {
             self.overflow += word.len();
@@ -207,12 +202,12 @@ impl Writer {
         }
     }
 
-    /// Adds to the last word whatever white space waits: a mark, not text.
+    /// Appends a mark to the last word, before any pending white space.
     pub(super) fn append(&mut self, mark: &str) {
         self.out.push_str(mark);
     }
 
-    /// Brings line, prefix, cell and space in front of the next words.
+    /// Writes pending line, prefix, cell and space before the next words.
     fn start_words(&mut self) {
         if let Some(row) = &self.row {
             if row.pending_cells > 0 || self.gap != Gap::None || !row.cell_started {
@@ -255,7 +250,7 @@ impl Writer {
         }
     }
 
-    /// The same inside a table, where a row is one line and `<br>` stands for a new one.
+    /// The same inside a table, where a row is one line and `<br>` is a line break.
     fn start_in_cell(&mut self) {
         let Some(mut row) = self.row.take() else { return };
         if !row.started {
@@ -296,13 +291,11 @@ impl Writer {
         self.prefixes.extend(inner);
     }
 
-    /// Begins a row of a table.
     pub(super) fn begin_row(&mut self) {
         self.gap(Gap::Line);
         self.row = Some(Row { base: self.prefixes.len(), ..Row::default() });
     }
 
-    /// Begins the next cell.
     pub(super) fn begin_cell(&mut self) {
         if let Some(row) = &mut self.row {
             row.pending_cells += 1;
@@ -326,12 +319,12 @@ impl Writer {
         row.started
     }
 
-    /// Is a table's cell being written?
+    /// Whether a table cell is being written.
     pub(super) fn in_cell(&self) -> bool {
         self.row.is_some()
     }
 
-    /// Writes a line as it is, after the prefixes.
+    /// Writes a line unchanged, after the prefixes.
     pub(super) fn verbatim_line(&mut self, line: &str) {
         if self.out.len() + line.len() > self.limit {
             self.overflow += line.len();
@@ -343,7 +336,7 @@ impl Writer {
         self.gap(Gap::Line);
     }
 
-    /// Opens a span; the place of its first word will be remembered.
+    /// Opens a span; the position of its first word will be recorded.
     pub(super) fn open_span(&mut self) {
         self.marks.push(usize::MAX);
         self.unset += 1;
@@ -359,39 +352,49 @@ impl Writer {
         Some(start)
     }
 
-    /// Does the text end with this?
     pub(super) fn ends_with(&self, end: &str) -> bool {
         self.out.ends_with(end)
     }
 
-    /// What was written since `start`.
     pub(super) fn since(&self, start: usize) -> &str {
         self.out.get(start..).unwrap_or("")
     }
 
-    /// The character before `start`.
     pub(super) fn before(&self, start: usize) -> Option<char> {
         self.out.get(..start)?.chars().next_back()
     }
 
-    /// Puts marks around what was written since `start`.
+    /// Puts marks around the text since `start`.
     pub(super) fn wrap(&mut self, start: usize, open: &str, close: &str) {
         self.out.insert_str(start, open);
         self.out.push_str(close);
     }
 
-    /// Replaces what was written since `start`.
+    /// Replaces the text since `start`.
     pub(super) fn replace(&mut self, start: usize, text: &str) {
         self.out.truncate(start);
         self.out.push_str(text);
     }
 }
 
-/// The words at the beginning of `text` that have single spaces between them and nothing that
-/// needs a closer look; most text is of that kind.
-fn plain_words(text: &str) -> &str {
-    let mut end = 0;
-    for (at, byte) in text.bytes().enumerate() {
+/// The words at the beginning of `text` that are separated by single spaces and need no special
+/// handling; most text is of that kind.
+pub(super) fn plain_words(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    // Many at a time, as long as none of them and no two spaces are in the way.
+    let mut from = 0;
+    while let Some(chunk) = bytes.get(from..=from + STRIDE) {
+        let pairs = chunk.iter().zip(&chunk[1..]);
+        let is_odd =
+            |byte: u8, next: u8| !(0x20..=0x7e).contains(&byte) | ((byte == b' ') & (next == b' '));
+        if pairs.fold(false, |odd, (&byte, &next)| odd | is_odd(byte, next)) {
+            break;
+        }
+        from += STRIDE;
+    }
+    // A space at the end of what was passed is taken back if nothing follows it.
+    let mut end = from - usize::from(from > 0 && bytes[from - 1] == b' ');
+    for (at, byte) in text.bytes().enumerate().skip(end) {
         match byte {
             b' ' if end == at => {}
             0x21..=0x7e => end = at + 1,

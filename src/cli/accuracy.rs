@@ -1,4 +1,4 @@
-//! `heartbeat accuracy`: findings against what happened afterwards.
+//! `heartbeat accuracy`: findings compared with what happened afterwards.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,6 @@ use crate::fixes::Accuracy;
 use crate::report::fixes::{accuracy, table};
 use crate::store::FindingRow;
 
-/// Arguments of `heartbeat accuracy`.
 #[derive(Debug, Clone, Args)]
 pub struct AccuracyArgs {
     /// Only findings made since: a duration such as 30d, a date such as 2026-11-09, or a time
@@ -23,7 +22,6 @@ pub struct AccuracyArgs {
     pub by: Option<Grouping>,
 }
 
-/// What findings are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Grouping {
     /// The area of the item

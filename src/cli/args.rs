@@ -54,14 +54,13 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// The first flag given that chooses a way to run.
+    /// The first mode flag that was given.
     pub fn mode_flag(&self) -> Option<&'static str> {
         let flags = [(self.once, "--once"), (self.dry_run, "--dry-run"), (self.demo, "--demo")];
         flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
     }
 }
 
-/// Options of every command, below those of the command itself.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
@@ -172,7 +171,7 @@ pub enum Command {
     Report(super::report::ReportArgs),
     /// Check everything a run needs, and print a fix for each failure
     Doctor,
-    /// Run sessions for a coordinator on another host, until it is stopped (feature `fleet`)
+    /// Run sessions for a coordinator on another host until stopped (feature `fleet`)
     Worker,
     /// Print, install or remove the systemd or launchd service
     #[command(subcommand)]
@@ -215,13 +214,13 @@ pub struct RetryArgs {
     /// Number of the item, or its key such as ado/123
     #[arg(required_unless_present_any = ["source", "provider", "parked", "failed"])]
     pub item: Option<String>,
-    /// Close the circuit breaker of a source, or of all, and ignore the wait it asked for
+    /// Close the circuit breaker of one source or of all, and ignore the waiting time it asked for
     #[arg(long, value_name = "NAME", num_args = 0..=1)]
     pub source: Option<Option<String>>,
     /// Close the model provider's circuit breaker and lift its limits
     #[arg(long)]
     pub provider: bool,
-    /// Analyse it with these search terms, without asking triage again; may be repeated
+    /// Analyse it with these search terms, without new triage; may be repeated
     #[arg(long, value_name = "TERM,…", value_delimiter = ',', requires = "item")]
     pub terms: Vec<String>,
     /// Requeue all parked items
@@ -233,7 +232,7 @@ pub struct RetryArgs {
     /// Only items parked for this reason, such as attempts_exhausted
     #[arg(long, requires = "parked", value_name = "REASON")]
     pub reason: Option<String>,
-    /// Only items in this area or below it, such as 'Shop\Web' or Shop/Web; case does not matter
+    /// Only items in this area or below it, such as 'Shop\Web' or Shop/Web; case is ignored
     #[arg(long, requires = "many", value_name = "PATH")]
     pub area: Option<String>,
     /// Do not ask for confirmation
@@ -243,7 +242,7 @@ pub struct RetryArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct KillArgs {
-    /// Id of the session as `heartbeat status` shows it, or the number of its item
+    /// Session id as shown by `heartbeat status`, or the number of its item
     #[arg(required_unless_present = "all")]
     pub session: Option<String>,
     /// End all live sessions of this state
@@ -265,9 +264,9 @@ pub struct LimitArgs {
 pub enum Simulate {
     /// An Azure DevOps server with a realistic backlog, on loopback
     Ado(crate::simulate::ado::SimulateAdoArgs),
-    /// A GitHub with two repositories and their issues, on loopback
+    /// A GitHub server with two repositories and their issues, on loopback
     Github(crate::simulate::github::SimulateGithubArgs),
-    /// A Jira, Cloud or Data Center, with a project and its issues, on loopback
+    /// A Jira server, Cloud or Data Center, with a project and its issues, on loopback
     Jira(crate::simulate::jira::SimulateJiraArgs),
     /// A scripted agent that speaks the Claude Code CLI's stream format
     Agent(crate::simulate::agent::SimulateAgentArgs),

@@ -1,4 +1,4 @@
-//! `heartbeat backtest`: what the ranking would have found in the past.
+//! `heartbeat backtest`: tests the ranking on items that are already fixed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,41 +18,44 @@ use crate::private;
 use crate::report::terminal::Progress;
 use crate::settings::{Config, FixNumbers};
 
-/// Workers that are used without being asked for; each has an index of its own.
+/// Default maximum; each worker needs its own index.
 const MOST_WORKERS: usize = 4;
 
-/// Arguments of `heartbeat backtest`.
 #[derive(Debug, Clone, Args)]
 pub struct BacktestArgs {
-    /// The tracker's finished items that changed since then: a duration such as 365d, a date, or a time
+    /// Use the tracker's finished items that changed since: a duration such as 365d, a date, or a
+    /// time
     #[arg(long, value_name = "WHEN", default_value = "365d", conflicts_with = "items")]
     pub since: String,
-    /// Finished items from a file instead, one JSON object per line: a work item as Azure DevOps gives
-    /// it, or {"id", "title", "text", "area", "type", "created"}; `-` reads standard input.
+    /// Read finished items from a file instead, one JSON object per line: a work item in the JSON
+    /// of Azure DevOps, or {"id", "key", "title", "text", "area", "type", "created"}; `-` reads
+    /// standard input
     #[arg(long, value_name = "FILE.jsonl")]
     pub items: Option<PathBuf>,
-    /// The code base of all items [default: as repository.path and repository.routes say]
+    /// The code base of all items [default: repository.path and repository.routes]
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
-    /// What #123 in a commit message means [default: as fixes.numbers says]
+    /// What #123 in a commit message means [default: fixes.numbers]
     #[arg(long, value_enum)]
     pub numbers: Option<FixNumbers>,
-    /// Items worked on at the same time; each needs an index of its own [default: one per core, at most 4]
+    /// Items processed in parallel; each worker needs its own index [default: one per core, at most
+    /// 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub jobs: Option<u8>,
-    /// Also suggest what the history supports changing, with the gain on held-back items; sets nothing
+    /// Also suggest settings that the history supports, with their gain on held-back items; changes
+    /// nothing
     #[arg(long)]
     pub tune: bool,
     /// Also analyse N of the items with the agent, in the code before their fixes; this costs money
     #[arg(long, value_name = "N", requires = "max_cost", value_parser = clap::value_parser!(u16).range(1..=500))]
     pub analyze: Option<u16>,
-    /// The most that the analyses may cost, in dollars
+    /// Maximum cost of all analyses, in US dollars
     #[arg(long, value_name = "DOLLARS", requires = "analyze")]
     pub max_cost: Option<f64>,
-    /// Which items are analysed: the same ones for the same number
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "analyze")]
+    /// Seed that selects the items to analyse and the half that `--tune` learns from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
-    /// Say how many items would be analysed and for how much, and start no session
+    /// Print how many items would be analysed and the maximum cost; start no session
     #[arg(long, requires = "analyze")]
     pub dry_run: bool,
     /// Output format [default: text, or json with --json]
@@ -63,7 +66,6 @@ pub struct BacktestArgs {
     pub out: Option<PathBuf>,
 }
 
-/// How a backtest is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FormatArg {
     /// Tables
@@ -82,7 +84,7 @@ pub enum BacktestCommandError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{}:{line}: not a finished item: {source}; expected a work item as Azure DevOps gives it, or {{\"id\", \"title\", \"text\"}}", path.display())]
+    #[error("{}:{line}: not a finished item: {source}; expected a work item in the JSON of Azure DevOps, or {{\"id\", \"title\", \"text\"}}", path.display())]
     Item {
         path: PathBuf,
         line: usize,
@@ -127,11 +129,11 @@ impl super::Context {
             items,
             code_base: args.repo.as_ref().map(|repo| load.cwd.join(repo)),
             request: request(args, &config, &load.cwd, folder),
-            tune: args.tune,
+            tune: args.tune.then_some(args.seed),
             analyze: analyze(args)?,
         };
-        let tell = teller(self.progress());
-        let report = backtest(&self.start_options(false), &config, options, tell).await?;
+        let on_step = progress_reporter(self.progress());
+        let report = backtest(&self.start_options(false), &config, options, on_step).await?;
         self.show_backtest(args, &report)?;
         Ok(Code::Done)
     }
@@ -160,7 +162,7 @@ impl super::Context {
 fn analyze(args: &BacktestArgs) -> Result<Option<AnalyzeOptions>, CommandError> {
     let (Some(count), Some(dollars)) = (args.analyze, args.max_cost) else { return Ok(None) };
     if !dollars.is_finite() || dollars <= 0.0 {
-        let text = format!("--max-cost expects a sum of dollars above 0, not {dollars}");
+        let text = format!("--max-cost expects an amount of US dollars above 0, not {dollars}");
         return Err(CommandError::Usage(text));
     }
     let (max_cost, seed, dry_run) = (Usd::from_dollars(dollars), args.seed, args.dry_run);
@@ -176,13 +178,14 @@ fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) ->
         folder,
         fixes,
         code_bases,
+        ranking: config.ranking.clone(),
         tokens: config.repository.context_tokens as usize,
         workers: args.jobs.map_or(cores.min(MOST_WORKERS), usize::from),
     }
 }
 
-/// Shows how far it is: a bar on a terminal, nothing elsewhere.
-fn teller(progress: Progress) -> impl Fn(Step) + Send + Sync + 'static {
+/// Shows progress: a bar on a terminal, nothing elsewhere.
+fn progress_reporter(progress: Progress) -> impl Fn(Step) + Send + Sync + 'static {
     let bar = match progress {
         Progress::Live => ProgressBar::new(0),
         _ => ProgressBar::hidden(),
@@ -191,15 +194,16 @@ fn teller(progress: Progress) -> impl Fn(Step) + Send + Sync + 'static {
     let full = ProgressStyle::with_template("{msg} {bar:30} {pos} of {len} items, {eta} left").ok();
     move |step| {
         let (style, message, place) = match step {
-            Step::Tracker => (&spinner, "asking the tracker for finished items".to_owned(), None),
+            Step::Tracker => (&spinner, "reading finished items from the tracker".to_owned(), None),
             Step::Histories { items } => {
-                (&spinner, format!("looking for the fixes of {items} items"), None)
+                (&spinner, format!("searching for the fixes of {items} items"), None)
             }
             Step::Texts { read, all } => (&full, "reading past texts".into(), Some((read, all))),
             Step::Scores(at) => (&full, "scoring".into(), Some((at.done, at.all))),
+            Step::Trials(at) => (&full, "trying settings".into(), Some((at.done, at.all))),
             Step::Analyses { items, at_most } => {
-                let text = format!("analysing {items} items, for {at_most} at most");
-                // Told before money is spent, also where no bar is shown.
+                let text = format!("analysing {items} items, at most {at_most}");
+                // Printed before money is spent, even without a bar.
                 let _nobody_listens = writeln!(std::io::stderr(), "{text}");
                 (&spinner, text, None)
             }
@@ -209,7 +213,7 @@ fn teller(progress: Progress) -> impl Fn(Step) + Send + Sync + 'static {
         if let Some((done, all)) = place {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
-            if done >= all && matches!(step, Step::Scores(_)) {
+            if done >= all && matches!(step, Step::Scores(_) | Step::Trials(_)) {
                 bar.finish_and_clear();
             }
         } else {

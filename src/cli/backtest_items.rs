@@ -1,4 +1,4 @@
-//! Finished items from a file.
+//! Reads finished items from a file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use super::backtest::BacktestCommandError;
 use crate::backtest::{PastItem, cleaned};
 use crate::context::{Subject, code_base_of};
 use crate::fetch::ado::saved_item;
+use crate::fixes::ItemName;
 use crate::model::{Format, ItemId, ItemKey, TextField, WorkItem};
 use crate::settings::Config;
 
@@ -16,6 +17,9 @@ use crate::settings::Config;
 #[derive(Deserialize)]
 struct PlainItem {
     id: i64,
+    /// Such as SHOP-12, if commits name it so.
+    #[serde(default)]
+    key: Option<String>,
     title: String,
     #[serde(default)]
     text: String,
@@ -27,7 +31,7 @@ struct PlainItem {
     created: Option<jiff::Timestamp>,
 }
 
-/// The items of a file, one per line; `-` is standard input.
+/// One item per line; `-` is standard input.
 pub fn read(
     path: &Path,
     config: &Config,
@@ -63,6 +67,7 @@ fn item(line: &str, config: &Config, cwd: &Path) -> Result<PastItem, serde_json:
         PastItem {
             raw: Some(Box::new(raw)),
             id: clean.facts.id.0,
+            name: ItemName::Number(clean.facts.id.0),
             title: clean.facts.title.clone(),
             area: clean.facts.area_path.clone().unwrap_or_default(),
             item_type: clean.facts.item_type.clone(),
@@ -74,6 +79,7 @@ fn item(line: &str, config: &Config, cwd: &Path) -> Result<PastItem, serde_json:
         let plain: PlainItem = serde_json::from_value(value)?;
         PastItem {
             id: plain.id,
+            name: plain.key.clone().map_or(ItemName::Number(plain.id), ItemName::Key),
             raw: Some(Box::new(raw(&plain)?)),
             subject: Some(Subject::from_text(&format!("{}\n{}", plain.title, plain.text))),
             title: plain.title,
@@ -91,7 +97,7 @@ fn item(line: &str, config: &Config, cwd: &Path) -> Result<PastItem, serde_json:
     Ok(past)
 }
 
-/// The short form as a tracker would deliver it.
+/// Converts the short form to a work item.
 fn raw(plain: &PlainItem) -> Result<WorkItem, serde_json::Error> {
     let fields = json!({
         "System.Title": plain.title,

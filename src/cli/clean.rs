@@ -7,50 +7,38 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::clean::{Cleaned, Options, Rendering, clean_text};
-use crate::model::{Doubtful, Format, estimate_tokens};
+use crate::model::{Format, UnclearTextPolicy, estimate_tokens};
 
-/// Most bytes read; the tracker's longest field has a million characters.
+/// In bytes; the tracker's longest field has a million characters.
 const MAX_INPUT: u64 = 64 << 20;
 
-/// Arguments of `heartbeat clean`.
 #[derive(Debug, Clone, Args)]
 pub struct CleanArgs {
-    /// File to read; standard input when it is missing or `-`.
+    /// File to read; standard input if missing or `-`
     pub file: Option<PathBuf>,
-    /// Shorten as for triage: no link targets, long tables and code cut.
+    /// Shorten as for triage: no link targets; long tables and code are cut
     #[arg(long)]
     pub tight: bool,
-    /// The input is a Markdown field.
+    /// The input is a Markdown field
     #[arg(long)]
     pub markdown_field: bool,
-    /// Keep text that may be invisible to a person, with a mark before it.
+    /// Keep text that may be invisible to a person, with a marker before it
     #[arg(long)]
     pub keep_doubtful: bool,
-    /// Print bytes and estimated tokens, before and after, to standard error.
+    /// Print bytes and estimated tokens, before and after, to standard error
     #[arg(long)]
     pub stats: bool,
-    /// The global `--json`.
+    /// Set from the global `--json`.
     #[arg(skip)]
     pub json: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum CleanError {
-    /// The file cannot be opened or read.
     #[error("cannot read {name}: {source}")]
-    Read {
-        /// The file as it was named.
-        name: String,
-        /// The reason.
-        source: std::io::Error,
-    },
-    /// There is more input than any field can hold.
+    Read { name: String, source: std::io::Error },
     #[error("{name} is larger than {} MiB: not a work-item field", MAX_INPUT >> 20)]
-    TooLarge {
-        /// The file as it was named.
-        name: String,
-    },
-    /// The output cannot be written.
+    TooLarge { name: String },
     #[error("cannot write the result: {0}")]
     Write(#[from] std::io::Error),
 }
@@ -64,8 +52,8 @@ impl From<CleanError> for super::error::CommandError {
 /// Cleans one text.
 ///
 /// # Errors
-/// When the input cannot be read or the output cannot be written. Input that is not valid UTF-8,
-/// or not valid HTML, is no error.
+/// If the input cannot be read or the output cannot be written. Input that is not valid UTF-8 or
+/// HTML is not an error.
 pub fn run(
     args: &CleanArgs,
     stdin: &mut dyn Read,
@@ -76,8 +64,8 @@ pub fn run(
     let format = if args.markdown_field { Format::Markdown } else { Format::Html };
     let rendering = if args.tight { Rendering::Tight } else { Rendering::Full };
     let doubtful = match args.keep_doubtful {
-        true => Doubtful::MarkAndKeep,
-        false => Doubtful::LeaveOut,
+        true => UnclearTextPolicy::MarkAndKeep,
+        false => UnclearTextPolicy::LeaveOut,
     };
     let cleaned = clean_text(&raw, format, &Options { rendering, doubtful, max_bytes: None });
     if args.json {
@@ -149,7 +137,7 @@ fn write_stats(raw: &str, cleaned: &Cleaned, stderr: &mut dyn Write) -> std::io:
         writeln!(stderr, "cut     {:>9} bytes", cleaned.stats.cut_bytes)?;
     }
     if cleaned.alarms.any() {
-        writeln!(stderr, "alarm: {}", cleaned.alarms.words())?;
+        writeln!(stderr, "alarm: {}", cleaned.alarms.to_text())?;
     }
     Ok(())
 }

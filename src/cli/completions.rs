@@ -1,5 +1,5 @@
-//! `heartbeat completions SHELL` and `heartbeat man`: made from the same description of the
-//! command line that parses it, so that they cannot be out of date.
+//! `heartbeat completions SHELL` and `heartbeat man`: generated from the parser's own definition,
+//! so that they cannot be out of date.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,6 @@ use clap_complete::Shell;
 use super::args::Cli;
 use super::error::CommandError;
 
-/// Arguments of `heartbeat completions`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct CompletionsArgs {
     /// Shell to print completions for
@@ -17,7 +16,6 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// Arguments of `heartbeat man`.
 #[derive(Debug, Clone, Args)]
 pub struct ManArgs {
     /// Write one page for heartbeat and one per command into this folder
@@ -25,14 +23,13 @@ pub struct ManArgs {
     pub dir: Option<PathBuf>,
 }
 
-/// The script for a shell.
 pub fn completions(args: CompletionsArgs) -> String {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "heartbeat", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// The page to print, or what was written.
+/// The page to print, or a message about what was written.
 pub fn man(args: &ManArgs) -> Result<String, CommandError> {
     match &args.dir {
         None => page(Cli::command()),

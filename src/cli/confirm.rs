@@ -1,10 +1,10 @@
-//! Asking before a command changes several things at once.
+//! Asks for confirmation before a command changes several things at once.
 
 use std::io::{BufRead, IsTerminal as _, Write};
 
 use super::error::CommandError;
 
-/// Asks on a terminal unless `yes` was given. A script is not asked.
+/// Asks on a terminal unless `yes` was given. A script is never asked.
 pub fn confirm(question: &str, yes: bool) -> Result<bool, CommandError> {
     let (input, output) = (std::io::stdin(), std::io::stderr());
     if yes || !input.is_terminal() || !output.is_terminal() {
@@ -18,7 +18,7 @@ fn ask(
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> Result<bool, CommandError> {
-    let failed = || CommandError::io("cannot talk to the terminal");
+    let failed = || CommandError::io("cannot use the terminal");
     write!(output, "{question} [y/N] ").map_err(failed())?;
     output.flush().map_err(failed())?;
     let mut answer = String::new();

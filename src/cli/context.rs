@@ -1,4 +1,4 @@
-//! `heartbeat context`: the files that matter for a text, by the same code as in a run.
+//! `heartbeat context`: ranks the files for a text with the same code as a run.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,78 +8,66 @@ use clap::{Args, ValueEnum};
 use super::error::CommandError;
 use super::exit::Code;
 use crate::clean::{Budget, clean_item};
-use crate::context::{self, BuildReport, ContextError, Index, Options, Query, RankedFile, Subject};
+use crate::context::{
+    self, BuildReport, ContextError, Index, Options, Query, RankedFile, Subject, Weights,
+};
 use crate::fetch::ado::saved_item;
+use crate::report::terminal;
 use crate::settings::Config;
 
-/// Arguments of `heartbeat context`.
 #[derive(Debug, Args)]
 pub struct ContextArgs {
-    /// The code base.
+    /// The code base
     #[arg(long, value_name = "DIR")]
     pub repo: PathBuf,
-    /// A file with the item's text, its title in the first line; `-` reads standard input.
+    /// A file with the item's text, its title in the first line; `-` reads standard input
     #[arg(long, value_name = "FILE", required_unless_present = "item")]
     pub query_file: Option<PathBuf>,
-    /// A work item as Azure DevOps gives it, such as `az boards work-item show --id 7 -o json`;
-    /// `-` reads standard input.
+    /// A work item as JSON from Azure DevOps, such as `az boards work-item show --id 7 -o json`;
+    /// `-` reads standard input
     #[arg(long, value_name = "FILE.json", conflicts_with = "query_file")]
     pub item: Option<PathBuf>,
-    /// Search terms, as triage would name them: words or names in the code; may be repeated.
+    /// Search terms as triage would give them: words or names in the code; may be repeated
     #[arg(long, value_name = "TERM,…", value_delimiter = ',')]
     pub terms: Vec<String>,
-    /// A file with search terms, one per line.
+    /// A file with search terms, one per line
     #[arg(long, value_name = "FILE")]
     pub terms_file: Option<PathBuf>,
-    /// Number of files to print.
+    /// Number of files to print
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    /// Output format.
+    /// Output format
     #[arg(long, value_enum, default_value_t = ContextFormat::Paths)]
     pub format: ContextFormat,
-    /// Explain the rank of each file and what the index contains.
+    /// Explain the rank of each file and print what the index contains
     #[arg(long)]
     pub explain: bool,
-    /// Token budget of `--format prompt`.
+    /// Token budget of `--format prompt`
     #[arg(long, value_name = "TOKENS", default_value_t = 6000)]
     pub tokens: usize,
-    /// Folder of the indexes; by default below the state folder.
+    /// Folder of the indexes [default: below the state folder]
     #[arg(long, value_name = "DIR")]
     pub index_dir: Option<PathBuf>,
 }
 
-/// What `heartbeat context` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ContextFormat {
-    /// One path per line, best first.
+    /// One path per line, best first
     Paths,
-    /// The text that goes into the prompt.
+    /// The text for the prompt
     Prompt,
-    /// Everything, for programs.
+    /// Everything, for scripts
     Json,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ContextCommandError {
-    /// The text cannot be read.
     #[error("cannot read the query {}: {source}", path.display())]
-    Query {
-        /// As given.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The file is not a work item.
-    #[error("{} is not a work item as Azure DevOps gives it: {source}", path.display())]
-    Item {
-        /// As given.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
+    Query { path: PathBuf, source: std::io::Error },
+    #[error("{} is not a work item in the JSON of Azure DevOps: {source}", path.display())]
+    Item { path: PathBuf, source: serde_json::Error },
     #[error(transparent)]
     Context(#[from] ContextError),
-    /// Standard output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] std::io::Error),
 }
@@ -90,7 +78,7 @@ impl From<ContextCommandError> for CommandError {
     }
 }
 
-/// Runs the command: builds or updates the index below `indexes`, prints to `out`, explains to `notes`.
+/// Builds or updates the index below `indexes`, prints to `out`, explains to `notes`.
 pub fn run(
     arguments: &ContextArgs,
     config: &Config,
@@ -100,8 +88,9 @@ pub fn run(
 ) -> Result<(), ContextCommandError> {
     let folder = arguments.index_dir.as_deref().unwrap_or(indexes);
     let query = Query::of(&subject(arguments, config)?);
+    let weights = Weights::of(&config.ranking);
     let question = |index: &Index| {
-        let ranked = context::rank(index, &query, arguments.top)?;
+        let ranked = context::rank(index, &query, &weights, arguments.top)?;
         let text = match arguments.format {
             ContextFormat::Prompt => context::pack(index, &query, &ranked, arguments.tokens)?.text,
             ContextFormat::Paths | ContextFormat::Json => String::new(),
@@ -112,15 +101,15 @@ pub fn run(
         Index::ask(&arguments.repo, folder, &Options::default(), question)?;
     match arguments.format {
         ContextFormat::Paths => {
-            ranked.iter().try_for_each(|file| writeln!(out, "{}", file.path))?;
+            ranked.iter().try_for_each(|file| writeln!(out, "{}", terminal::text(&file.path)))?;
         }
-        ContextFormat::Prompt => out.write_all(text.as_bytes())?,
+        ContextFormat::Prompt => out.write_all(terminal::text(&text).as_bytes())?,
         ContextFormat::Json => write_json(&report, &ranked, out)?,
     }
     Ok(say(&report, &ranked, arguments.explain, notes)?)
 }
 
-/// What is asked: built by the same code as in a run.
+/// The query, built by the same code as in a run.
 fn subject(arguments: &ContextArgs, config: &Config) -> Result<Subject, ContextCommandError> {
     let subject = match (&arguments.item, &arguments.query_file) {
         (Some(path), _) => {
@@ -190,9 +179,9 @@ fn say(
             notes,
             "{:>3}. {} {:.2}: {}",
             place + 1,
-            file.path,
+            terminal::text(&file.path),
             file.score,
-            file.reasons.join(", ")
+            terminal::text(&file.reasons.join(", "))
         )?;
     }
     Ok(())
@@ -213,5 +202,43 @@ impl super::Context {
             &mut std::io::stderr().lock(),
         )?;
         Ok(Code::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_contents_of_files_cannot_control_the_terminal() {
+        let folder = tempfile::tempdir().unwrap();
+        let (repo, query) = (folder.path().join("repo"), folder.path().join("query"));
+        std::fs::create_dir(&repo).unwrap();
+        let source = "fn login_fails() {} // \u{1b}]0;owned\u{7} \u{202e}\u{e0041}\n";
+        std::fs::write(repo.join("login\u{202e}\u{e0041}_fails.rs"), source).unwrap();
+        std::fs::write(&query, "login fails").unwrap();
+        let config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
+        for format in [ContextFormat::Paths, ContextFormat::Prompt] {
+            let arguments = ContextArgs {
+                repo: repo.clone(),
+                query_file: Some(query.clone()),
+                item: None,
+                terms: Vec::new(),
+                terms_file: None,
+                top: 10,
+                format,
+                explain: true,
+                tokens: 6000,
+                index_dir: None,
+            };
+            let (mut out, mut notes) = (Vec::new(), Vec::new());
+            run(&arguments, &config, &folder.path().join("index"), &mut out, &mut notes).unwrap();
+            for text in [out, notes] {
+                let text = String::from_utf8(text).unwrap();
+                assert!(text.contains("login_fails.rs"), "{text:?}");
+                let acting = |c: char| c != '\n' && c != '\t' && crate::model::is_acting(c);
+                assert!(!text.contains(acting), "{text:?}");
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `heartbeat dashboard`: signs a browser in, as people know it from Jupyter.
+//! `heartbeat dashboard`: signs a browser in with a token in the address, as Jupyter does.
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::web::token::TokenFile;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct DashboardArgs {
-    /// Replace the token first, which signs out every browser
+    /// Replace the token first; this signs out every browser
     #[arg(long)]
     rotate: bool,
     /// Print the address without opening a browser
@@ -28,18 +28,17 @@ pub struct DashboardArgs {
     no_open: bool,
 }
 
-/// Where the dashboard is and how to sign in.
 #[derive(Debug, Serialize)]
 struct SignIn {
     address: String,
-    /// The address with the token. Whoever has it may sign in.
+    /// The address with the token, which is enough to sign in.
     sign_in: String,
     token_file: std::path::PathBuf,
 }
 
 impl Context {
     pub(super) fn dashboard(&self, args: DashboardArgs) -> Result<Code, CommandError> {
-        let (config, _) = self.load_to_look()?;
+        let (config, _) = self.load_for_reading()?;
         let state = app::state_folder(&config, &self.environment)?;
         prepare_folder(&state)?;
         let file = TokenFile::in_state(&state);
@@ -81,8 +80,8 @@ fn not_running(listen: &str, state: &Path) -> CommandError {
     })
 }
 
-/// Opens the desktop's browser if there is one. The token must not stand on a command line, which
-/// every user can read: the browser gets a private file that leads to the address.
+/// Opens the desktop's browser, if there is one. A command line is readable by every user, so the
+/// token must not be on it: the browser gets a private file that redirects to the address.
 fn open_in_browser(
     state: &Path,
     address: SocketAddr,
@@ -104,7 +103,7 @@ fn open_in_browser(
     }
 }
 
-/// The program that opens a file for the person at this desktop.
+/// The program that opens a file on this desktop.
 fn opener(environment: &Environment) -> Option<&'static str> {
     if cfg!(target_os = "macos") {
         return Some("open");

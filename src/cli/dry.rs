@@ -1,15 +1,14 @@
-//! How a dry run reads.
+//! Formats a dry run.
 
 use std::fmt::Write as _;
 
-use super::show::render_surroundings;
+use super::show::render_linked_content;
 use crate::event::Decision;
 use crate::model::text::{clip, in_words};
 use crate::model::tokens_of_bytes;
 use crate::report::lines::short_key;
 use crate::run::{DryRun, DryRunDecision, DryRunPrompt};
 
-/// For a terminal: decisions, prompts, and the most it could cost.
 pub fn render(dry_run: &DryRun) -> String {
     let mut text = String::from("Decisions\n");
     for decision in &dry_run.decisions {
@@ -61,8 +60,9 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
         )
     });
     let rule = decision.rule.as_ref().map_or_else(String::new, |rule| format!(" · rule {rule}"));
-    let alarm =
-        decision.alarms.map_or_else(String::new, |alarms| format!(" · ALARM: {}", alarms.words()));
+    let alarm = decision
+        .alarms
+        .map_or_else(String::new, |alarms| format!(" · ALARM: {}", alarms.to_text()));
     let _: std::fmt::Result = writeln!(
         text,
         "  {:<9} {:<7} {} ({}){saving}{rule}{alarm}",
@@ -84,7 +84,7 @@ fn render_prompt(text: &mut String, prompt: &DryRunPrompt) {
         prompt.system.trim_end(),
         prompt.user.trim_end()
     );
-    if let Some(read) = prompt.surroundings.as_ref().map(|read| render_surroundings(read)) {
+    if let Some(read) = prompt.surroundings.as_ref().map(|read| render_linked_content(read)) {
         let read = if read.is_empty() { "\nnone" } else { &read };
         let _: std::fmt::Result = writeln!(text, "[links and files]{read}");
     }

@@ -1,4 +1,4 @@
-//! `heartbeat feedback`: what a person thought of a finding.
+//! `heartbeat feedback`: rates a finding.
 
 use clap::{Args, ValueEnum};
 
@@ -9,7 +9,6 @@ use crate::model::text::clip;
 use crate::model::{LONGEST_NOTE, Opinion};
 use crate::store::{Journal, Store};
 
-/// Arguments of `heartbeat feedback`.
 #[derive(Debug, Clone, Args)]
 pub struct FeedbackArgs {
     /// Number of the item, or its key such as ado/123
@@ -21,7 +20,6 @@ pub struct FeedbackArgs {
     pub note: String,
 }
 
-/// An opinion on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OpinionWord {
     /// It helped

@@ -1,4 +1,4 @@
-//! `heartbeat init`: a commented configuration to start from.
+//! `heartbeat init`: writes a commented configuration.
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -18,10 +18,9 @@ use super::init_written::{still_to_set, trackers};
 use crate::config::{FlagValue, render_init};
 use crate::report::moment::local_zone_name;
 
-/// Arguments of `heartbeat init`.
 #[derive(Debug, Clone, Args)]
 pub struct InitArgs {
-    /// Which tracker: ado, github or jira
+    /// Tracker: ado, github or jira
     #[arg(long, value_parser = ["ado", "github", "jira"])]
     pub kind: Option<String>,
     /// URL of the organisation, such as `https://dev.azure.com/contoso`
@@ -30,8 +29,8 @@ pub struct InitArgs {
     /// Project to watch
     #[arg(long)]
     pub project: Option<String>,
-    /// Another project, with the URL of its tracker; may be given several times. A URL that does
-    /// not tell its kind has it before it, such as `jira:https://tracker.contoso.com`
+    /// Another project, with the URL of its tracker; may be repeated. If the URL does not show the
+    /// kind of tracker, put it in front, such as `jira:https://tracker.contoso.com`
     #[arg(long, num_args = 2, value_names = ["URL", "PROJECT"], action = clap::ArgAction::Append)]
     pub also: Vec<String>,
     /// Code base to analyse
@@ -43,7 +42,7 @@ pub struct InitArgs {
     /// IANA time zone of the schedule
     #[arg(long)]
     pub timezone: Option<String>,
-    /// What the first scheduled run does with the items that already exist
+    /// What the first scheduled run does with existing items
     #[arg(long, value_parser = ["ask", "baseline", "process"], value_name = "WHAT")]
     pub first_run: Option<String>,
     /// Address of the dashboard, such as 127.0.0.1:7979; "off" for none
@@ -52,10 +51,10 @@ pub struct InitArgs {
     /// Agent: claude, codex or copilot
     #[arg(long, value_parser = ["claude", "codex", "copilot"], value_name = "KIND")]
     pub agent: Option<String>,
-    /// Model of triage and of analyses, for an agent that is not Claude
+    /// Model for triage and analyses, for agents other than Claude
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Most to spend on one day, in US dollars
+    /// Maximum cost per day, in US dollars
     #[arg(long, value_name = "USD")]
     pub budget: Option<String>,
     /// Print the file instead of writing it
@@ -66,11 +65,11 @@ pub struct InitArgs {
     pub force: bool,
 }
 
-/// The default of `budget.per_run`, in US dollars.
+/// Default of `budget.per_run`, in US dollars.
 const PER_RUN: f64 = 5.0;
 
-/// Questions are asked only when no answer was passed as a flag.
-pub fn wants_to_be_asked(args: &InitArgs) -> bool {
+/// Questions are asked only if no answer was given as a flag.
+pub fn should_prompt(args: &InitArgs) -> bool {
     !args.print
         && args.kind.is_none()
         && args.base_url.is_none()
@@ -86,57 +85,56 @@ pub fn wants_to_be_asked(args: &InitArgs) -> bool {
         && args.budget.is_none()
 }
 
-/// Asks for what the file needs. An empty answer takes the default, or leaves the key to be filled
-/// in later; the end of the input leaves the rest.
+/// Asks for the required values. An empty answer takes the default, or leaves the key to be set
+/// later; the end of input skips the rest.
 pub fn ask(
     args: &InitArgs,
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> Result<InitArgs, CommandError> {
-    let mut asking = Asking { input, output };
+    let mut prompter = Prompter { input, output };
     let any = |_: &str| Ok(());
     let mut args = args.clone();
-    args.base_url = asking.question(
+    args.base_url = prompter.question(
         "URL of the tracker, such as https://dev.azure.com/contoso, https://api.github.com or \
          https://contoso.atlassian.net",
         "",
         check_address,
     )?;
-    args.project = asking.question(first_source(&args).question(), "", any)?;
-    let repository = asking.question("Folder of the code base to analyse", ".", |answer| {
-        match Path::new(answer).is_dir() {
-            true => Ok(()),
-            false => Err(format!("{answer} is not a folder")),
-        }
-    })?;
+    args.project = prompter.question(first_source(&args).question(), "", any)?;
+    let check_folder = |answer: &str| match Path::new(answer).is_dir() {
+        true => Ok(()),
+        false => Err(format!("{answer} is not a folder")),
+    };
+    let repository = prompter.question("Folder of the code base to analyse", ".", check_folder)?;
     args.repository = repository.map(|path| {
         let path = PathBuf::from(path);
         path.canonicalize().unwrap_or(path)
     });
-    args.cron = asking.question("Schedule, as a cron expression", "*/30 * * * *", check_cron)?;
+    args.cron = prompter.question("Schedule, as a cron expression", "*/30 * * * *", check_cron)?;
     let zone = local_zone_name();
-    args.timezone = asking.question("Time zone of the schedule", &zone, check_zone)?;
-    args.first_run = asking.question(
-        "Items that already exist: \"baseline\" records them as seen, \"process\" analyses them, \
-         \"ask\" stops the first scheduled run and says what they would cost",
+    args.timezone = prompter.question("Time zone of the schedule", &zone, check_zone)?;
+    args.first_run = prompter.question(
+        "Items that already exist: \"baseline\" marks them as seen, \"process\" analyses them, \
+         \"ask\" stops the first scheduled run and reports what they would cost",
         "baseline",
         check_first_run,
     )?;
-    args.dashboard = asking.question(
+    args.dashboard = prompter.question(
         "Dashboard on this machine, as an address; \"off\" for none",
         "127.0.0.1:7979",
         check_dashboard,
     )?;
-    args.budget = asking.question("Most to spend on one day, in US dollars", "20", check_budget)?;
-    args.agent = asking.question(
+    args.budget = prompter.question("Maximum cost per day, in US dollars", "20", check_budget)?;
+    args.agent = prompter.question(
         "Agent: \"claude\" (Claude Code), \"codex\" (OpenAI, Azure OpenAI) or \"copilot\" (GitHub)",
         "claude",
         check_agent,
     )?;
     if args.agent.as_deref().is_some_and(|agent| agent != "claude") {
-        args.model = asking.question("Model of that agent, for triage and analyses", "", any)?;
+        args.model = prompter.question("Model for triage and analyses", "", any)?;
     }
-    args.also = asking.more_sources()?;
+    args.also = prompter.more_sources()?;
     Ok(args)
 }
 
@@ -158,13 +156,13 @@ fn check(args: &InitArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-struct Asking<'a, I, O> {
+struct Prompter<'a, I, O> {
     input: &'a mut I,
     output: &'a mut O,
 }
 
-impl<I: BufRead, O: Write> Asking<'_, I, O> {
-    /// Asks for further sources until there are no more: the values of `--also`.
+impl<I: BufRead, O: Write> Prompter<'_, I, O> {
+    /// Asks for further sources until the answer is empty: the values of `--also`.
     fn more_sources(&mut self) -> Result<Vec<String>, CommandError> {
         let mut more = Vec::new();
         let is_source = |answer: &str| NamedSource::at(answer, None).map(drop);
@@ -178,14 +176,14 @@ impl<I: BufRead, O: Write> Asking<'_, I, O> {
         Ok(more)
     }
 
-    /// Asks until the answer is good.
+    /// Repeats the question until the answer is valid.
     fn question(
         &mut self,
         words: &str,
         default: &str,
         check: impl Fn(&str) -> Result<(), String>,
     ) -> Result<Option<String>, CommandError> {
-        let failed = || CommandError::io("cannot talk to the terminal");
+        let failed = || CommandError::io("cannot use the terminal");
         let hint = if default.is_empty() { String::new() } else { format!(" [{default}]") };
         loop {
             write!(self.output, "{words}{hint}: ").map_err(failed())?;
@@ -204,12 +202,11 @@ impl<I: BufRead, O: Write> Asking<'_, I, O> {
     }
 }
 
-/// Asks for a yes on the terminal.
 pub fn agrees(question: &str) -> Result<bool, CommandError> {
     confirm(question, false)
 }
 
-/// Writes the file to `path`, or only renders it. `more` are keys given by `--set`.
+/// Writes the file to `path`, or only renders it. `more` are the keys given by `--set`.
 pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, CommandError> {
     check(args)?;
     let sources = sources(args)?;
@@ -253,7 +250,7 @@ fn first_source(args: &InitArgs) -> NamedSource {
     NamedSource { kind, base_url, project }
 }
 
-/// The source of the flags and those beside it.
+/// The source from the flags, and those from `--also`.
 fn sources(args: &InitArgs) -> Result<Vec<NamedSource>, CommandError> {
     let more = also(&args.also)?;
     let first = first_source(args);
@@ -282,7 +279,7 @@ fn answers(args: &InitArgs, sources: &[NamedSource]) -> Vec<(String, Value)> {
         text("analyze.model", &args.model),
         text("http.listen", &args.dashboard.clone().filter(|address| address != OFF)),
         dollars("budget.per_day", args.budget.as_ref()),
-        // A run may not spend more than a day.
+        // A run may not cost more than a day.
         dollars("budget.per_run", args.budget.as_ref().filter(|day| amount(day) < PER_RUN)),
     ];
     only.chain(rest.into_iter().flatten()).collect()
@@ -414,7 +411,7 @@ mod tests {
         };
         let entries = |text: &str| text.split_once("\n# The sources.").unwrap().1.to_owned();
         assert_eq!(entries(&file_of(&flags)), entries(&text));
-        assert!(!wants_to_be_asked(&flags));
+        assert!(!should_prompt(&flags));
     }
 
     #[test]
@@ -451,8 +448,8 @@ mod tests {
 
     #[test]
     fn flags_are_not_asked_for() {
-        assert!(wants_to_be_asked(&no_answers()));
-        assert!(!wants_to_be_asked(&InitArgs { project: Some("P".into()), ..no_answers() }));
-        assert!(!wants_to_be_asked(&InitArgs { print: true, ..no_answers() }));
+        assert!(should_prompt(&no_answers()));
+        assert!(!should_prompt(&InitArgs { project: Some("P".into()), ..no_answers() }));
+        assert!(!should_prompt(&InitArgs { print: true, ..no_answers() }));
     }
 }

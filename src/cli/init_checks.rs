@@ -1,8 +1,8 @@
-//! What an answer to `heartbeat init` must look like, in words for the person who typed it.
+//! Validates the answers to `heartbeat init`.
 
 use crate::schedule::Schedule;
 
-/// Instead of an address: no dashboard.
+/// Turns the dashboard off.
 pub(super) const OFF: &str = "off";
 
 pub(super) fn check_address(answer: &str) -> Result<(), String> {

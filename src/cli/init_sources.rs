@@ -7,7 +7,6 @@ use super::init_checks::check_address;
 
 const KINDS: [&str; 3] = ["ado", "github", "jira"];
 
-/// A source as it was named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NamedSource {
     pub(super) kind: Option<String>,
@@ -15,7 +14,7 @@ pub(super) struct NamedSource {
     pub(super) project: Option<String>,
 }
 
-/// The variable of the credential and the condition that a kind begins with, if not Azure DevOps'.
+/// The credential variable and the default condition of a kind other than Azure DevOps.
 fn start_of(kind: &str) -> Option<(&'static str, &'static str)> {
     match kind {
         "github" => Some(("GITHUB_TOKEN", "")),
@@ -24,12 +23,12 @@ fn start_of(kind: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The variable that the credential of such a tracker belongs in.
+/// The variable for the credential of this kind of tracker.
 pub(super) fn credential_of(kind: Option<&str>) -> &'static str {
     kind.and_then(start_of).map_or("AZURE_DEVOPS_PAT", |(variable, _)| variable)
 }
 
-/// Which tracker an address belongs to, where it tells; none: Azure DevOps.
+/// The kind of tracker, if the address shows it; `None` means Azure DevOps.
 pub(super) fn kind_of(address: &str) -> Option<&'static str> {
     let rest = address.split_once("://")?.1;
     let host = rest.split('/').next().unwrap_or_default();
@@ -40,7 +39,7 @@ pub(super) fn kind_of(address: &str) -> Option<&'static str> {
 }
 
 impl NamedSource {
-    /// By an address that may have its kind before it, such as `jira:https://tracker.contoso.com`.
+    /// Parses an address with an optional kind, such as `jira:https://tracker.contoso.com`.
     pub(super) fn at(address: &str, project: Option<String>) -> Result<Self, String> {
         let named = address.split_once(':').filter(|(kind, _)| KINDS.contains(kind));
         let (kind, address) = match named {
@@ -51,12 +50,12 @@ impl NamedSource {
         Ok(Self { kind, base_url: Some(address.to_owned()), project })
     }
 
-    /// As given, or as the address tells.
+    /// As given, or as shown by the address.
     pub(super) fn kind(&self) -> Option<&str> {
         self.kind.as_deref().or_else(|| self.base_url.as_deref().and_then(kind_of))
     }
 
-    /// What to ask for its project.
+    /// The question for its project.
     pub(super) fn question(&self) -> &'static str {
         match self.kind() {
             Some("github") => "Repository to watch, as owner/repository",
@@ -65,7 +64,7 @@ impl NamedSource {
         }
     }
 
-    /// Its keys with their values.
+    /// Its keys and values.
     pub(super) fn keys(&self) -> Vec<(&'static str, String)> {
         let start = self.kind().and_then(start_of);
         let given = [
@@ -79,7 +78,7 @@ impl NamedSource {
     }
 }
 
-/// The flag `--also URL PROJECT`, given any number of times.
+/// The values of the repeatable flag `--also URL PROJECT`.
 pub(super) fn also(values: &[String]) -> Result<Vec<NamedSource>, CommandError> {
     let source = |pair: &[String]| {
         let [address, project] = pair else {
@@ -91,10 +90,10 @@ pub(super) fn also(values: &[String]) -> Result<Vec<NamedSource>, CommandError> 
     values.chunks(2).map(source).collect()
 }
 
-/// The entries of several sources, each with a name of its own.
+/// The entries of several sources, with unique names.
 pub(super) fn entries(sources: &[NamedSource]) -> String {
     let mut text = String::from(
-        "\n# The sources. A key that an entry leaves out has the value of [source] above. Items are\n\
+        "\n# The sources. A key that an entry does not set has the value of [source] above. Items are\n\
          # stored under the names: keep them when an address changes.\n",
     );
     for (source, name) in sources.iter().zip(names(sources)) {
@@ -106,7 +105,7 @@ pub(super) fn entries(sources: &[NamedSource]) -> String {
     text
 }
 
-/// A short name for each, made of its project, and different from the others.
+/// A short unique name for each source, derived from its project.
 fn names(sources: &[NamedSource]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for source in sources {

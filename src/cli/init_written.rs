@@ -1,4 +1,4 @@
-//! What `heartbeat init` wrote, and what is left to do.
+//! What `heartbeat init` wrote, and the next steps.
 
 use std::path::PathBuf;
 
@@ -7,24 +7,22 @@ use toml::Value;
 
 use super::init_sources::{NamedSource, credential_of};
 
-/// What the command did.
 #[derive(Debug, Serialize)]
 pub struct Written {
-    /// Where; none if the file is only printed.
+    /// `None` if the file is only printed.
     pub file: Option<PathBuf>,
-    /// Required keys that have no value yet.
+    /// Required keys without a value.
     pub still_to_set: Vec<String>,
-    /// The variable that the agent's credential belongs in.
+    /// The variable for the agent's credential.
     pub credential: &'static str,
     /// The file's text, if it is only printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The variable that the tracker's credential belongs in, or several.
+    /// The variables for the trackers' credentials.
     pub tracker: String,
 }
 
 impl Written {
-    /// For a terminal.
     pub fn render(&self) -> String {
         let Some(file) = &self.file else { return self.text.clone().unwrap_or_default() };
         let missing = match self.still_to_set.is_empty() {
@@ -61,7 +59,7 @@ pub(super) fn still_to_set(answers: &[(String, Value)], sources: &[NamedSource])
     missing.into_iter().chain(required).collect()
 }
 
-/// The variables of all trackers that are read.
+/// The variables of all trackers.
 pub(super) fn trackers(answers: &[(String, Value)], sources: &[NamedSource]) -> String {
     let kind = answers.iter().rev().find(|(key, _)| key == "source.kind");
     let kind = kind.and_then(|(_, value)| value.as_str());

@@ -1,23 +1,22 @@
-//! How this program was started, so that a command it suggests works when it is typed.
+//! How this program was started, so that suggested commands work as typed.
 
 use std::path::{Path, PathBuf};
 
 use crate::process::program;
 use crate::settings::Environment;
 
-/// What is known about the start.
 pub struct Invocation<'a> {
     /// The first word of the command line.
     pub typed: &'a str,
-    /// The program itself.
+    /// The executable.
     pub program: &'a Path,
     pub environment: &'a Environment,
 }
 
 impl Invocation<'_> {
-    /// The words that start it again: `heartbeat`, `cargo run --release --`, or its path.
-    pub fn words(&self) -> String {
-        // `cargo run` tells the program which package it belongs to.
+    /// The command that starts it again: `heartbeat`, `cargo run --release --`, or its path.
+    pub fn command(&self) -> String {
+        // `cargo run` sets this variable.
         if self.environment.text("CARGO_PKG_NAME") == Some(env!("CARGO_PKG_NAME")) {
             let release = self.program.components().any(|part| part.as_os_str() == "release");
             return format!("cargo run {}--", if release { "--release " } else { "" });
@@ -35,7 +34,7 @@ impl Invocation<'_> {
     }
 }
 
-/// As a shell takes it for one word.
+/// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -48,20 +47,23 @@ pub fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn words(typed: &str, program: &str, variables: &[(&str, &str)]) -> String {
+    fn command(typed: &str, program: &str, variables: &[(&str, &str)]) -> String {
         let environment = Environment::new(variables.iter().copied());
-        Invocation { typed, program: Path::new(program), environment: &environment }.words()
+        Invocation { typed, program: Path::new(program), environment: &environment }.command()
     }
 
     #[test]
     fn a_suggested_command_starts_the_same_program() {
         let cargo = [("CARGO_PKG_NAME", "heartbeat"), ("PATH", "/bin")];
         let release = "/src/heartbeat/target/release/heartbeat";
-        assert_eq!(words("target/release/heartbeat", release, &cargo), "cargo run --release --");
-        assert_eq!(words("target/debug/heartbeat", "/t/debug/heartbeat", &cargo), "cargo run --");
-        assert_eq!(words("heartbeat", "/usr/bin/heartbeat", &[("PATH", "/usr/bin")]), "heartbeat");
-        assert_eq!(words("./heartbeat", "/x/heartbeat", &[("PATH", "/bin")]), "./heartbeat");
-        assert_eq!(words("/my dir/heartbeat", "/my dir/heartbeat", &[]), "'/my dir/heartbeat'");
+        assert_eq!(command("target/release/heartbeat", release, &cargo), "cargo run --release --");
+        assert_eq!(command("target/debug/heartbeat", "/t/debug/heartbeat", &cargo), "cargo run --");
+        assert_eq!(
+            command("heartbeat", "/usr/bin/heartbeat", &[("PATH", "/usr/bin")]),
+            "heartbeat"
+        );
+        assert_eq!(command("./heartbeat", "/x/heartbeat", &[("PATH", "/bin")]), "./heartbeat");
+        assert_eq!(command("/my dir/heartbeat", "/my dir/heartbeat", &[]), "'/my dir/heartbeat'");
     }
 
     #[test]
@@ -72,6 +74,6 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&program, mode).unwrap();
         let (typed, path) = (program.to_str().unwrap(), folder.path().to_str().unwrap());
-        assert_eq!(words(typed, typed, &[("PATH", path)]), "heartbeat");
+        assert_eq!(command(typed, typed, &[("PATH", path)]), "heartbeat");
     }
 }

@@ -1,4 +1,4 @@
-//! `heartbeat items`: the known work items by state and reason, with triage's reason.
+//! `heartbeat items`: the known work items by state and reason, with triage's explanation.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,6 @@ use crate::model::text::{clip, in_words};
 use crate::report::lines::short_key;
 use crate::store::{ItemFilter, ItemRow};
 
-/// Arguments of `heartbeat items`.
 #[derive(Debug, Clone, Args)]
 pub struct ItemsArgs {
     /// Only items in this state
@@ -26,7 +25,6 @@ pub struct ItemsArgs {
     pub limit: u32,
 }
 
-/// A state on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StateWord {
     /// Queued
@@ -39,9 +37,9 @@ pub enum StateWord {
     Settled,
     /// Failed; will be retried
     Waiting,
-    /// Needs a person: not tried again until it changes or is retried
+    /// Needs a person: not retried until it changes or is requeued
     Parked,
-    /// Gone from the source
+    /// No longer in the source
     Vanished,
 }
 

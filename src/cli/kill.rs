@@ -1,8 +1,8 @@
-//! `heartbeat kill`: ends sessions with their whole process trees, whichever process runs them.
+//! `heartbeat kill`: ends sessions with their process trees, whichever process runs them.
 //!
-//! The keeper of a session is asked, verified by start time, boot and process handle, never by pid
-//! alone. It ends the agent with grace and sweeps; the process that supervises the session records it
-//! as cancelled by an operator. If that process is gone, the next run does.
+//! The command signals the session's keeper, verified by start time, boot and process handle, never
+//! by pid alone. The keeper ends the agent with grace and sweeps; the process that supervises the
+//! session records it as cancelled by an operator. If that process is gone, the next run does.
 
 use std::time::Duration;
 
@@ -19,21 +19,20 @@ use crate::session::orphans;
 use crate::settings::{Config, Environment};
 use crate::store::{Journal, Store};
 
-/// What a keeper may take beyond the grace.
+/// Time that a keeper may take beyond the grace period.
 const BEYOND_GRACE: Duration = Duration::from_secs(20);
-/// Between two looks.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Serialize)]
 pub struct Killed {
     pub session: SessionId,
-    /// Its keeper has certified that nothing is left, and is gone.
+    /// The keeper has certified that no process is left, and has exited.
     pub gone: bool,
-    /// Its row is closed.
     pub closed: bool,
 }
 
-/// Asks all these sessions to end, then waits for each of them.
+/// Signals all these sessions, then waits for each.
 pub async fn kill(
     store: &Store,
     clock: &Clock,
@@ -89,8 +88,8 @@ async fn wait_for_end(
     Ok(Killed { session, gone, closed: !is_open(journal, session).await? })
 }
 
-/// Its host hears it with its next beat. The row is closed by whoever follows the session; without
-/// such a process the next run does it.
+/// The host receives it with its next heartbeat. The process that follows the session closes the
+/// row; without one, the next run does.
 async fn wait_for_host(
     journal: &Journal,
     row: &LedgerRow,
@@ -107,8 +106,8 @@ async fn wait_for_host(
     Ok(Killed { session, gone: closed, closed })
 }
 
-/// The live session that a person means: by the short id that `status` shows, by its item, or by the
-/// start of the full id.
+/// The live session that the user named: by the short id from `status`, by its item, or by a prefix
+/// of the full id.
 pub fn find(live: &[SessionRef], text: &str) -> Result<SessionId, CommandError> {
     let wanted = text.to_lowercase();
     let is_item = |item: &ItemKey| {
@@ -131,9 +130,9 @@ pub fn find(live: &[SessionRef], text: &str) -> Result<SessionId, CommandError> 
 
 async fn row(journal: &Journal, id: SessionId) -> Result<LedgerRow, CommandError> {
     let rows = open_rows(journal).await?;
-    rows.into_iter().find(|row| row.session.id == id).ok_or_else(|| {
-        CommandError::NotFound(format!("session {} has just ended by itself", id.short()))
-    })
+    rows.into_iter()
+        .find(|row| row.session.id == id)
+        .ok_or_else(|| CommandError::NotFound(format!("session {} has already ended", id.short())))
 }
 
 async fn open_rows(journal: &Journal) -> Result<Vec<LedgerRow>, CommandError> {
@@ -157,7 +156,6 @@ async fn gone(journal: &Journal, row: &LedgerRow) {
     }
 }
 
-/// For a terminal.
 pub fn render(killed: &Killed) -> String {
     let session = killed.session.short();
     match (killed.gone, killed.closed) {
@@ -166,7 +164,7 @@ pub fn render(killed: &Killed) -> String {
             "session {session} ended; no process of it is left, and the next run closes its row\n"
         ),
         (false, _) => format!(
-            "session {session} was asked to end but its keeper is still there; see `heartbeat \
+            "session {session} was signalled, but its keeper is still running; see `heartbeat \
              status`\n"
         ),
     }

@@ -1,4 +1,5 @@
-//! The command line: parse, do, print, exit code. Quick commands start no runtime and no database.
+//! The command line: parsing, dispatch, output, exit code. Quick commands start no runtime and no
+//! database.
 
 pub mod args;
 mod accuracy;
@@ -20,7 +21,7 @@ mod invocation;
 mod items;
 pub mod selftest;
 pub mod kill;
-mod look;
+mod read_commands;
 mod operate;
 mod pause;
 mod retry;
@@ -67,16 +68,16 @@ pub fn main(environment: Environment) -> ExitCode {
     }
 }
 
-/// Help and version go to standard output and are no failure.
+/// Help and version go to standard output and are not failures.
 fn usage(error: &clap::Error) -> ExitCode {
-    // A reader that went away needs no help.
+    // A closed pipe is not an error.
     drop(error.print());
     if error.use_stderr() { Code::Usage.into() } else { Code::Done.into() }
 }
 
 #[expect(clippy::print_stderr, reason = "the one place that prints the error of a command")]
 fn say_error(error: &CommandError) {
-    // It may quote a tracker or a helper command.
+    // The text may quote a tracker or a helper command.
     eprintln!("heartbeat: {}", crate::model::plain_text(&error.to_string()));
 }
 
@@ -107,7 +108,7 @@ fn simulate_agent(args: &crate::simulate::agent::SimulateAgentArgs) -> Code {
     }
 }
 
-/// What every command works with.
+/// What every command uses.
 struct Context {
     global: GlobalArgs,
     environment: Environment,
@@ -132,7 +133,6 @@ impl Context {
         Ok(load(&app::load_request(&self.global.overrides(), &self.environment)?)?)
     }
 
-    /// What a run needs to know of the command line and of this process.
     fn start_options(&self, demo: bool) -> StartOptions {
         StartOptions {
             overrides: self.global.overrides(),
@@ -145,7 +145,6 @@ impl Context {
         }
     }
 
-    /// Colour, if a person reads.
     fn paint(&self) -> Paint {
         let variable = |name| self.environment.text(name);
         let is_dumb = variable("TERM") == Some("dumb");
@@ -153,15 +152,16 @@ impl Context {
         Paint::choose(variable("NO_COLOR"), variable("CLICOLOR_FORCE"), terminal)
     }
 
-    /// The words that start this program again.
+    /// The command that starts this program again.
     fn own_command(&self) -> String {
         let name = env!("CARGO_PKG_NAME");
         let typed = std::env::args().next().unwrap_or_else(|| name.to_owned());
         let program = std::env::current_exe().unwrap_or_default();
-        Invocation { typed: &typed, program: &program, environment: &self.environment }.words()
+        Invocation { typed: &typed, program: &program, environment: &self.environment }.command()
     }
 
-    /// The command that shows the first finding of a run, as this program was started.
+    /// The command that shows the first finding of a run, in the form in which this program was
+    /// started.
     fn read_on(&self, report: &RunReport, state: &Path, demo: bool) -> Option<String> {
         let first = report.findings.first()?;
         let number = first.key.item_id().map_or_else(|| first.key.to_string(), |id| id.to_string());
@@ -246,7 +246,7 @@ impl Context {
         let path = path.unwrap_or_else(|| crate::config::FILE_NAME.into());
         let more = app::load_request(&self.global.overrides(), &self.environment)?.flags;
         let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        let asked = terminal && init::wants_to_be_asked(args);
+        let asked = terminal && init::should_prompt(args);
         let args = if asked {
             init::ask(args, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?
         } else {
@@ -311,7 +311,8 @@ impl Context {
         served(crate::simulate::jira::run(args, ready).await)
     }
 
-    /// The address for scripts on standard output, the command that uses it for people.
+    /// Prints the address for scripts on standard output, and the command that uses it on standard
+    /// error.
     fn print_simulator(&self, address: &str, kind: &str, project: &str) {
         drop(write_out(&format!("{address}\n")));
         if !self.global.quiet {
@@ -319,7 +320,7 @@ impl Context {
                 "Try it: heartbeat init --kind {kind} --base-url {address} --project {project} --repository DIR\n\
                  Ctrl-C stops it.\n"
             );
-            // Whoever closed it does not want to read it.
+            // A closed standard error is not an error.
             drop(std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes()));
         }
     }
@@ -330,7 +331,7 @@ impl Context {
         render: impl FnOnce(&T) -> String,
     ) -> Result<(), CommandError> {
         if !self.global.json {
-            // It may quote a tracker or an agent.
+            // The text may quote a tracker or an agent.
             return write_out(&crate::report::terminal::text(&render(value)));
         }
         let text = serde_json::to_string_pretty(value).map_err(|error| {
@@ -340,7 +341,7 @@ impl Context {
     }
 }
 
-/// Work that cleans up after itself when it is dropped, which a signal alone would not let it do.
+/// Drops work on a signal, so that it can clean up after itself.
 async fn unless_stopped(
     work: impl Future<Output = Result<Code, CommandError>>,
 ) -> Result<Code, CommandError> {
@@ -355,19 +356,19 @@ fn done(written: Result<(), CommandError>) -> Result<Code, CommandError> {
     written.map(|()| Code::Done)
 }
 
-/// The exit code that a report announces is the one the process leaves with.
+/// The exit code in the report is the one of the process.
 fn code_of(report: &RunReport) -> Code {
     let announced = |code: &&Code| code.number() == report.exit_code;
     Code::ALL.iter().find(announced).copied().unwrap_or(Code::Unexpected)
 }
 
-/// Where a simulator listens. A reader that went away does not stop it.
+/// Result of a simulator.
 fn served(result: std::io::Result<()>) -> Result<Code, CommandError> {
     result.map_err(CommandError::io("the simulated tracker cannot listen on its port"))?;
     Ok(Code::Done)
 }
 
-/// Standard output, in one place. A closed pipe is the reader's choice, not a failure.
+/// Writes to standard output. A closed pipe is not a failure.
 fn write_out(text: &str) -> Result<(), CommandError> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

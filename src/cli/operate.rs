@@ -1,4 +1,4 @@
-//! The commands of whoever operates heartbeat: kill, report, doctor, service, the breaker.
+//! Commands for operators: kill, report, doctor, service, the breakers.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Context {
         for end in ended {
             match end {
                 Ok(session) => killed.push(session),
-                // A session that ended by itself in the meantime needs no end.
+                // Already ended in the meantime.
                 Err(CommandError::NotFound(_)) => {}
                 Err(error) => failed = Some(error),
             }
@@ -73,7 +73,7 @@ impl Context {
         Ok(if killed.iter().all(|session| session.gone) { Code::Done } else { Code::Unexpected })
     }
 
-    /// Closes the breakers of one source or of all by hand.
+    /// Closes the breaker of one source or of all.
     pub(super) async fn retry_source(&self, name: Option<&str>) -> Result<(), CommandError> {
         let (reading, config) = self.needed_state()?;
         let sources = config.sources().iter().map(|source| source.name.as_str());
@@ -104,7 +104,7 @@ impl Context {
         Ok(())
     }
 
-    /// Closes the model provider's breaker by hand and lifts its limits.
+    /// Closes the model provider's breaker and lifts its limits.
     pub(super) async fn retry_provider(&self) -> Result<(), CommandError> {
         let (reading, _) = self.needed_state()?;
         let store = Store::open(reading.folder())?;
@@ -119,7 +119,6 @@ impl Context {
         })
     }
 
-    /// Prints or writes a report.
     pub(super) async fn report(&self, args: &ReportArgs) -> Result<Code, CommandError> {
         self.list(async |store, config| {
             let (now, json) = (self.clock.now(), self.global.json);
@@ -134,8 +133,8 @@ impl Context {
         .await
     }
 
-    /// What a report must not hold. Nothing is asked for that takes a program of its own: findings
-    /// were cleared of it when they were stored.
+    /// The secrets to remove from a report. Token commands are not run: findings were cleaned when
+    /// they were stored.
     async fn secrets(&self, config: &Config) -> HeldSecrets {
         let mut trackers = Vec::new();
         for source in config.sources().iter().filter(|source| source.token_command.is_empty()) {
@@ -144,7 +143,6 @@ impl Context {
         HeldSecrets::of(config, &self.environment, trackers)
     }
 
-    /// Looks at everything a run needs.
     pub(super) async fn doctor(&self) -> Result<Code, CommandError> {
         let request = app::load_request(&self.global.overrides(), &self.environment)?;
         let diagnosis = match load(&request) {
@@ -166,7 +164,7 @@ impl Context {
         Ok(if diagnosis.healthy { Code::Done } else { Code::Unexpected })
     }
 
-    /// Prints, installs or removes the description of the service.
+    /// Prints, installs or removes the service definition.
     pub(super) fn service(&self, command: &ServiceCommand) -> Result<Code, CommandError> {
         let loaded = self.load()?;
         let state = app::state_folder(&loaded.config, &self.environment)?;

@@ -1,4 +1,5 @@
-//! `heartbeat pause` and `heartbeat resume`: scheduled runs off and on, whoever follows the schedule.
+//! `heartbeat pause` and `heartbeat resume`: turn scheduled runs off and on, whichever process
+//! follows the schedule.
 
 use super::Context;
 use super::error::CommandError;
@@ -35,7 +36,7 @@ impl Context {
             |_| match changed {
                 true => {
                     "The schedule is active again. Runs that were due during the pause are not \
-                     made up for.\n"
+                     started later.\n"
                         .to_owned()
                 }
                 false => "The schedule was not paused.\n".to_owned(),
@@ -44,9 +45,9 @@ impl Context {
         Ok(Code::Done)
     }
 
-    /// Before the first run too: a service may be paused before it starts.
+    /// Works before the first run too: a service may be paused before it starts.
     fn journal_to_change(&self) -> Result<Journal, CommandError> {
-        let (config, _) = self.load_to_look()?;
+        let (config, _) = self.load_for_reading()?;
         let store = Store::open(&crate::app::state_folder(&config, &self.environment)?)?;
         Ok(Journal::open(store, self.clock.clone(), None)?)
     }

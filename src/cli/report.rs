@@ -1,4 +1,4 @@
-//! `heartbeat report`: the findings of a run or a period, to read or to mail.
+//! `heartbeat report`: the findings of a run or a period.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,12 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::error::CommandError;
-use crate::app::aftermath;
+use crate::app::after_run;
 use crate::report::digest::{Report, Scope};
 use crate::schedule::midnight_in;
 use crate::settings::{Config, HeldSecrets, ReportFormat};
 use crate::store::Store;
 
-/// Arguments of `heartbeat report`.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
     /// Report on this run, by its id or a prefix of it [default: the newest]
@@ -29,7 +28,6 @@ pub struct ReportArgs {
     pub out: Option<PathBuf>,
 }
 
-/// The report as text.
 pub async fn text(
     args: &ReportArgs,
     store: &Store,
@@ -40,9 +38,9 @@ pub async fn text(
 ) -> Result<String, CommandError> {
     let scope = scope(args, store, &config.schedule.timezone, now).await?;
     let report = Report::gather(store, scope, &config.projects(), now).await?;
-    let report = report.linked(aftermath::code_links(config)).without(secrets);
+    let report = report.linked(after_run::code_links(config)).without(secrets);
     let default = if json { ReportFormat::Json } else { ReportFormat::Md };
-    aftermath::render(&report, args.format.unwrap_or(default))
+    after_run::render(&report, args.format.unwrap_or(default))
 }
 
 async fn scope(
@@ -52,7 +50,7 @@ async fn scope(
     now: Timestamp,
 ) -> Result<Scope, CommandError> {
     if let Some(since) = &args.since {
-        // The present moment belongs to it.
+        // Includes the current moment.
         let to = now.saturating_add(jiff::SignedDuration::from_millis(1)).unwrap_or(now);
         return Ok(Scope::Period { from: parse_since(since, zone, now)?, to });
     }
@@ -71,7 +69,7 @@ async fn scope(
     Ok(Scope::Run { run: run.run })
 }
 
-/// A span back from now, a day in the schedule's time zone, or a time.
+/// Parses a duration back from now, a day in the schedule's time zone, or a time.
 pub(super) fn parse_since(
     text: &str,
     zone: &str,

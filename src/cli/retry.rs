@@ -1,5 +1,5 @@
-//! `heartbeat retry`: requeues one item, or all that are parked or failed, and closes the circuit
-//! breaker of the source.
+//! `heartbeat retry`: requeues one item, or all parked or failed items, and closes circuit
+//! breakers.
 
 use super::args::RetryArgs;
 use super::confirm::confirm;
@@ -16,7 +16,7 @@ fn is_number(text: &str) -> bool {
 
 impl Context {
     pub(super) async fn retry(&self, args: &RetryArgs) -> Result<Code, CommandError> {
-        // `retry --source 123` meant an item before sources had names here.
+        // Earlier versions accepted `retry --source 123` for an item.
         let mut item = args.item.clone();
         if let Some(name) = &args.source {
             let name = name.as_ref().filter(|name| item.is_some() || !is_number(name));

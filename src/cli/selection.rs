@@ -1,4 +1,4 @@
-//! Which open items `retry --parked` and `retry --failed` requeue, and what is said when none match.
+//! The items that `retry --parked` and `retry --failed` requeue, and the message if none match.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,13 +8,12 @@ use crate::event::Reason;
 use crate::model::{ItemKey, Phase, is_within_area};
 use crate::store::ItemRow;
 
-/// Most areas or reasons that a message lists.
+/// Areas or reasons that a message lists at most.
 const LISTED: usize = 8;
 
-/// The items a `retry` of many means.
 pub(super) struct Selection<'a> {
     args: &'a RetryArgs,
-    /// Parked or failed, whatever their reason and area.
+    /// Parked or failed, regardless of reason and area.
     candidates: Vec<&'a ItemRow>,
 }
 
@@ -28,7 +27,7 @@ impl<'a> Selection<'a> {
         self.selected().map(|item| item.key.clone()).collect()
     }
 
-    /// What a person is asked before anything changes.
+    /// The question before anything changes.
     pub(super) fn question(&self) -> String {
         let selected: Vec<_> = self.selected().collect();
         let reasons = counts(selected.iter().map(|item| item.reason.into_str()));
@@ -36,7 +35,7 @@ impl<'a> Selection<'a> {
         format!("Requeue {count} {what} item(s){place} with a fresh attempt count? ({reasons})")
     }
 
-    /// Why nothing is selected, and what there is instead.
+    /// Why nothing is selected, and what exists instead.
     pub(super) fn nothing_matches(&self) -> String {
         let what = self.what();
         if self.candidates.is_empty() {
@@ -57,7 +56,7 @@ impl<'a> Selection<'a> {
         text + &self.unknown_areas().unwrap_or_default()
     }
 
-    /// Items that `--area` cannot judge yet.
+    /// Items whose area is not known yet, which `--area` cannot match.
     pub(super) fn unknown_areas(&self) -> Option<String> {
         self.args.area.as_ref()?;
         let matching = self.candidates.iter().filter(|item| self.has_reason(item));
@@ -96,7 +95,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Items that a person stopped or that triage left to people did not fail.
+/// Items that a person stopped or that triage left to a person did not fail.
 fn is_candidate(args: &RetryArgs, item: &ItemRow) -> bool {
     match (args.parked, item.phase) {
         (true, phase) => phase == Phase::Parked,
@@ -105,7 +104,7 @@ fn is_candidate(args: &RetryArgs, item: &ItemRow) -> bool {
     }
 }
 
-/// `name (3), other (1)`, the most frequent first.
+/// `name (3), other (1)`, most frequent first.
 fn counts<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut found = BTreeMap::<&str, usize>::new();
     names.for_each(|name| *found.entry(name).or_default() += 1);

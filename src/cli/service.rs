@@ -41,7 +41,6 @@ pub struct ServiceArgs {
     pub system: bool,
 }
 
-/// Arguments of `heartbeat service install`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct InstallArgs {
     #[command(flatten)]
@@ -83,33 +82,28 @@ impl ServiceArgs {
     }
 }
 
-/// Values of this machine that go into the definition.
+/// Values of this machine for the definition.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// The binary.
     pub program: PathBuf,
-    /// The configuration file.
     pub config_file: PathBuf,
-    /// What it is started with: the configuration file, and whatever else was given.
+    /// The configuration file and all other given overrides.
     pub arguments: Vec<String>,
-    /// Where the state lives.
     pub state: PathBuf,
-    /// Folders outside the state that the configuration lets it write to.
+    /// Folders outside the state that heartbeat may write to.
     pub writes: Vec<PathBuf>,
     /// `PATH`, so that the agent is found.
     pub path: String,
-    /// The user it runs as, for a service of the whole machine.
+    /// User of a system-wide service.
     pub user: String,
-    /// The user's home folder.
     pub home: PathBuf,
-    /// Longest time a graceful stop may take, in seconds.
+    /// Maximum time of a graceful stop, in seconds.
     pub stop_seconds: u64,
-    /// Processes of all sessions together.
+    /// Limit of tasks for all sessions together.
     pub tasks: u32,
 }
 
 impl Facts {
-    /// From the configuration and this machine.
     pub fn gather(
         config: &Config,
         config_file: Option<&Path>,
@@ -142,7 +136,7 @@ impl Facts {
             home,
             // Grace, sweep, the last report, and a margin.
             stop_seconds: config.timeouts.grace.as_secs() + 60,
-            // Threads count as well; heartbeat's own are few.
+            // Threads count as well; heartbeat has few of its own.
             tasks: sessions.saturating_mul(each).saturating_mul(4).saturating_add(128),
         })
     }
@@ -213,7 +207,7 @@ fn install(
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed())?;
     }
-    // systemd starts no service whose `ReadWritePaths` are not there.
+    // systemd starts no service whose `ReadWritePaths` do not exist.
     for folder in std::iter::once(&facts.state).chain(&facts.writes) {
         let failed = CommandError::io(format!("cannot create {}", folder.display()));
         private::create_folder(folder).map_err(failed)?;
@@ -239,7 +233,7 @@ fn uninstall(args: ServiceArgs, environment: &Environment) -> Result<String, Com
     Ok(format!("Removed {}.\nIf it is still running: {after}\n", file.display()))
 }
 
-/// Removes the links by which `systemctl enable` starts the unit: without it they lead nowhere.
+/// Removes the links that `systemctl enable` created; without the unit they are broken.
 fn forget_enabling(unit: &Path) {
     let Some(folder) = unit.parent().and_then(|folder| std::fs::read_dir(folder).ok()) else {
         return;
@@ -247,7 +241,7 @@ fn forget_enabling(unit: &Path) {
     for entry in folder.flatten() {
         let link = entry.path().join(UNIT);
         if entry.file_name().to_string_lossy().ends_with(".wants") && link.is_symlink() {
-            // What cannot be removed is named by `systemctl` when it is reloaded.
+            // `systemctl` reports what could not be removed when it is reloaded.
             std::fs::remove_file(link).ok();
         }
     }
@@ -313,9 +307,9 @@ fn secrets_file(facts: &Facts, reach: Reach) -> PathBuf {
     }
 }
 
-/// What hardening is left out, and why: agents are contained by user and PID namespaces, which
+/// Hardening options left out, and why: agents are contained by user and PID namespaces, which
 /// RestrictNamespaces and PrivateUsers forbid and ProtectControlGroups would weaken; their runtime
-/// makes code at run time, which MemoryDenyWriteExecute forbids.
+/// generates code, which MemoryDenyWriteExecute forbids.
 fn systemd(facts: &Facts, reach: Reach) -> String {
     let command: Vec<String> = std::iter::once(facts.program.display().to_string())
         .chain(facts.arguments.iter().cloned())
@@ -374,7 +368,7 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
     unit
 }
 
-/// One argument of `ExecStart`, one folder of `ReadWritePaths`.
+/// Quotes one argument of `ExecStart` or one folder of `ReadWritePaths`.
 fn quoted(text: &str) -> String {
     let text = text.replace('%', "%%");
     let plain =
@@ -385,7 +379,8 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "$$"))
 }
 
-/// launchd ends only its own process; heartbeat ends its sessions, and finds orphans at its start.
+/// launchd ends only its own process; heartbeat ends its sessions, and finds orphans at its next
+/// start.
 fn launchd(facts: &Facts, reach: Reach) -> String {
     let log = facts.state.join("heartbeat.log");
     let command: String = std::iter::once(facts.program.display().to_string())

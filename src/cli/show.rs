@@ -1,4 +1,4 @@
-//! `runs`, `sessions`, `show`: what happened and what was found.
+//! `runs`, `sessions`, `show`: runs, sessions and findings.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::analyze;
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
 use crate::model::text::{clip, in_words, seconds, size};
-use crate::model::{Alarms, ItemId, ItemKey, ReadSurroundings, SessionTranscript, TranscriptLine};
+use crate::model::{Alarms, ItemId, ItemKey, ReadLinkedContent, SessionTranscript, TranscriptLine};
 use crate::report::fixes::{fix_line, stale_line};
 use crate::report::lines::{line, short_key};
 use crate::report::moment::{date_time, day, minute, version};
@@ -20,15 +20,15 @@ use crate::store::{
     Store,
 };
 
-/// What is on record as going on and verifiably is not.
+/// For what is recorded as running but is verified not to be.
 pub(super) const CRASHED: &str = "crashed, cleaned up at the next start";
 
-/// The start of a run's id: the moment it was made. Runs on one state never start together.
+/// The start of a run's id, which is its time. Runs on one state never start at the same moment.
 pub(super) fn beginning(id: impl std::fmt::Display) -> String {
     id.to_string().chars().take(18).collect()
 }
 
-/// A list of runs for a terminal; `is_held`: somebody holds the run lock.
+/// `is_held`: whether the run lock is held.
 pub fn render_runs(runs: &[RunRow], is_held: bool) -> String {
     let one = |run: &RunRow| {
         let (started, words) = (date_time(run.started_at), describe_run(run, is_held, 20));
@@ -37,8 +37,8 @@ pub fn render_runs(runs: &[RunRow], is_held: bool) -> String {
     runs.iter().map(one).collect()
 }
 
-/// How a run went, without its time; the figures on a line of their own, `indent` deep. A run
-/// without an end is going on only if somebody holds the run lock.
+/// How a run went, without its time; figures on a separate line, indented by `indent`. A run
+/// without an end is in progress only if the run lock is held.
 pub(super) fn describe_run(run: &RunRow, is_held: bool, indent: usize) -> String {
     let open = if is_held { "in progress" } else { CRASHED };
     let outcome = run.outcome.map_or_else(|| open.into(), in_words);
@@ -56,24 +56,23 @@ pub(super) fn describe_run(run: &RunRow, is_held: bool, indent: usize) -> String
             s.triaged,
             s.analysed,
             s.deferred,
-            s.cost_in_words()
+            s.cost_text()
         )
     });
     format!("{outcome}{took}{figures}")
 }
 
-/// A list of sessions for a terminal; `is_held`: somebody holds the run lock.
+/// `is_held`: whether the run lock is held.
 pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
     let one = |row: &SessionRow| {
         let open = match (row.alive, is_held) {
             (true, _) => "alive",
-            // Its work is claimed, its keeper is about to be there.
+            // The work is claimed and the keeper is being started.
             (false, true) => "starting",
             (false, false) => CRASHED,
         };
         let outcome = row.outcome.as_ref().map_or_else(|| open.into(), ToString::to_string);
-        let cost =
-            row.usage.map(|usage| format!(", {}", usage.cost_in_words())).unwrap_or_default();
+        let cost = row.usage.map(|usage| format!(", {}", usage.cost_text())).unwrap_or_default();
         let item = row.session.item.as_ref().map(short_key).unwrap_or_default();
         let attempt = match row.session.attempt {
             0 | 1 => String::new(),
@@ -89,36 +88,38 @@ pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
     sessions.iter().map(one).collect()
 }
 
-/// Everything `heartbeat show ITEM` knows.
+/// Everything that `heartbeat show ITEM` prints.
 #[derive(Debug, Serialize)]
-pub struct Story {
-    /// Where it stands.
+pub struct ItemHistory {
     pub item: ItemRow,
-    /// What was found, newest first.
+    /// Newest first.
     pub findings: Vec<FindingRow>,
-    /// Every try at it, oldest first.
+    /// Oldest first.
     pub attempts: Vec<AttemptRow>,
-    /// Items that report the same thing, itself included.
+    /// Items that report the same problem, including this one.
     pub duplicates: DuplicateGroup,
     /// Comments for it and their delivery, oldest first.
     pub comments: Vec<Message>,
-    /// Its sessions, oldest first.
+    /// Oldest first.
     pub sessions: Vec<SessionRow>,
-    /// What its newest session read and said, in short.
+    /// Of its newest session.
     pub transcript: Option<SessionTranscript>,
-    /// Linked items and changes and attached files, when they were last read.
-    pub surroundings: Option<ReadSurroundings>,
-    /// Hidden or doubtful text in it, when its text was last read.
+    /// Links and attachments, as last read.
+    pub surroundings: Option<ReadLinkedContent>,
+    /// Hidden or doubtful text, when its text was last read.
     pub alarms: Option<Alarms>,
-    /// The rule that applied when it was last work, and what that changes.
+    /// The rule that applied when it was last processed, and what it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Everything that happened to it.
     pub events: Vec<Recorded>,
 }
 
-/// The story of an item, named by number or key.
-pub async fn story(store: &Store, config: &Config, item: &str) -> Result<Story, CommandError> {
+/// `item` is a number or a key.
+pub async fn item_history(
+    store: &Store,
+    config: &Config,
+    item: &str,
+) -> Result<ItemHistory, CommandError> {
     let key = find_key(store, config, item).await?;
     let row = store.items().get(key.clone()).await?.ok_or_else(|| {
         CommandError::NotFound(format!(
@@ -140,11 +141,11 @@ pub async fn story(store: &Store, config: &Config, item: &str) -> Result<Story, 
         Some(newest) => store.sessions().transcript(newest.session.id).await?,
         None => None,
     };
-    Ok(Story {
+    Ok(ItemHistory {
         transcript,
         alarms: events.iter().rev().find_map(alarm),
         rule: events.iter().rev().find_map(rule),
-        surroundings: newest_surroundings(&events),
+        surroundings: newest_linked_content(&events),
         item: row,
         findings: store.findings().of_item(key.clone()).await?,
         attempts: store.sessions().attempts_of(key.clone()).await?,
@@ -155,7 +156,7 @@ pub async fn story(store: &Store, config: &Config, item: &str) -> Result<Story, 
     })
 }
 
-/// Why an item could not be put back in line.
+/// Why an item could not be requeued.
 pub async fn why_not_requeued(
     store: &Store,
     key: &ItemKey,
@@ -187,17 +188,17 @@ fn render_duplicates(group: &DuplicateGroup, own: &ItemKey) -> String {
     text
 }
 
-/// What was last read around an item.
-fn newest_surroundings(events: &[Recorded]) -> Option<ReadSurroundings> {
+/// The links and attachments read last.
+fn newest_linked_content(events: &[Recorded]) -> Option<ReadLinkedContent> {
     events.iter().rev().find_map(|recorded| match &recorded.event {
-        Event::SurroundingsRead { read, .. } => Some(ReadSurroundings::clone(read)),
+        Event::SurroundingsRead { read, .. } => Some(ReadLinkedContent::clone(read)),
         _ => None,
     })
 }
 
-/// A line for each link and file, each with a line break before it.
-pub(super) fn render_surroundings(read: &ReadSurroundings) -> String {
-    let ReadSurroundings { items, changes, files, left_out } = read;
+/// One line per link and file, each preceded by a line break.
+pub(super) fn render_linked_content(read: &ReadLinkedContent) -> String {
+    let ReadLinkedContent { items, changes, files, left_out } = read;
     let mut text = String::new();
     for item in items {
         let title = item.title.as_deref().unwrap_or("cannot be read");
@@ -213,7 +214,7 @@ pub(super) fn render_surroundings(read: &ReadSurroundings) -> String {
     for file in files {
         let size = file.size.map(|bytes| format!(" ({})", size(bytes))).unwrap_or_default();
         let name = clip(&file.name, 60);
-        let _: std::fmt::Result = write!(text, "\nattached: {name}{size}: {}", file.fate);
+        let _: std::fmt::Result = write!(text, "\nattached: {name}{size}: {}", file.note);
     }
     if *left_out > 0 {
         let _: std::fmt::Result = write!(text, "\n  and {left_out} more links");
@@ -226,7 +227,7 @@ fn render_attempts(attempts: &[AttemptRow]) -> String {
         let outcome =
             attempt.outcome.as_ref().map_or_else(|| "in progress".into(), ToString::to_string);
         let cost =
-            attempt.usage.map(|usage| format!(", {}", usage.cost_in_words())).unwrap_or_default();
+            attempt.usage.map(|usage| format!(", {}", usage.cost_text())).unwrap_or_default();
         let counted = if attempt.counted { "" } else { ", not counted" };
         format!(
             "\nattempt {} at {}: {outcome}{cost}{counted}",
@@ -253,7 +254,7 @@ fn render_comments(comments: &[Message]) -> String {
     comments.iter().map(one).collect()
 }
 
-/// Lines of a transcript that a terminal shows; `--json` has all that are stored.
+/// Transcript lines shown on a terminal; `--json` has all stored lines.
 const TRANSCRIPT_LINES: usize = 20;
 
 fn render_transcript(transcript: &SessionTranscript) -> String {
@@ -270,8 +271,8 @@ fn render_transcript(transcript: &SessionTranscript) -> String {
     }
 }
 
-/// The key of an item that a person names: by its number, as it is shown (`web#123`), or by its key
-/// (`web/123`). A number that several sources have is not enough.
+/// The key of an item named by its number, as shown (`web#123`), or by its key (`web/123`). A
+/// number that several sources have is ambiguous.
 pub async fn find_key(store: &Store, config: &Config, item: &str) -> Result<ItemKey, CommandError> {
     if item.contains('/') {
         return Ok(ItemKey::from_stored(item.to_owned()));
@@ -302,9 +303,8 @@ pub async fn find_key(store: &Store, config: &Config, item: &str) -> Result<Item
     }
 }
 
-/// For a terminal.
-pub fn render_story(story: &Story, paint: Paint) -> String {
-    let item = &story.item;
+pub fn render_item_history(history: &ItemHistory, paint: Paint) -> String {
+    let item = &history.item;
     let area = item.area_path.as_deref().filter(|area| !area.is_empty());
     let area = area.map(|area| format!(" · {area}")).unwrap_or_default();
     let name = format!("{} {}", short_key(&item.key), item.title);
@@ -318,11 +318,11 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
         in_words(item.phase),
         in_words(item.reason),
     );
-    if let Some(alarms) = story.alarms {
-        let words = format!("ALARM: {}, left out of every prompt or marked", alarms.words());
+    if let Some(alarms) = history.alarms {
+        let words = format!("ALARM: {}, left out of every prompt or marked", alarms.to_text());
         let _: std::fmt::Result = write!(text, "\n{}", paint.red(&words));
     }
-    if let Some(rule) = &story.rule {
+    if let Some(rule) = &history.rule {
         let _: std::fmt::Result = write!(text, "\nrule {rule}");
     }
     if let Some(verdict) = &item.verdict {
@@ -341,23 +341,23 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
             let _: std::fmt::Result = write!(text, "\n  search terms: {terms}");
         }
     }
-    text.push_str(&render_duplicates(&story.duplicates, &item.key));
-    text.extend(story.surroundings.iter().map(render_surroundings));
-    text.push_str(&render_attempts(&story.attempts));
-    text.push_str(&render_comments(&story.comments));
+    text.push_str(&render_duplicates(&history.duplicates, &item.key));
+    text.extend(history.surroundings.iter().map(render_linked_content));
+    text.push_str(&render_attempts(&history.attempts));
+    text.push_str(&render_comments(&history.comments));
     let _: std::fmt::Result = writeln!(text, "\n\n{}", paint.bold("History"));
     let mut view = RunView::default();
-    for recorded in &story.events {
+    for recorded in &history.events {
         view.apply(recorded);
         if let Some(line) = line(recorded, &view) {
             let _: std::fmt::Result = writeln!(text, "  {} {line}", day(recorded.at));
         }
     }
-    if let Some(transcript) = &story.transcript {
+    if let Some(transcript) = &history.transcript {
         let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold("Newest session"));
         text.push_str(&render_transcript(transcript));
     }
-    text.extend(story.findings.iter().map(|row| render_finding(row, paint)));
+    text.extend(history.findings.iter().map(|row| render_finding(row, paint)));
     text
 }
 
@@ -367,7 +367,7 @@ fn render_finding(row: &FindingRow, paint: Paint) -> String {
     format!("\n{}\n{}\n{finding}", paint.bold(&title), remarks(row))
 }
 
-/// What people and later commits say of a finding.
+/// Feedback and later commits about a finding.
 fn remarks(row: &FindingRow) -> String {
     let feedback = row.feedback.as_ref().map(ToString::to_string);
     feedback

@@ -42,7 +42,7 @@ async fn export(file: Option<&Path>, folder: &Path) -> Result<String, CommandErr
         CommandError::NotFound(format!("there is no state to export in {}", folder.display()))
     })?;
     let to: Box<dyn Write + Send> = match file {
-        // It holds titles and findings: for this user only.
+        // Contains titles and findings: readable only by this user.
         Some(file) => Box::new(
             OpenOptions::new()
                 .write(true)

@@ -25,16 +25,16 @@ use crate::store::{
 };
 use crate::web::budgets::{OtherBudget, other_budgets};
 
-/// A backlog can be long; the machine-readable form holds all of it.
+/// Items shown on a terminal; the JSON has all of them.
 pub const MOST_ITEMS: u32 = 20;
 
-/// How far back `status` shows where the money went.
+/// How far back spending is shown.
 const SPENDING_SHOWN: SignedDuration = SignedDuration::from_hours(24 * 6);
 
-/// Everything `heartbeat status` knows.
+/// Everything that `heartbeat status` prints.
 #[derive(Debug, Serialize)]
 pub struct Status {
-    /// Who holds the run lock.
+    /// The process that holds the run lock.
     pub holder: Option<Holder>,
     /// Whether it still sends heartbeats.
     pub holder_health: Option<HolderHealth>,
@@ -42,60 +42,56 @@ pub struct Status {
     pub running: Option<RunId>,
     /// The newest run.
     pub last_run: Option<RunRow>,
-    /// What kept the newest run from its work, and what to do.
+    /// What prevented the newest run's work, and what to do.
     pub last_run_error: Option<String>,
-    /// Whether a scheduler works on this state.
+    /// Whether a scheduler runs on this state.
     pub scheduler: bool,
-    /// When the schedule fires next; none without a scheduler.
+    /// `None` without a scheduler.
     pub next_run: Option<Timestamp>,
-    /// Since when the schedule is paused, and why.
     pub paused: Option<Pause>,
-    /// Live sessions.
     pub sessions: Vec<ActiveSession>,
     /// Number of items per phase.
     pub items: Vec<(Phase, u32)>,
-    /// Items that are not finished.
     pub open: OpenItems,
-    /// Money today, in the schedule's time zone.
+    /// Today in the schedule's time zone.
     pub today: Spending,
-    /// Money of the last days, by day and purpose.
+    /// Cost of the last days, by day and purpose.
     pub spending: Vec<StageSpending>,
-    /// The day's budget.
     pub budget_per_day: crate::model::Usd,
-    /// Budgets of a month and of single sources.
+    /// Budgets per month and per source.
     pub other_budgets: Vec<OtherBudget>,
-    /// What is remembered of the first source: breaker, not-before.
+    /// Stored state of the first source: breaker, not-before time.
     pub source: Option<SourceRecord>,
-    /// The same of each configured source.
+    /// The same for each configured source.
     pub sources: BTreeMap<String, SourceRecord>,
-    /// Items that are parked because their source is not configured any more, by its name.
+    /// Parked items of sources that are no longer configured, by source.
     pub removed_sources: BTreeMap<String, u64>,
-    /// What keeps sessions from starting at a model provider: the first of these.
+    /// The first of `providers`.
     pub provider: Option<Hold>,
-    /// Of each provider that holds sessions back.
+    /// The current hold of each provider that prevents sessions.
     pub providers: Vec<Hold>,
-    /// The same as its end and its reason.
+    /// The same as end and reason.
     pub provider_suspended: Option<(Timestamp, String)>,
     /// The model provider's circuit breaker.
     pub provider_breaker: Breaker,
-    /// Comments and digests that are not delivered.
+    /// Number of comments and digests that are not delivered.
     pub outbox: Undelivered,
     /// The newest of them.
     pub undelivered: Vec<Message>,
-    /// What is wrong with the agent's configuration, as the last session has shown.
+    /// What is wrong with the agent's configuration, according to the last session.
     pub agent_fault: Option<String>,
-    /// Containment this machine allows.
+    /// Containment that this machine supports.
     pub containment: String,
-    /// What is wrong with the configuration on disk, as the running service saw it.
+    /// What is wrong with the configuration file, as seen by the running service.
     pub config_fault: Option<String>,
-    /// Keys whose new value waits for the next start of the service.
+    /// Keys whose new value needs a restart of the service.
     pub config_waiting: Vec<String>,
 }
 
-/// Undelivered messages that are named.
+/// Undelivered messages that are listed.
 const UNDELIVERED_SHOWN: u32 = 5;
 
-/// Gathers the status, with at most so many items by name. Reads only.
+/// Collects the status, with at most `most_items` items by name. Read-only.
 pub async fn status(
     store: &Store,
     config: &Config,
@@ -159,7 +155,7 @@ pub async fn status(
     })
 }
 
-/// The strongest containment this machine allows, found out by trying.
+/// The strongest containment that this machine supports, found by testing.
 async fn containment(config: &Config) -> String {
     let tried = match std::env::current_exe() {
         Ok(keeper) => detect(&keeper, config.state.containment).await,
@@ -168,7 +164,6 @@ async fn containment(config: &Config) -> String {
     tried.map_or_else(|error| format!("unknown: {error}"), |tier| tier.to_string())
 }
 
-/// For a terminal.
 pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
@@ -242,13 +237,13 @@ fn describe_next_run(status: &Status, now: Timestamp) -> String {
     }
 }
 
-/// The source, the provider, deliveries, and what is wrong with the configuration.
+/// The source, the provider, deliveries, and configuration errors.
 fn add_services(status: &Status, now: Timestamp, row: &mut impl FnMut(&str, String)) {
     for (name, source) in &status.sources {
         let several = if status.sources.len() > 1 { name.as_str() } else { "" };
         row("breaker", of_source(several, &describe_breaker(name, &source.breaker, now)));
         if let Some(until) = source.not_before.filter(|until| *until > now) {
-            let asked = format!("asked not to be called before {}", moment(until, now));
+            let asked = format!("asked for no requests before {}", moment(until, now));
             row("source", of_source(several, &asked));
         }
     }
@@ -256,7 +251,7 @@ fn add_services(status: &Status, now: Timestamp, row: &mut impl FnMut(&str, Stri
         row(
             "SOURCE",
             format!(
-                "{name} is not in the configuration any more: {items} item(s) are parked, and \
+                "{name} is no longer configured: {items} item(s) are parked, and \
                  queued again when it is"
             ),
         );
@@ -355,7 +350,7 @@ fn describe_active(row: &ActiveSession, now: Timestamp) -> String {
     let limit = row.deadline_at.duration_since(row.started_at).as_secs();
     let pid = row.agent_pid.unwrap_or(row.keeper_pid);
     let state = match &row.host {
-        Some(host) if host.is_empty() => format!("waits for a host, {elapsed} s"),
+        Some(host) if host.is_empty() => format!("waiting for a host, {elapsed} s"),
         Some(host) => format!("on {host}, {elapsed} s of {limit} s"),
         None if row.alive => format!("pid {pid}, {elapsed} s of {limit} s"),
         None => CRASHED.into(),

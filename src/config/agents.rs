@@ -1,50 +1,54 @@
-//! Whether what is written for Codex and Copilot makes sense.
+//! Validates the settings of Codex and Copilot.
 
 use super::error::Origin;
 use super::source;
-use super::validate::{Rules, is_variable_name_or_empty};
+use super::validate::{Checker, is_variable_name_or_empty};
 use crate::model::Stage;
 use crate::settings::{AgentKind, Config, Containment, CopilotProvider};
 
-/// Codex and Copilot, as far as a stage uses them.
-pub(super) fn other_agents(rules: &mut Rules<'_>, config: &Config) {
+/// Checks only agents that a stage uses.
+pub(super) fn other_agents(checker: &mut Checker<'_>, config: &Config) {
     for (command, key) in
         [(&config.codex.command, "codex.command"), (&config.copilot.command, "copilot.command")]
     {
         let named = command.first().is_some_and(|program| !program.trim().is_empty());
-        rules.require(named, key, "write the agent's program first");
+        checker.require(named, key, "put the agent's program first");
     }
     for (variable, key) in [
         (&config.codex.credential_env, "codex.credential_env"),
         (&config.copilot.credential_env, "copilot.credential_env"),
     ] {
         let holds = is_variable_name_or_empty(variable);
-        rules.require(holds, key, "write the name of a variable, not its value");
+        checker.require(holds, key, "write the name of a variable, not its value");
     }
     let used = config.agents();
     let address = "write an http or https address, such as https://api.openai.com/v1";
-    rules.require(source::is_collection_address(&config.codex.base_url), "codex.base_url", address);
+    checker.require(
+        source::is_collection_address(&config.codex.base_url),
+        "codex.base_url",
+        address,
+    );
     let copilot = &config.copilot;
     let own = used.contains(&AgentKind::Copilot) && copilot.provider != CopilotProvider::Github;
-    rules.agree(
+    checker.require_consistent(
         !own || source::is_collection_address(&copilot.base_url),
         ["copilot.base_url", "copilot.provider"],
-        "a provider of your own needs its http or https address",
+        "a custom provider needs an http or https address",
     );
-    rules.agree(
+    checker.require_consistent(
         copilot.provider != CopilotProvider::Github || copilot.base_url.is_empty(),
         ["copilot.base_url", "copilot.provider"],
-        "GitHub is asked at its own address; choose another provider, or leave base_url empty",
+        "base_url is not used with GitHub; choose another provider, or leave base_url empty",
     );
-    azure(rules, config);
+    azure(checker, config);
     for key in ["agent.command", "agent.credential_env", "agent.auth"] {
-        // Whoever writes it down means it for the agent that runs.
-        let meant = used.contains(&AgentKind::Claude) || rules.place(key) == Origin::Default;
+        // A key set by the user is meant for an agent that runs.
+        let meant = used.contains(&AgentKind::Claude) || checker.place(key) == Origin::Default;
         let other = used.first().copied().unwrap_or(AgentKind::Claude).section();
-        rules.agree(
+        checker.require_consistent(
             meant,
             [key, "agent.kind"],
-            &format!("this key is Claude's, which no stage uses; the agent's own are in [{other}]"),
+            &format!("this key configures Claude, which no stage uses; the keys of this agent are in [{other}]"),
         );
     }
     for (stage, model, kind) in [
@@ -52,61 +56,61 @@ pub(super) fn other_agents(rules: &mut Rules<'_>, config: &Config) {
         (Stage::Deep, "analyze.model", "analyze.agent"),
     ] {
         let agent = config.agent_of(stage);
-        rules.require(
-            agent == AgentKind::Claude || rules.place(model) != Origin::Default,
+        checker.require(
+            agent == AgentKind::Claude || checker.place(model) != Origin::Default,
             model,
             &format!("this is a model of Claude; write one that {} has ({kind})", agent.title()),
         );
     }
-    only_claude_has(rules, config);
+    only_claude_has(checker, config);
 }
 
-fn only_claude_has(rules: &mut Rules<'_>, config: &Config) {
-    let written = |rules: &Rules<'_>, key: &str| rules.place(key) != Origin::Default;
+fn only_claude_has(checker: &mut Checker<'_>, config: &Config) {
+    let written = |checker: &Checker<'_>, key: &str| checker.place(key) != Origin::Default;
     let fallback =
-        !config.analyze.fallback_model.is_empty() && written(rules, "analyze.fallback_model");
-    rules.agree(
+        !config.analyze.fallback_model.is_empty() && written(checker, "analyze.fallback_model");
+    checker.require_consistent(
         !fallback || config.agent_of(Stage::Deep) == AgentKind::Claude,
         ["analyze.fallback_model", "analyze.agent"],
-        "this agent cannot change its model; set it to \"\"",
+        "this agent has no fallback model; set this to \"\"",
     );
-    let effort = !config.triage.effort.is_empty() && written(rules, "triage.effort");
-    rules.agree(
+    let effort = !config.triage.effort.is_empty() && written(checker, "triage.effort");
+    checker.require_consistent(
         !effort || config.agent_of(Stage::Triage) != AgentKind::Copilot,
         ["triage.effort", "triage.agent"],
-        "Copilot is not told an effort; set it to \"\"",
+        "Copilot has no effort setting; set this to \"\"",
     );
-    rules.agree(
+    checker.require_consistent(
         config.state.containment != Containment::Strict
             || config.agent_of(Stage::Deep) != AgentKind::Codex,
         ["state.containment", "analyze.agent"],
-        "Codex confines its commands itself, which \"strict\" does not trust; use \"auto\", or \
+        "\"strict\" does not accept the sandbox that Codex uses for its commands; use \"auto\", or \
          another agent for analyses",
     );
 }
 
-/// Where Azure OpenAI answers.
+/// Host suffixes of Azure OpenAI.
 const AZURE_HOSTS: [&str; 2] = [".openai.azure.com", ".cognitiveservices.azure.com"];
 
-/// Host and path of an address, without a slash at the end.
+/// Host and path of an address, without a trailing slash.
 fn parts(address: &str) -> (&str, &str) {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest).trim_end_matches('/');
     rest.find('/').map_or((rest, ""), |at| rest.split_at(at))
 }
 
-/// The two ways in which Azure OpenAI is addressed. It answers an address that it does not know with
-/// "resource not found", which names no setting.
-fn azure(rules: &mut Rules<'_>, config: &Config) {
+/// Checks the two address forms of Azure OpenAI. The service answers a wrong address with "resource
+/// not found", which does not name the setting.
+fn azure(checker: &mut Checker<'_>, config: &Config) {
     let (codex, copilot) = (&config.codex, &config.copilot);
     let (host, path) = parts(&codex.base_url);
     if AZURE_HOSTS.iter().any(|end| host.ends_with(end)) {
-        rules.require(
+        checker.require(
             path == "/openai" || path == "/openai/v1",
             "codex.base_url",
-            "Azure OpenAI is asked at https://NAME.openai.azure.com/openai/v1, or at /openai with \
+            "write https://NAME.openai.azure.com/openai/v1, or /openai with \
              codex.api_version",
         );
-        rules.agree(
+        checker.require_consistent(
             path != "/openai" || !codex.api_version.is_empty(),
             ["codex.api_version", "codex.base_url"],
             "Azure OpenAI needs a version at /openai, such as \"2025-04-01-preview\"; or write \
@@ -114,7 +118,7 @@ fn azure(rules: &mut Rules<'_>, config: &Config) {
         );
     }
     if copilot.provider == CopilotProvider::Azure {
-        rules.agree(
+        checker.require_consistent(
             parts(&copilot.base_url).1.is_empty(),
             ["copilot.base_url", "copilot.provider"],
             "Copilot adds the path itself: write only https://NAME.openai.azure.com",

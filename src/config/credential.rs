@@ -1,4 +1,4 @@
-//! Fetching a credential from where the configuration says it lives, at the moment of its use.
+//! Reads a credential from the configured place when it is needed.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -11,55 +11,51 @@ use secrecy::SecretString;
 use crate::exec::{self, ExecError, HelperCommand};
 use crate::settings::{AgentKind, Config, Environment, Source, credential_in};
 
-/// A credential is a line; a file or an answer far longer is something else.
+/// A credential is one line; a much longer file or output is something else.
 const MAX_CREDENTIAL_BYTES: usize = 64 * 1024;
 
-/// How long a token command may take: long enough for a cloud's command line to log in again.
+/// Long enough for a cloud CLI to log in again.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why there is no credential. No message repeats what was found.
+/// No message contains what was found.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// No source is named.
     #[error(
         "no credential: source.token_env, source.token_file and source.token_command are all \
          empty; set one of them"
     )]
     NotConfigured,
-    /// The only source is a variable, and it is not set.
+    /// The only configured place is a variable that is not set.
     #[error(
         "no credential: {key} names the variable {variable}, which is not set; set it, or point \
          source.token_file or source.token_command at the token"
     )]
     Unset { key: &'static str, variable: String },
-    /// The place is there and holds nothing.
     #[error("no credential: {place} is empty; put the token there")]
     Empty { place: String },
-    /// The place holds something that is no token.
     #[error(
         "no credential: {place} contains whitespace or unexpected characters; it must hold only \
          the token"
     )]
     NotAToken { place: String },
-    /// The file cannot be read.
     #[error(
         "no credential: cannot read source.token_file {} ({source}); check the path and that \
          heartbeat's user may read it", file.display()
     )]
     Unreadable { file: PathBuf, source: io::Error },
-    /// The file can be read by others.
+    /// The file is readable by others.
     #[error(
         "no credential: source.token_file {0} can be read by others (mode {mode:03o}), so it is \
          not used; run `chmod 600 {0}`", file.display()
     )]
     Exposed { file: PathBuf, mode: u32 },
-    /// The command did not give a token.
+    /// The command returned no token.
     #[error("no credential: source.token_command: {0}; run it by hand to see why")]
     Command(#[from] ExecError),
 }
 
-/// The tracker's credential: from the variable if it is set, else the file if one is named, else
-/// the command.
+/// The tracker's credential: from the variable if it is set, otherwise the file if configured,
+/// otherwise the command.
 pub async fn source_credential(
     source: &Source,
     config: &Config,
@@ -73,8 +69,8 @@ pub async fn source_credential(
             Some(value) if !value.is_empty() => {
                 return token(value.as_encoded_bytes(), || format!("the variable {variable}"));
             }
-            // The variable has a usual name by default, so it does not stand in the way of a
-            // file or a command.
+            // The variable has a default name, so an unset variable does not override a file or a
+            // command.
             _ if has_file || has_command => {}
             Some(_) => {
                 return Err(CredentialError::Empty { place: format!("the variable {variable}") });
@@ -94,7 +90,7 @@ pub async fn source_credential(
     Err(CredentialError::NotConfigured)
 }
 
-/// The token that the HTTP interface asks for; none if no variable is named.
+/// The token of the HTTP interface; `None` if no variable is configured.
 pub fn http_token(
     config: &Config,
     environment: &Environment,
@@ -113,7 +109,7 @@ pub fn http_token(
 
 fn from_file(path: &Path) -> Result<SecretString, CredentialError> {
     let unreadable = |source| CredentialError::Unreadable { file: path.to_path_buf(), source };
-    // Looked at before it is opened: opening a pipe would wait for its writer.
+    // Checked before it is opened: opening a pipe would block until it has a writer.
     let kind = std::fs::metadata(path).map_err(unreadable)?;
     if !kind.is_file() {
         return Err(unreadable(io::Error::other("it is not a regular file")));
@@ -150,7 +146,7 @@ async fn from_command(
     token(&stdout, || "the output of source.token_command".to_owned())
 }
 
-/// A command that complains about a token may well show it.
+/// Hides the output of a failed command: it may contain the token.
 fn without_secrets(error: ExecError) -> ExecError {
     match error {
         ExecError::Failed { program, status, stderr } if credential_in(stderr.raw()).is_some() => {
@@ -161,8 +157,8 @@ fn without_secrets(error: ExecError) -> ExecError {
     }
 }
 
-/// A user's own command may need anything from the user's environment, but neither our settings
-/// nor the agent's credential.
+/// The user's environment without heartbeat's variables and the agent's credential: the command may
+/// need anything else.
 fn command_environment(config: &Config, environment: &Environment) -> Vec<(OsString, OsString)> {
     let withheld = |name: &str| {
         name.starts_with("HEARTBEAT_")
@@ -176,7 +172,7 @@ fn command_environment(config: &Config, environment: &Environment) -> Vec<(OsStr
         .collect()
 }
 
-/// The bytes as a token: one word, without the line end that editors and commands add.
+/// Parses a token: one word, without the trailing newline that editors and commands add.
 fn token(bytes: &[u8], place: impl Fn() -> String) -> Result<SecretString, CredentialError> {
     let text = bytes.trim_ascii();
     if text.is_empty() {

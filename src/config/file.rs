@@ -1,4 +1,4 @@
-//! Finding the user's file, reading it, and knowing the line of every value.
+//! Finds and reads the user's file; keeps the position of every value.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -12,16 +12,16 @@ use super::keys::{Entry, Keys};
 use super::{Discover, LoadRequest, list};
 use crate::settings::{credential_in, is_credential_name};
 
-/// What the file is called in the working directory and in the configuration folder.
+/// Name of the file in the working directory and in the configuration folder.
 pub const FILE_NAME: &str = "heartbeat.toml";
 
-/// A configuration is a page or two; a far bigger file is some other file.
+/// A much larger file is not a configuration.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// More mistakes than this in one file's syntax are one mistake repeated.
+/// Further syntax errors are mostly consequences of the first ones.
 const MAX_SYNTAX_PROBLEMS: usize = 5;
 
-/// The file to read and its text; none if there is none and nobody asked for one.
+/// The file and its text; `None` if there is none and none was requested.
 pub(super) fn find(request: &LoadRequest) -> Result<Option<(PathBuf, String)>, ConfigError> {
     if request.explicit.is_none() && request.discover == Discover::Nowhere {
         return Ok(None);
@@ -80,7 +80,7 @@ fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     })
 }
 
-/// The values of a file with their places, and what is wrong with its shape.
+/// The values of a file with their positions, and the structural problems.
 pub(super) fn parse(file: &Path, text: &str, keys: &Keys) -> (Vec<Entry>, Vec<Problem>) {
     let place = |span: Range<usize>| place_in(file, text, span.start);
     let mut problems = leaked(file, text);
@@ -139,7 +139,7 @@ fn malformed(error: &toml::de::Error, place: impl Fn(Range<usize>) -> Origin) ->
 }
 
 fn unknown_section(place: Origin, section: String, keys: &Keys) -> Problem {
-    // A key written above the first section is a frequent slip.
+    // A frequent mistake: a key above the first section.
     let owner = keys.names().find(|name| name.split_once('.').is_some_and(|k| k.1 == section));
     match owner {
         Some(name) => {
@@ -160,7 +160,7 @@ pub(super) fn unknown_key(place: Origin, key: String, keys: &Keys) -> Problem {
     Problem::UnknownKey { place, key, suggestion }
 }
 
-/// Credentials anywhere in the file, comments included.
+/// Finds credentials anywhere in the file, including comments.
 fn leaked(file: &Path, text: &str) -> Vec<Problem> {
     let lines = text.lines().enumerate();
     lines

@@ -1,4 +1,4 @@
-//! The file that `heartbeat init` writes: the commented default with the user's answers in place.
+//! The file that `heartbeat init` writes: the commented default with the user's answers.
 
 use toml::Value;
 use toml::de::DeTable;
@@ -7,8 +7,8 @@ use super::error::{ConfigError, Origin, Problem};
 use super::keys::{Entry, Keys};
 use super::{DEFAULT_TOML, file};
 
-/// The default file with the given `section.key` values replaced where they stand; every comment
-/// stays. Unknown keys, values of the wrong form and secrets are refused.
+/// The default file with the given `section.key` values replaced in place; comments stay. Rejects
+/// unknown keys, values of the wrong type and secrets.
 pub fn render_init(answers: &[(String, Value)]) -> Result<String, ConfigError> {
     let keys = Keys::new();
     let origin = Origin::Flag { flag: "init".to_owned() };
@@ -29,13 +29,13 @@ pub fn render_init(answers: &[(String, Value)]) -> Result<String, ConfigError> {
     for (section, content) in document.get_ref() {
         for (key, old) in content.get_ref().as_table().into_iter().flatten() {
             let name = format!("{}.{}", section.get_ref(), key.get_ref());
-            // The last answer for a key is the one that counts.
+            // The last answer for a key wins.
             if let Some((_, value)) = answers.iter().rev().find(|(answered, _)| *answered == name) {
                 changes.push((old.span(), value));
             }
         }
     }
-    // From the end, so that the places before it stay where they are.
+    // From the end, so that earlier positions stay valid.
     changes.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
     let mut text = DEFAULT_TOML.to_owned();
     for (span, value) in changes {

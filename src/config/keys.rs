@@ -1,14 +1,15 @@
-//! Which keys there are and what each may hold, read from the embedded default file.
+//! The known keys and their allowed values, read from the embedded default file.
 
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
 use super::error::{Origin, Problem, Suggestion};
+use super::validate::is_variable_name_or_empty;
 use super::{DEFAULT_TOML, list};
 use crate::settings::{Config, Environment, Rule, credential_in};
 
-/// Keys whose value is a path; a relative one starts at the folder of the file that names it.
+/// Keys whose value is a path; relative paths start at the folder of the file that sets them.
 const PATH_KEYS: [&str; 16] = [
     "fleet.key_file",
     "fleet.tls_ca_file",
@@ -28,14 +29,13 @@ const PATH_KEYS: [&str; 16] = [
     "prompts.deep_user",
 ];
 
-/// Keys whose value is a command line; the program is a path when it holds a slash.
+/// Keys whose value is a command line; a program with a slash is a path.
 const COMMAND_KEYS: [&str; 4] =
     ["agent.command", "codex.command", "copilot.command", "source.token_command"];
 
 /// Keys whose value is a list of routes, each with a path.
 const ROUTE_KEYS: [&str; 3] = ["repository.routes", "source.routes", "fleet.mirrors"];
 
-/// One value for one key, and where it was found.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     /// `section.key`, or `sources[2].key` for the second entry of a list.
@@ -45,35 +45,55 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The key that says what is allowed here: for an entry of a list, that of its section.
+    /// The key that documents this one: for an entry of a list, the key of its section.
     fn documented(&self) -> String {
         list::documented(&self.key)
     }
 }
 
-/// Every key with its default.
+/// A value as messages show it. A key that names a variable may hold a credential by mistake, so
+/// only a valid name is shown.
+pub(super) fn shown(key: &str, value: &Value) -> String {
+    let is_shown = |value: &Value| value.as_str().is_some_and(is_variable_name_or_empty);
+    let names_variables = key.rsplit('.').next().is_some_and(|name| name.ends_with("_env"));
+    let length = |value: &Value| match value {
+        Value::String(text) => text.chars().count(),
+        other => other.to_string().chars().count(),
+    };
+    match value {
+        value if !names_variables => value.to_string(),
+        Value::Array(names) if names.iter().all(is_shown) => value.to_string(),
+        Value::Array(names) => {
+            let hidden = names.iter().filter(|name| !is_shown(name)).map(length);
+            let lengths: Vec<String> = hidden.map(|length| length.to_string()).collect();
+            format!("[…] (values of {} characters, not shown)", lengths.join(" and "))
+        }
+        value if is_shown(value) => value.to_string(),
+        value => format!("… ({} characters, not shown)", length(value)),
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
     defaults: Table,
-    /// What documents the entries of lists that have no section.
+    /// Documents the entries of lists that have no section.
     examples: Table,
 }
 
 impl Keys {
     pub fn new() -> Self {
-        // The embedded file is checked by a test; were it broken, every key would be unknown.
+        // A test checks the embedded file; if it were broken, every key would be unknown.
         Self {
             defaults: DEFAULT_TOML.parse().unwrap_or_default(),
             examples: list::RULE.parse().unwrap_or_default(),
         }
     }
 
-    /// The defaults, to lay other values over.
     pub fn defaults(&self) -> Table {
         self.defaults.clone()
     }
 
-    /// `section.key` of every key.
+    /// As `section.key`.
     pub fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.defaults.iter().flat_map(|(section, keys)| {
             keys.as_table()
@@ -83,12 +103,11 @@ impl Keys {
         })
     }
 
-    /// The default of a key, if there is such a key.
     pub fn default_of(&self, key: &str) -> Option<&Value> {
         get(&self.defaults, key)
     }
 
-    /// What an entry of a list may have under this key: a default or an example.
+    /// The documented value for a key of a list entry: a default or an example.
     pub fn example_of(&self, key: &str) -> Option<&Value> {
         self.default_of(key).or_else(|| get(&self.examples, key))
     }
@@ -101,7 +120,7 @@ impl Keys {
         nearest(section, self.defaults.keys().cloned().chain(list::names().map(str::to_owned)))
     }
 
-    /// The nearest key: in the same section if one is near, else the same key in another section.
+    /// The most similar key: in the same section if possible, otherwise the same key elsewhere.
     pub fn nearest_key(&self, name: &str) -> Suggestion {
         let (section, key) = name.split_once('.').unwrap_or(("", name));
         let here = nearest(key, self.keys_of(section));
@@ -119,7 +138,7 @@ impl Keys {
         table.into_iter().flat_map(Table::keys).cloned()
     }
 
-    /// What is wrong with a value by itself, if anything: its secrecy, its type, its form.
+    /// Checks one value: secret, type, format.
     pub fn refuse(&self, entry: &Entry) -> Option<Problem> {
         if let Some(kind) = credential_in(&entry.value.to_string()) {
             return Some(Problem::Secret { place: entry.origin.clone(), kind });
@@ -128,7 +147,7 @@ impl Keys {
         Some(Problem::WrongValue {
             place: entry.origin.clone(),
             key: entry.key.clone(),
-            value: entry.value.to_string(),
+            value: shown(&entry.key, &entry.value),
             allowed,
         })
     }
@@ -147,7 +166,7 @@ impl Keys {
         })
     }
 
-    /// Tries the one value on the defaults, so that each key is judged alone.
+    /// Applies only this value to the defaults, so that each key is checked alone.
     fn wrong_form(&self, entry: &Entry) -> Option<String> {
         let key = entry.documented();
         let error = match key.split_once('.').filter(|_| get(&self.examples, &key).is_some()) {
@@ -165,7 +184,7 @@ impl Keys {
     }
 }
 
-/// Turns the deserialiser's complaint into what to write instead.
+/// Translates the deserialiser's error into what to write instead.
 fn allowed_by(complaint: &str, value: &Value) -> String {
     if let Some((_, expected)) = complaint.split_once(", expected ") {
         match expected {
@@ -186,7 +205,7 @@ fn allowed_by(complaint: &str, value: &Value) -> String {
     complaint.to_owned()
 }
 
-/// Makes paths absolute: `~/` is the home folder, and what is relative starts at `base`.
+/// Makes paths absolute: `~/` is the home folder, relative paths start at `base`.
 pub(super) fn resolve_paths(entry: &mut Entry, base: &Path, environment: &Environment) {
     let absolute = |text: &str| resolve(text, base, environment).to_string_lossy().into_owned();
     let key = entry.documented();
@@ -236,22 +255,22 @@ pub(super) fn set(table: &mut Table, name: &str, value: Value) {
     }
 }
 
-/// The candidate most like `written`, if it is like enough to be meant.
+/// The candidate most similar to `written`, if it is similar enough.
 pub(super) fn nearest(written: &str, candidates: impl Iterator<Item = String>) -> Suggestion {
     let lower = written.to_lowercase().replace('-', "_");
     let best = candidates
         .map(|candidate| {
             let plain = candidate.to_lowercase().replace('-', "_");
-            (likeness(&lower, &plain), candidate)
+            (similarity(&lower, &plain), candidate)
         })
-        .filter(|(likeness, _)| *likeness >= 0.6)
+        .filter(|(similarity, _)| *similarity >= 0.6)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     Suggestion(best.map(|(_, candidate)| candidate))
 }
 
-/// From 0 to 1. A name that was cut short, or that a word was put to, is meant more often than
-/// one of the same length with other letters.
-fn likeness(written: &str, known: &str) -> f64 {
+/// From 0 to 1. An omitted or added word counts as more similar than other letters at the same
+/// length.
+fn similarity(written: &str, known: &str) -> f64 {
     let letters = strsim::normalized_damerau_levenshtein(written, known);
     let shorter = written.len().min(known.len());
     let is_part = shorter >= 3 && (known.contains(written) || written.contains(known));

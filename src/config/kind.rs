@@ -1,10 +1,10 @@
-//! Defaults that depend on the kind of a source: what `default.toml` shows is Azure DevOps'.
+//! Defaults that depend on the kind of a source; `default.toml` shows those of Azure DevOps.
 
 use toml::{Table, Value};
 
 use super::keys::Keys;
 
-/// Keys of a source with the value they have in this kind, if nobody set them.
+/// Keys whose default differs in this kind.
 fn defaults_of(kind: &str) -> &'static [(&'static str, &'static str)] {
     match kind {
         "github" => &[
@@ -20,7 +20,7 @@ fn defaults_of(kind: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Puts the defaults of each source's kind where the value is still Azure DevOps' default.
+/// Replaces values that are still Azure DevOps' defaults by those of each source's kind.
 pub(super) fn adapt(values: &mut Table, keys: &Keys) {
     let (mut single, mut list) = (None, None);
     for (name, value) in values.iter_mut() {

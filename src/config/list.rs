@@ -1,5 +1,5 @@
-//! Sections that are lists, such as `[[sources]]`: each entry is checked key by key like a section, and
-//! what it leaves out comes from the section of the same kind.
+//! Sections that are lists, such as `[[sources]]`: each entry is checked key by key like a section;
+//! missing keys come from the matching section.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,10 +11,10 @@ use super::error::{Origin, Problem, Suggestion};
 use super::file::unknown_key;
 use super::keys::{Entry, Keys};
 
-/// Each list with the section that documents the keys of its entries.
+/// Each list and the section that documents its entries.
 const LISTS: [(&str, &str); 2] = [("sources", "source"), ("rules", "rule")];
 
-/// The keys of entries that no section has, with examples of their values.
+/// Keys of list entries without a section, with example values.
 pub(super) const RULE: &str = r#"
 [rule]
 name = "security"
@@ -31,23 +31,22 @@ write_back = false
 triage_only = true
 "#;
 
-/// The section that documents the entries of this list, if it is one.
+/// The section that documents the entries of this list.
 pub(super) fn section_of(list: &str) -> Option<&'static str> {
     LISTS.iter().find(|(name, _)| *name == list).map(|(_, section)| *section)
 }
 
-/// The names of all lists.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     LISTS.iter().map(|(name, _)| *name)
 }
 
-/// `sources[2]` is the second entry of `sources`: position 1.
+/// Parses `sources[2]` into `sources` and the index 1.
 pub(super) fn position(section: &str) -> Option<(&str, usize)> {
     let (list, number) = section.strip_suffix(']')?.split_once('[')?;
     Some((list, number.parse::<usize>().ok()?.checked_sub(1)?))
 }
 
-/// `sources[2].key` is documented as `source.key`; every other key as itself.
+/// `sources[2].key` is documented as `source.key`, every other key as itself.
 pub(super) fn documented(key: &str) -> String {
     let entry = key.split_once('.').and_then(|(section, key)| Some((position(section)?, key)));
     match entry.and_then(|((list, _), key)| Some((section_of(list)?, key))) {
@@ -56,7 +55,7 @@ pub(super) fn documented(key: &str) -> String {
     }
 }
 
-/// The values of a list in a file, with their places.
+/// The values of a list in a file, with their positions.
 pub(super) fn read(
     list: &str,
     content: &Spanned<DeValue<'_>>,
@@ -77,7 +76,7 @@ pub(super) fn read(
             problems.push(Problem::NotAList { place: place(entry.span()), list: list.to_owned() });
             continue;
         };
-        // Says where the entry is, for messages about what it leaves out.
+        // Records the entry's position, for messages about missing keys.
         let (key, origin) = (section.clone(), place(entry.span()));
         entries.push(Entry { key, value: Value::Boolean(true), origin });
         for (key, value) in spans {
@@ -115,12 +114,12 @@ fn unknown(place: Origin, full: &str, keys: &Keys) -> Problem {
     }
 }
 
-/// The entries of all lists while the layers are laid over each other.
+/// The list entries while the layers are merged.
 #[derive(Debug, Default)]
 pub(super) struct Entries(BTreeMap<(String, usize), Table>);
 
 impl Entries {
-    /// Takes a value if its key belongs to a list.
+    /// Takes a value if its key belongs to a list; returns whether it did.
     pub fn take(&mut self, key: &str, value: &Value) -> bool {
         let (section, key) = key.split_once('.').map_or((key, None), |(s, k)| (s, Some(k)));
         let Some((list, position)) = position(section) else { return false };
@@ -131,8 +130,8 @@ impl Entries {
         true
     }
 
-    /// Puts the lists among the values; what an entry leaves out is that of its section, if it has
-    /// one, where the entry then has its origin as well.
+    /// Adds the lists to the values. A missing key takes the value and the origin from its section,
+    /// if it has one.
     pub fn complete(self, values: &mut Table, origins: &mut BTreeMap<String, Origin>) {
         for ((list, position), own) in self.0 {
             let Some(section) = section_of(&list) else { continue };

@@ -1,4 +1,4 @@
-//! Laying the user's file, the environment and the flags over the defaults.
+//! Merges the user's file, the environment and the flags over the defaults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,55 +11,48 @@ use super::keys::{self, Entry, Keys};
 use super::{file, list, validate};
 use crate::settings::{Config, Environment};
 
-/// What to load a configuration from.
 #[derive(Debug, Clone)]
 pub struct LoadRequest {
     /// `--config`.
     pub explicit: Option<PathBuf>,
-    /// Without an explicit file: look in the usual places?
+    /// Whether to search for a file if none is given.
     pub discover: Discover,
-    /// The environment the program was started in.
     pub environment: Environment,
-    /// The working directory.
     pub cwd: PathBuf,
-    /// Values given by flags, which win over all others.
+    /// Override all other values.
     pub flags: Vec<FlagValue>,
 }
 
-/// Whether a configuration file is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discover {
     /// In `$HEARTBEAT_CONFIG`, the working directory and the user's configuration folder.
     UsualPlaces,
-    /// Nowhere: only an explicit file is read.
+    /// Only an explicit file is read.
     Nowhere,
 }
 
-/// A value given on the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlagValue {
     /// `section.key`.
     pub key: String,
-    /// Its value.
     pub value: Value,
-    /// The flag as the user writes it, such as `--max-sessions`.
+    /// As on the command line, such as `--max-sessions`.
     pub flag: String,
 }
 
-/// A configuration without known faults, and where each value came from.
+/// A valid configuration, and where each value came from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
-    /// The values.
     pub config: Config,
-    /// The file that was read, if any.
+    /// `None` if no file was read.
     pub file: Option<PathBuf>,
-    /// The source of every key, by `section.key`.
+    /// By `section.key`.
     pub origins: BTreeMap<String, Origin>,
-    /// A fingerprint of the values: equal if and only if they are.
+    /// Hash of the values: equal if and only if they are.
     pub digest: String,
 }
 
-/// Our variables that are no settings.
+/// Variables with our prefix that are not settings.
 const OTHER_VARIABLES: [&str; 6] = [
     "HEARTBEAT_CONFIG",
     "HEARTBEAT_SESSION",
@@ -69,11 +62,11 @@ const OTHER_VARIABLES: [&str; 6] = [
     "HEARTBEAT_SKIP_REAL_CLI",
 ];
 
-/// Container platforms announce a service called "heartbeat" to its neighbours by the first two;
-/// the third is for the tests' own settings.
+/// The first two are set by container platforms for a service called "heartbeat"; the third is used
+/// by the tests.
 const FOREIGN_PREFIXES: [&str; 3] = ["HEARTBEAT_SERVICE_", "HEARTBEAT_PORT", "HEARTBEAT_TEST_"];
 
-/// Loads the configuration; on failure says everything that is wrong with it.
+/// On failure, reports everything that is wrong.
 pub fn load(request: &LoadRequest) -> Result<Loaded, ConfigError> {
     let found = file::find(request)?;
     let (layered, mut problems) = layer(request, found.as_ref());
@@ -91,9 +84,9 @@ pub fn load(request: &LoadRequest) -> Result<Loaded, ConfigError> {
     Ok(Loaded { config, file: found.map(|(path, _)| path), origins: layered.origins, digest })
 }
 
-/// For commands that look or help while the configuration is broken: all of it that can be read.
-/// None if not even the state folder is certain: nobody must be shown another state than theirs.
-pub fn salvage(request: &LoadRequest) -> Option<Config> {
+/// For commands that must work with a broken configuration: every part of it that can be read.
+/// `None` if the state folder is not certain, because the command would show a different state.
+pub fn load_partial(request: &LoadRequest) -> Option<Config> {
     let found = file::find(request);
     let (layered, problems) = layer(request, found.as_ref().ok().and_then(Option::as_ref));
     let is_unread = |problem: &Problem| matches!(problem, Problem::Malformed { .. });
@@ -104,7 +97,7 @@ pub fn salvage(request: &LoadRequest) -> Option<Config> {
     certain.then(|| layered.values.try_into().ok()).flatten()
 }
 
-/// The file, the environment and the flags, each over the one before.
+/// The file, the environment and the flags, each overriding the one before.
 fn layer(request: &LoadRequest, found: Option<&(PathBuf, String)>) -> (Layered, Vec<Problem>) {
     let keys = Keys::new();
     let mut problems = Vec::new();
@@ -128,7 +121,7 @@ fn layer(request: &LoadRequest, found: Option<&(PathBuf, String)>) -> (Layered, 
     (layered, problems)
 }
 
-/// The values in force, where each is from, and which keys have a value that was refused.
+/// The merged values, their origins, and the keys whose value was rejected.
 pub(super) struct Layered {
     pub values: Table,
     pub origins: BTreeMap<String, Origin>,
@@ -145,7 +138,7 @@ fn lay_over(keys: &Keys, entries: Vec<Entry>, problems: &mut Vec<Problem>) -> La
     for entry in entries {
         if let Some(problem) = keys.refuse(&entry) {
             layered.refused.insert(entry.key);
-            // A secret in the file was already found by its line.
+            // A secret in the file was already reported with its line.
             let told =
                 matches!((&problem, &entry.origin), (Problem::Secret { .. }, Origin::File { .. }));
             if !told {
@@ -185,13 +178,13 @@ fn from_environment(
         let origin = Origin::Environment { variable: variable.into() };
         let value = Value::String(raw.to_string_lossy().into_owned());
         let parsed = raw.to_str().and_then(|text| parse_like(default, text));
-        // What cannot be read stays text, and is then refused with what the key allows.
+        // A value that cannot be parsed stays text and is then rejected with what the key allows.
         entries.push(Entry { key, value: parsed.unwrap_or(value), origin });
     }
     entries
 }
 
-/// Reads a variable's text as a value of the type that the default has.
+/// Parses a variable as a value of the default's type.
 fn parse_like(default: &Value, text: &str) -> Option<Value> {
     let trimmed = text.trim();
     match default {
@@ -215,7 +208,6 @@ fn nearest_variable(name: &str, keys: &Keys) -> Suggestion {
     Suggestion(nearest.0.map(|name| format!("HEARTBEAT_{name}")))
 }
 
-/// The variable that overrides a key.
 pub fn variable_for(key: &str) -> String {
     format!("HEARTBEAT_{}", key.replacen('.', "__", 1).to_uppercase())
 }
@@ -234,8 +226,8 @@ fn from_flags(flags: &[FlagValue], keys: &Keys, problems: &mut Vec<Problem>) -> 
 }
 
 fn digest(config: &Config) -> String {
-    // Every field is plain data, so this cannot fail; were it to, two digests would only be equal
-    // for two configurations that cannot be written down.
+    // Cannot fail, because every field is plain data. If it did, only configurations that cannot be
+    // serialised would share a digest.
     let bytes = serde_json::to_vec(config).unwrap_or_default();
     Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

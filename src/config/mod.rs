@@ -1,12 +1,13 @@
-//! Configuration: one embedded, commented default file, under the user's file, under the
-//! environment, under flags; every error names where a value came from and what is allowed.
+//! Configuration layers: the embedded, commented default file, overridden by the user's file, the
+//! environment and flags. Every error names where a value came from and what is allowed.
 //!
-//! [`load()`] reports all that is wrong at once; [`Reloader`] keeps the last good configuration
-//! when an edit breaks it. Secrets are never among the values: a configuration says where a
-//! credential lives, and [`credential`] fetches it when it is needed.
+//! [`load()`] reports all problems at once; [`Reloader`] keeps the last valid configuration when an
+//! edit breaks it. Values are never secrets: the configuration names where a credential is stored,
+//! and [`credential`] reads it when it is needed.
 
 mod agents;
 pub mod credential;
+mod credential_files;
 mod error;
 mod file;
 mod init;
@@ -24,10 +25,10 @@ pub use credential::CredentialError;
 pub use error::{ConfigError, Origin, Problem, Suggestion};
 pub use file::FILE_NAME;
 pub use init::render_init;
-pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, salvage, variable_for};
+pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, load_partial, variable_for};
 pub use reload::{Changed, NEED_RESTART, Reload, Reloader};
 
-/// The commented default file: what `heartbeat init` writes and what every key falls back to.
+/// The commented default file: written by `heartbeat init`, and the default of every key.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
 
 #[cfg(test)]

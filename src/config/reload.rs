@@ -1,12 +1,12 @@
-//! Reading the configuration again while heartbeat runs: a good one replaces the last, a broken
-//! one is reported and changes nothing.
+//! Reloads the configuration while heartbeat runs: a valid one replaces the last, an invalid one is
+//! reported and changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::show::values;
 use super::{ConfigError, LoadRequest, Loaded, load};
 
-/// Keys that are read once at start: a new value is accepted and waits for the next start.
+/// Keys that are read only at start: a new value applies after a restart.
 pub const NEED_RESTART: [&str; 8] = [
     "state.dir",
     "http.listen",
@@ -18,7 +18,7 @@ pub const NEED_RESTART: [&str; 8] = [
     "log.keep",
 ];
 
-/// Holds the last good configuration.
+/// Holds the last valid configuration.
 #[derive(Debug, Clone)]
 pub struct Reloader {
     request: LoadRequest,
@@ -26,42 +26,38 @@ pub struct Reloader {
     current: Loaded,
 }
 
-/// What a look found.
 #[derive(Debug, Clone)]
 pub enum Reload {
-    /// The same values as before.
     Unchanged,
-    /// Other values, well formed. Whether they can be used is the caller's to find out.
+    /// Other values, well formed. The caller checks whether they can be used.
     Changed(Box<Changed>),
 }
 
-/// New values that are not in force yet.
+/// New values that are not applied yet.
 #[derive(Debug, Clone)]
 pub struct Changed {
-    /// All of them.
     pub loaded: Loaded,
-    /// Keys whose value differs from the one in force, as `section.key`.
+    /// Keys whose value differs from the current one, as `section.key`.
     pub keys: Vec<String>,
-    /// Keys whose value differs from the one at start, and that wait for the next start.
+    /// Keys whose value differs from the one at start and that need a restart.
     pub need_restart: Vec<String>,
 }
 
 impl Reloader {
-    /// Loads for the first time.
     pub fn start(request: LoadRequest) -> Result<Self, ConfigError> {
         let current = load(&request)?;
         Ok(Self { request, started: current.clone(), current })
     }
 
-    /// The last good configuration.
+    /// The last valid configuration.
     pub fn current(&self) -> &Loaded {
         &self.current
     }
 
-    /// Reads everything again. Nothing is in force before [`Reloader::keep`] is called with it.
+    /// Reads everything again. Nothing changes until [`Reloader::keep`] is called with the result.
     ///
-    /// A file that was found once must stay: were it searched for again, a deleted file would
-    /// silently bring back the defaults.
+    /// A file that was found once must stay: if it were searched for again, deleting it would
+    /// silently restore the defaults.
     pub fn look(&self) -> Result<Reload, ConfigError> {
         let mut request = self.request.clone();
         request.explicit = request.explicit.or_else(|| self.current.file.clone());
@@ -75,13 +71,13 @@ impl Reloader {
         Ok(Reload::Changed(Box::new(Changed { loaded, keys, need_restart })))
     }
 
-    /// These values proved to be good and are in force from now on.
+    /// Makes these values the current ones.
     pub fn keep(&mut self, loaded: Loaded) {
         self.current = loaded;
     }
 }
 
-/// Also keys that only one of the two has, such as those of a source that was added or removed.
+/// Includes keys that only one of the two has, such as those of an added or removed source.
 fn differing(new: &Loaded, old: &Loaded) -> Vec<String> {
     let by_key = |loaded: &Loaded| -> BTreeMap<String, String> {
         values(loaded).into_iter().map(|value| (value.key, value.value)).collect()

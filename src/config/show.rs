@@ -1,23 +1,21 @@
-//! Every key with its value and where it came from.
+//! Every key with its value and origin.
 
 use serde::Serialize;
 use toml::{Table, Value};
 
 use super::{Loaded, Origin};
 
-/// One key as `heartbeat config show` lists it. There are no secrets among the values: they are
-/// refused when a configuration is loaded.
+/// One key in `heartbeat config show`. Values cannot be secrets: loading rejects those.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KeyValue {
     /// `section.key`.
     pub key: String,
-    /// The value in force, as TOML.
+    /// The effective value, as TOML.
     pub value: String,
-    /// Where it came from.
     pub origin: Origin,
 }
 
-/// Every key, by name.
+/// Sorted by name.
 pub fn values(loaded: &Loaded) -> Vec<KeyValue> {
     let table = Table::try_from(&loaded.config).unwrap_or_default();
     let mut sections: Vec<(String, &Table)> = Vec::new();
@@ -45,7 +43,7 @@ pub fn values(loaded: &Loaded) -> Vec<KeyValue> {
         .collect()
 }
 
-/// The list as text, one key a line, with the origin behind it if wanted.
+/// One key per line, with its origin if requested.
 pub fn render(values: &[KeyValue], with_origin: WithOrigin) -> String {
     let mut text = String::new();
     for KeyValue { key, value, origin } in values {
@@ -58,7 +56,6 @@ pub fn render(values: &[KeyValue], with_origin: WithOrigin) -> String {
     text
 }
 
-/// Whether the origin is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithOrigin {
     Yes,

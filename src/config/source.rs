@@ -1,75 +1,75 @@
-//! What is wrong with the sources, one by one and together.
+//! Validates the sources, each and all together.
 
 use super::error::{Origin, Problem};
-use super::validate::{Rules, is_variable_name_or_empty, positive};
+use super::validate::{Checker, is_variable_name_or_empty, positive};
 use crate::schedule::Schedule;
 use crate::settings::{Config, Source, SourceAuth, SourceKind};
 
-pub(super) fn check(rules: &mut Rules<'_>, config: &Config) {
+pub(super) fn check(checker: &mut Checker<'_>, config: &Config) {
     for (n, source) in config.sources().iter().enumerate() {
-        one(rules, source, &config.source_section(n));
+        one(checker, source, &config.source_section(n));
         let schedule = &source.schedule;
-        rules.require(
+        checker.require(
             schedule.is_empty() || Schedule::parse(schedule, &config.schedule.timezone).is_ok(),
             &format!("{}.schedule", config.source_section(n)),
             "write a cron expression such as \"0 6 * * *\", or \"\" for every run",
         );
-        different_names(rules, config, n);
+        different_names(checker, config, n);
     }
 }
 
-fn one(rules: &mut Rules<'_>, source: &Source, section: &str) {
+fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
     let key = |name: &str| format!("{section}.{name}");
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    rules.require(
+    checker.require(
         !source.name.is_empty() && source.name.chars().all(plain),
         &key("name"),
         "write a short name of letters, digits, `-`, `_` and `.`",
     );
-    rules.require(
+    checker.require(
         source.base_url.is_empty() || is_collection_address(&source.base_url),
         &key("base_url"),
         "write an http or https address without query, such as https://dev.azure.com/contoso",
     );
     let (query, saved) = (key("where"), key("saved_query"));
-    rules.agree(
+    checker.require_consistent(
         source.saved_query.is_empty()
             || source.where_clause.is_empty()
-            || rules.place(&query) == Origin::Default,
+            || checker.place(&query) == Origin::Default,
         [&saved, &query],
         "a run uses one query; keep one of them and set the other to \"\"",
     );
-    rules.agree(
+    checker.require_consistent(
         source.kind != SourceKind::Ado
             || !source.saved_query.is_empty()
             || !source.where_clause.trim().is_empty(),
         [&query, &saved],
         "a run needs a query; set one of them",
     );
-    rules.agree(
+    checker.require_consistent(
         source.auth != SourceAuth::App
             || (source.kind == SourceKind::Github && !source.app_id.trim().is_empty()),
         [&key("auth"), &key("app_id")],
         "\"app\" is for kind = \"github\" and needs the client id or app id in app_id",
     );
-    rules.require((1..=200).contains(&source.page_size), &key("page_size"), "write 1 to 200");
-    positive(rules, source.look_back, &key("look_back"));
-    positive(rules, source.request_timeout, &key("request_timeout"));
-    rules.require(source.max_body > 0, &key("max_body"), "write a size above zero");
-    rules.require(
+    checker.require((1..=200).contains(&source.page_size), &key("page_size"), "write 1 to 200");
+    positive(checker, source.look_back, &key("look_back"));
+    positive(checker, source.request_timeout, &key("request_timeout"));
+    checker.require(source.max_body > 0, &key("max_body"), "write a size above zero");
+    checker.require(
         is_variable_name_or_empty(&source.token_env),
         &key("token_env"),
         "write the name of a variable, not its value",
     );
-    rules.require(
+    checker.require(
         !source.write_back || is_tag(&source.write_back_tag),
         &key("write_back_tag"),
         "write one tag without `,` and `;`",
     );
 }
 
-/// Items are stored under the name of their source.
-fn different_names(rules: &mut Rules<'_>, config: &Config, position: usize) {
+/// Items are stored under the name of their source, so names must differ.
+fn different_names(checker: &mut Checker<'_>, config: &Config, position: usize) {
     let sources = config.sources();
     let Some(source) = sources.get(position) else { return };
     let before = sources.iter().take(position);
@@ -77,21 +77,21 @@ fn different_names(rules: &mut Rules<'_>, config: &Config, position: usize) {
     if let Some((other, _)) = same {
         let [this, other] = [position, other].map(|n| config.source_section(n));
         let key = format!("{this}.name");
-        let own = rules.place(&key);
-        let place = if own == rules.place("source.name") { rules.place(&this) } else { own };
-        rules.tell(Problem::WrongValue {
+        let own = checker.place(&key);
+        let place = if own == checker.place("source.name") { checker.place(&this) } else { own };
+        checker.report_once(Problem::WrongValue {
             place,
-            value: rules.value(&key),
+            value: checker.value(&key),
             key,
             allowed: format!(
-                "{other} has the same name, and the state tells the items of sources apart by it; \
-                 give each source a name of its own"
+                "{other} has the same name, and the state identifies a source's items by its name; \
+                 give each source a different name"
             ),
         });
     }
 }
 
-/// What a run cannot do without: whether it is missing, its key, and what to write.
+/// What a run requires: whether it is missing, its key, and what to write.
 pub(super) fn needed(config: &Config) -> Vec<(bool, String, &'static str)> {
     let of = |(n, source): (usize, &Source)| {
         let section = config.source_section(n);
@@ -112,7 +112,7 @@ pub(super) fn needed(config: &Config) -> Vec<(bool, String, &'static str)> {
                 },
             ),
             (
-                !source.names_credential(),
+                !source.has_credential_location(),
                 format!("{section}.token_env"),
                 "set token_env, token_file or token_command",
             ),

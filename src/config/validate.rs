@@ -1,53 +1,55 @@
-//! What single values cannot show: bounds, and values that do not fit together.
+//! Checks bounds, and values that must fit together.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::error::{ConfigError, Origin, Problem};
 use super::load::Layered;
-use super::{agents, keys, list, source};
+use super::{agents, credential_files, keys, list, source};
 use crate::model::Usd;
 use crate::schedule::{Schedule, ScheduleError};
-use crate::settings::{AgentKind, Config};
+use crate::settings::{AgentKind, Config, Ranking};
 
-/// Variables that make an agent trust the repository it reads.
+/// Variables that make an agent trust the repository that it reads.
 const UNSAFE: [&str; 1] = ["COPILOT_ALLOW_ALL"];
 
-/// Everything that is wrong with a configuration whose values are each well formed.
+/// The problems of a configuration whose values are well formed one by one.
 pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem> {
-    let mut rules = Rules { layered, problems: Vec::new() };
-    source::check(&mut rules, config);
-    schedule(&mut rules, config);
-    agent(&mut rules, config);
-    sessions(&mut rules, config);
-    limits(&mut rules, config);
-    money(&mut rules, config);
-    super::rules::check(&mut rules, config);
-    http(&mut rules, config);
-    fleet(&mut rules, config);
-    check_log_and_report(&mut rules, config);
-    rules.problems
+    let mut checker = Checker { layered, problems: Vec::new() };
+    source::check(&mut checker, config);
+    credential_files::check(&mut checker, config);
+    schedule(&mut checker, config);
+    agent(&mut checker, config);
+    sessions(&mut checker, config);
+    limits(&mut checker, config);
+    ranking(&mut checker, config);
+    money(&mut checker, config);
+    super::rules::check(&mut checker, config);
+    http(&mut checker, config);
+    fleet(&mut checker, config);
+    check_log_and_report(&mut checker, config);
+    checker.problems
 }
 
-pub(super) struct Rules<'a> {
+pub(super) struct Checker<'a> {
     layered: &'a Layered,
     problems: Vec<Problem>,
 }
 
-impl Rules<'_> {
-    /// Refuses one value by itself, unless it was already refused.
+impl Checker<'_> {
+    /// Rejects one value, unless it is already rejected.
     pub(super) fn require(&mut self, holds: bool, key: &str, allowed: &str) {
         let key = self.written_as(key);
         if !holds && !self.layered.refused.contains(&key) {
             let (place, value) = (self.place(&key), self.value(&key));
             let allowed = allowed.into();
-            self.tell(Problem::WrongValue { place, key, value, allowed });
+            self.report_once(Problem::WrongValue { place, key, value, allowed });
         }
     }
 
-    /// Refuses two values together, unless one of them was already refused. The message is placed
+    /// Rejects two values that conflict, unless one of them is already rejected. The message points
     /// at the value that is not a default.
-    pub(super) fn agree(&mut self, holds: bool, pair: [&str; 2], reason: &str) {
+    pub(super) fn require_consistent(&mut self, holds: bool, pair: [&str; 2], reason: &str) {
         let pair = pair.map(|key| self.written_as(key));
         if holds || pair.iter().any(|key| self.layered.refused.contains(key)) {
             return;
@@ -56,7 +58,7 @@ impl Rules<'_> {
             [Origin::Default, place] if place != Origin::Default => [&pair[1], &pair[0]],
             _ => [&pair[0], &pair[1]],
         };
-        self.tell(Problem::Contradiction {
+        self.report_once(Problem::Contradiction {
             place: self.place(key),
             key: key.clone(),
             value: self.value(key),
@@ -65,20 +67,20 @@ impl Rules<'_> {
         });
     }
 
-    /// Whether a value of this entry was refused already.
+    /// Whether a value of this entry is already rejected.
     pub(super) fn has_refused(&self, section: &str) -> bool {
         let of_entry = |key: &String| key.strip_prefix(section).is_some_and(|k| k.starts_with('.'));
         self.layered.refused.iter().any(of_entry)
     }
 
-    /// What several entries inherit is told once.
-    pub(super) fn tell(&mut self, problem: Problem) {
+    /// Reports a problem once, even if several entries inherit the value.
+    pub(super) fn report_once(&mut self, problem: Problem) {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
     }
 
-    /// The key where the value was written: an entry of a list may have it from its section.
+    /// The key as written: a list entry may inherit the value from its section.
     fn written_as(&self, key: &str) -> String {
         let section = list::documented(key);
         let inherited = self.layered.origins.get(key) == self.layered.origins.get(&section);
@@ -90,81 +92,85 @@ impl Rules<'_> {
     }
 
     pub(super) fn value(&self, key: &str) -> String {
-        // Of an entry of a list as a whole only its place is told.
+        // A list entry as a whole is shown only by its position.
         let whole = || if key.contains('.') { String::new() } else { "{…}".to_owned() };
-        keys::get(&self.layered.values, key).map_or_else(whole, ToString::to_string)
+        keys::get(&self.layered.values, key).map_or_else(whole, |value| keys::shown(key, value))
     }
 }
 
-fn schedule(rules: &mut Rules<'_>, config: &Config) {
+fn schedule(checker: &mut Checker<'_>, config: &Config) {
     let schedule = &config.schedule;
     let parsed = Schedule::parse(&schedule.cron, &schedule.timezone);
     match &parsed {
-        Ok(parsed) => rules.agree(
+        Ok(parsed) => checker.require_consistent(
             schedule.jitter < parsed.interval_hint(),
             ["schedule.jitter", "schedule.cron"],
             "the delay must be shorter than the time between two runs",
         ),
         Err(error @ ScheduleError::UnknownTimezone { .. }) => {
-            rules.require(false, "schedule.timezone", &error.to_string());
-            // A cron that is wrong as well should not wait for the next attempt.
+            checker.require(false, "schedule.timezone", &error.to_string());
+            // Reported now, so that a wrong cron does not need a second attempt.
             if let Err(error) = Schedule::parse(&schedule.cron, "UTC") {
-                rules.require(false, "schedule.cron", &error.to_string());
+                checker.require(false, "schedule.cron", &error.to_string());
             }
         }
-        Err(error) => rules.require(false, "schedule.cron", &error.to_string()),
+        Err(error) => checker.require(false, "schedule.cron", &error.to_string()),
     }
 }
 
-fn agent(rules: &mut Rules<'_>, config: &Config) {
+fn agent(checker: &mut Checker<'_>, config: &Config) {
     let agent = &config.agent;
-    rules.require(
+    checker.require(
         agent.command.first().is_some_and(|program| !program.trim().is_empty()),
         "agent.command",
-        "write the agent's program first, such as [\"claude\"]",
+        "put the agent's program first, such as [\"claude\"]",
     );
-    rules.require(
+    checker.require(
         is_variable_name_or_empty(&agent.credential_env),
         "agent.credential_env",
         "write the name of a variable, not its value",
     );
-    rules.require(
+    checker.require(
         agent.pass_env.iter().all(|name| is_variable_name(name)),
         "agent.pass_env",
         "write names of variables, not their values",
     );
     let refused: Vec<&str> =
         agent.pass_env.iter().map(String::as_str).filter(|n| UNSAFE.contains(n)).collect();
-    rules.require(
+    checker.require(
         refused.is_empty(),
         "agent.pass_env",
         &format!(
-            "take out {}: with it an agent runs what a repository brings",
+            "remove {}: with it, an agent runs code that a repository contains",
             refused.join(" and ")
         ),
     );
     for (model, price) in &agent.price {
-        rules.require(
+        checker.require(
             price.is_sound(),
             "agent.price",
             &format!("the price of {model:?} must be US dollars per million tokens, above zero"),
         );
     }
-    agents::other_agents(rules, config);
+    agents::other_agents(checker, config);
     let reason = "the tracker's credential is never passed to the agent";
     for (n, source) in config.sources().iter().enumerate() {
         let tracker = format!("{}.token_env", config.source_section(n));
         let leaks = |name: &str| !name.is_empty() && name == source.token_env;
         for kind in AgentKind::ALL {
             let key = format!("{}.credential_env", kind.section());
-            rules.agree(!leaks(config.credential_env_of(kind)), [&key, &tracker], reason);
+            checker.require_consistent(
+                !leaks(config.credential_env_of(kind)),
+                [&key, &tracker],
+                reason,
+            );
         }
         let passed = agent.pass_env.iter().any(|name| leaks(name));
-        rules.agree(!passed, ["agent.pass_env", &tracker], reason);
+        checker.require_consistent(!passed, ["agent.pass_env", &tracker], reason);
     }
 }
 
-fn sessions(rules: &mut Rules<'_>, config: &Config) {
+fn sessions(checker: &mut Checker<'_>, config: &Config) {
     let (triage, analyze, timeouts) = (&config.triage, &config.analyze, &config.timeouts);
     for (duration, key) in [
         (triage.timeout, "triage.timeout"),
@@ -173,7 +179,7 @@ fn sessions(rules: &mut Rules<'_>, config: &Config) {
         (timeouts.stall, "timeouts.stall"),
         (timeouts.liveness, "timeouts.liveness"),
     ] {
-        positive(rules, duration, key);
+        positive(checker, duration, key);
     }
     for (count, key) in [
         (triage.max_turns, "triage.max_turns"),
@@ -182,36 +188,36 @@ fn sessions(rules: &mut Rules<'_>, config: &Config) {
         (analyze.max_turns, "analyze.max_turns"),
         (analyze.max_item_tokens, "analyze.max_item_tokens"),
     ] {
-        rules.require(count >= 1, key, "write 1 or more");
+        checker.require(count >= 1, key, "write 1 or more");
     }
     for (model, key) in [(&triage.model, "triage.model"), (&analyze.model, "analyze.model")] {
-        rules.require(!model.trim().is_empty(), key, "write a model's name, such as \"sonnet\"");
+        checker.require(!model.trim().is_empty(), key, "write a model's name, such as \"sonnet\"");
     }
-    rules.agree(
+    checker.require_consistent(
         triage.max_item_tokens <= triage.max_prompt_tokens,
         ["triage.max_item_tokens", "triage.max_prompt_tokens"],
         "one item would not fit into the prompt",
     );
-    rules.agree(
+    checker.require_consistent(
         timeouts.stall <= analyze.timeout,
         ["timeouts.stall", "analyze.timeout"],
         "a hung session would not be detected before its timeout; make the stall shorter",
     );
     for (hard, key) in [(triage.timeout, "triage.timeout"), (analyze.timeout, "analyze.timeout")] {
-        rules.agree(
+        checker.require_consistent(
             timeouts.init <= hard,
             ["timeouts.init", key],
             "the wait for the first line must be shorter than the session's timeout",
         );
     }
-    rules.agree(
+    checker.require_consistent(
         timeouts.liveness <= timeouts.stall,
         ["timeouts.liveness", "timeouts.stall"],
         "the liveness interval must be shorter than the stall time",
     );
 }
 
-fn limits(rules: &mut Rules<'_>, config: &Config) {
+fn limits(checker: &mut Checker<'_>, config: &Config) {
     let limits = &config.limits;
     for (count, key) in [
         (limits.max_live_sessions, "limits.max_live_sessions"),
@@ -219,31 +225,55 @@ fn limits(rules: &mut Rules<'_>, config: &Config) {
         (limits.max_attempts, "limits.max_attempts"),
         (limits.max_processes, "limits.max_processes"),
     ] {
-        rules.require(count >= 1, key, "write 1 or more");
+        checker.require(count >= 1, key, "write 1 or more");
     }
-    rules.require(limits.max_memory > 0, "limits.max_memory", "write a size above zero");
+    checker.require(limits.max_memory > 0, "limits.max_memory", "write a size above zero");
     for (load, key) in [
         (limits.max_load_per_core, "limits.max_load_per_core"),
         (limits.unhealthy_load_per_core, "limits.unhealthy_load_per_core"),
     ] {
-        rules.require(load.is_finite() && load > 0.0, key, "write a number above zero");
+        checker.require(load.is_finite() && load > 0.0, key, "write a number above zero");
     }
-    rules.require(
+    checker.require(
         (0.0..=100.0).contains(&limits.max_memory_pressure),
         "limits.max_memory_pressure",
         "write a percentage from 0 to 100",
     );
-    rules.require((0..=19).contains(&limits.nice), "limits.nice", "write 0 to 19");
-    rules.agree(
+    checker.require((0..=19).contains(&limits.nice), "limits.nice", "write 0 to 19");
+    checker.require_consistent(
         limits.run_deadline.is_none_or(|deadline| deadline >= config.shortest_run()),
         ["limits.run_deadline", "analyze.timeout"],
         "a run needs time for one triage, one analysis and about a minute; make the deadline \
          longer or the session timeouts shorter",
     );
-    positive(rules, config.state.keep_events, "state.keep_events");
+    positive(checker, config.state.keep_events, "state.keep_events");
 }
 
-fn money(rules: &mut Rules<'_>, config: &Config) {
+fn ranking(checker: &mut Checker<'_>, config: &Config) {
+    let mut ranking = config.ranking.clone();
+    for (name, factor) in ranking.factors_mut() {
+        let key = format!("ranking.{name}");
+        checker.require(Ranking::BOUNDS.contains(factor), &key, "write a number from 0.0 to 4.0");
+    }
+    for (names, key) in
+        [(&ranking.prefer, "ranking.prefer"), (&ranking.set_aside, "ranking.set_aside")]
+    {
+        let is_extension = |name: &String| {
+            let name = name.trim_start_matches(['*', '.']);
+            !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "+-_#".contains(c))
+        };
+        let allowed = "write extensions of files, such as [\"sql\", \"js\"]";
+        checker.require(names.iter().all(is_extension), key, allowed);
+    }
+    let both = ranking.prefer.iter().any(|name| ranking.set_aside.contains(name));
+    checker.require_consistent(
+        !both,
+        ["ranking.prefer", "ranking.set_aside"],
+        "a language cannot be both preferred and set aside",
+    );
+}
+
+fn money(checker: &mut Checker<'_>, config: &Config) {
     let (triage, analyze, budget) = (&config.triage, &config.analyze, &config.budget);
     for (amount, key) in [
         (triage.max_cost, "triage.max_cost"),
@@ -251,12 +281,12 @@ fn money(rules: &mut Rules<'_>, config: &Config) {
         (budget.per_run, "budget.per_run"),
         (budget.per_day, "budget.per_day"),
     ] {
-        rules.require(amount > Usd::ZERO, key, "write an amount of US dollars above zero");
+        checker.require(amount > Usd::ZERO, key, "write an amount of US dollars above zero");
     }
     for (cost, key) in
         [(triage.max_cost, "triage.max_cost"), (analyze.max_cost, "analyze.max_cost")]
     {
-        rules.agree(
+        checker.require_consistent(
             cost <= budget.per_run,
             [key, "budget.per_run"],
             "no session could ever start; raise the run's budget or lower the session's maximum \
@@ -264,33 +294,33 @@ fn money(rules: &mut Rules<'_>, config: &Config) {
         );
     }
     let no_limit_or = |cap: Usd, least: Usd| cap == Usd::ZERO || cap >= least;
-    rules.agree(
+    checker.require_consistent(
         no_limit_or(budget.per_month, budget.per_run),
         ["budget.per_month", "budget.per_run"],
-        "the budget of a run must not exceed the budget of a month; 0 sets none",
+        "the budget of a run must not exceed the budget of a month; 0 means no limit",
     );
     for (n, source) in config.sources().iter().enumerate() {
         for (cap, name) in [
             (source.budget_per_day, "budget_per_day"),
             (source.budget_per_month, "budget_per_month"),
         ] {
-            rules.agree(
+            checker.require_consistent(
                 no_limit_or(cap, analyze.max_cost),
                 [&format!("{}.{name}", config.source_section(n)), "analyze.max_cost"],
                 "no analysis of this source could ever start; raise it, or write 0 for no limit",
             );
         }
     }
-    rules.agree(
+    checker.require_consistent(
         budget.per_run <= budget.per_day,
         ["budget.per_run", "budget.per_day"],
         "the budget of a run must not exceed the budget of a day",
     );
 }
 
-fn http(rules: &mut Rules<'_>, config: &Config) {
+fn http(checker: &mut Checker<'_>, config: &Config) {
     let http = &config.http;
-    rules.require(
+    checker.require(
         is_variable_name_or_empty(&http.token_env),
         "http.token_env",
         "write the name of a variable, not its value",
@@ -299,13 +329,13 @@ fn http(rules: &mut Rules<'_>, config: &Config) {
         return;
     }
     match http.listen.parse::<SocketAddr>() {
-        Ok(address) => rules.agree(
+        Ok(address) => checker.require_consistent(
             address.ip().is_loopback() || !http.token_env.is_empty(),
             ["http.listen", "http.token_env"],
             "an address that others can reach needs a token; listen on 127.0.0.1, or name the \
              token's variable",
         ),
-        Err(_) => rules.require(
+        Err(_) => checker.require(
             false,
             "http.listen",
             "write an address and a port, such as 127.0.0.1:7878",
@@ -313,21 +343,21 @@ fn http(rules: &mut Rules<'_>, config: &Config) {
     }
 }
 
-/// Only what is used is judged: without an address there is no fleet.
-fn fleet(rules: &mut Rules<'_>, config: &Config) {
+/// Without an address there is no fleet, and the other keys are not checked.
+fn fleet(checker: &mut Checker<'_>, config: &Config) {
     let fleet = &config.fleet;
     let plain = |text: &str| {
         text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
     };
     let name = "write a short name of letters, digits, `-`, `_` and `.`";
-    rules.require(!fleet.pool.is_empty() && plain(&fleet.pool), "fleet.pool", name);
-    rules.require(plain(&fleet.host), "fleet.host", name);
-    rules.require(
+    checker.require(!fleet.pool.is_empty() && plain(&fleet.pool), "fleet.pool", name);
+    checker.require(plain(&fleet.host), "fleet.host", name);
+    checker.require(
         is_variable_name_or_empty(&fleet.api_key_env),
         "fleet.api_key_env",
         "write the name of a variable, not its value",
     );
-    rules.require(
+    checker.require(
         fleet.mirrors.iter().all(|mirror| !mirror.name.is_empty() && plain(&mirror.name)),
         "fleet.mirrors",
         "give every mirror a name of letters, digits, `-`, `_` and `.`",
@@ -335,51 +365,51 @@ fn fleet(rules: &mut Rules<'_>, config: &Config) {
     if !fleet.is_on() {
         return;
     }
-    rules.require(!fleet.namespace.is_empty(), "fleet.namespace", "write the namespace's name");
-    rules.require(
+    checker.require(!fleet.namespace.is_empty(), "fleet.namespace", "write the namespace's name");
+    checker.require(
         !fleet.key_file.as_os_str().is_empty(),
         "fleet.key_file",
-        "write the file with the fleet's key (`openssl rand -base64 32`), the same on every host",
+        "name the file with the fleet's key (`openssl rand -base64 32`), the same on every host",
     );
-    rules.require(
+    checker.require(
         fleet.lease >= Duration::from_secs(5),
         "fleet.lease",
         "write 5s or more; a minute or more is usual",
     );
-    rules.agree(
+    checker.require_consistent(
         fleet.lease / 2 > config.timeouts.grace,
         ["fleet.lease", "timeouts.grace"],
-        "a host needs the grace to end its sessions before the server gives them up; the lease \
+        "a host needs the grace period to end its sessions before the lease expires; the lease \
          must be more than twice the grace",
     );
-    rules.agree(
+    checker.require_consistent(
         fleet.tls_cert_file.as_os_str().is_empty() == fleet.tls_key_file.as_os_str().is_empty(),
         ["fleet.tls_cert_file", "fleet.tls_key_file"],
         "a certificate needs its key; set both or none",
     );
 }
 
-fn check_log_and_report(rules: &mut Rules<'_>, config: &Config) {
-    rules.require(
+fn check_log_and_report(checker: &mut Checker<'_>, config: &Config) {
+    checker.require(
         config.log.max_size >= 64 * 1024,
         "log.max_size",
         "write a size of 64 KiB or more",
     );
-    rules.require(config.log.keep <= 1000, "log.keep", "write 0 to 1000");
-    rules.require(
+    checker.require(config.log.keep <= 1000, "log.keep", "write 0 to 1000");
+    checker.require(
         is_variable_name_or_empty(&config.report.webhook_env),
         "report.webhook_env",
         "write the name of a variable, not its value",
     );
-    rules.require(
+    checker.require(
         config.report.dir.as_os_str().is_empty() || !config.report.formats.is_empty(),
         "report.formats",
         "write at least one of \"md\", \"html\" and \"json\"",
     );
 }
 
-pub(super) fn positive(rules: &mut Rules<'_>, duration: Duration, key: &str) {
-    rules.require(!duration.is_zero(), key, "write a duration above zero, such as 10m");
+pub(super) fn positive(checker: &mut Checker<'_>, duration: Duration, key: &str) {
+    checker.require(!duration.is_zero(), key, "write a duration above zero, such as 10m");
 }
 
 fn is_variable_name(name: &str) -> bool {
@@ -393,12 +423,12 @@ pub(super) fn is_variable_name_or_empty(name: &str) -> bool {
 }
 
 impl Config {
-    /// What a run cannot do without, beyond what every command needs.
+    /// Checks what a run requires beyond other commands.
     pub fn require_for_run(&self) -> Result<(), ConfigError> {
         let repository = (
             self.repository.path.as_os_str().is_empty() && self.needs_default_code_base(),
             "repository.path".to_owned(),
-            "write the folder of the code base that analyses read",
+            "write the path of the code base that analyses read",
         );
         let needed = source::needed(self).into_iter().chain([repository]);
         ConfigError::check(

@@ -1,4 +1,4 @@
-//! Which commits come before which: read once, then asked for every commit of a backtest.
+//! The commit graph: read once, then queried for every commit of a backtest.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -10,7 +10,7 @@ use super::history::{CommitId, id_of};
 
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// The commits that come before some others, with their times.
+/// The ancestors of some commits, with their times.
 #[derive(Debug, Default)]
 pub struct Ancestry {
     numbers: HashMap<CommitId, u32>,
@@ -22,12 +22,12 @@ pub struct Ancestry {
 struct Node {
     id: CommitId,
     time: i64,
-    /// Where its parents begin, and how many they are.
+    /// Start and number of its parents.
     parents: (usize, usize),
 }
 
 impl Ancestry {
-    /// Reads what comes before `heads`; such as the repository does not hold are passed over.
+    /// Reads the ancestors of `heads`; heads that are not in the repository are skipped.
     pub fn read<'a>(
         repository: &Path,
         heads: impl Iterator<Item = &'a str>,
@@ -68,12 +68,12 @@ impl Ancestry {
         number
     }
 
-    /// The newest commits that are no merges, newest first, in the order of `git rev-list`; none if the
-    /// commit is not known.
+    /// The newest commits without merges, newest first, in the order of `git rev-list`; `None` if
+    /// the commit is unknown.
     pub(super) fn newest(&self, head: &str, most: usize) -> Option<Vec<CommitId>> {
         let head = *self.numbers.get(&id_of(head.as_bytes())?)?;
         let (mut seen, mut queue) = (HashSet::from([head]), BinaryHeap::new());
-        // Of two commits of one second the one that was met first comes first.
+        // Of two commits in the same second the one found first comes first.
         queue.push((self.commits[head as usize].time, Reverse(0), head));
         let mut newest = Vec::with_capacity(most);
         while let Some((_, _, commit)) = queue.pop() {

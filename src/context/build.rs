@@ -1,4 +1,4 @@
-//! Brings an index up to date: reads what is new or changed, in parallel, and leaves the rest.
+//! Updates an index: reads new and changed files in parallel, and keeps the rest.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,13 +13,13 @@ use super::segment::Builder;
 use super::store::Store;
 use super::{BuildReport, ContextError, Options};
 
-/// Words one thread holds before it writes a segment: about 64 MiB.
+/// Words per thread before a segment is written: about 64 MiB.
 pub(super) const WORDS_PER_SEGMENT: usize = 2_000_000;
-/// Text that is not code is read up to this size; longer ones are data.
+/// Text other than code is read up to this size; longer ones are data.
 const LARGEST_PROSE: u64 = 64 << 10;
 const LONGEST_LINE: usize = 5_000;
 
-/// A segment with its documents, which do not yet know its number.
+/// A segment with its documents, which do not have its number yet.
 pub(super) type Built = (SegmentName, Vec<Entry>);
 
 /// Reads `files` into new segments named after `generation`.
@@ -88,7 +88,7 @@ impl<'a> Worker<'a> {
     }
 
     fn run(mut self, files: &[Found], next: &AtomicUsize) -> Result<Vec<Built>, ContextError> {
-        /// Files taken at once, so that neighbours share a thread.
+        /// Files per step, so that neighbours share a thread.
         const STRIDE: usize = 16;
         loop {
             let start = next.fetch_add(STRIDE, Ordering::Relaxed);
@@ -117,7 +117,8 @@ impl<'a> Worker<'a> {
             match read(&self.root.join(&file.path), limit, &mut self.buffer) {
                 Ok(after) => {
                     content = judge(&self.buffer, Language::of_path(&file.path));
-                    // Changed while it was read: it may be half of each, so it is read again next time.
+                    // Changed while it was read, so it may be inconsistent: it is read again next
+                    // time.
                     if after != file.stamp {
                         stamp = Stamp::default();
                     }
@@ -148,7 +149,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The bytes of a file that are read; a longer one is known by its path only.
+/// How many bytes of a file are read; only the path of a longer one is indexed.
 pub(super) fn limit(path: &str, options: &Options) -> u64 {
     if Language::of_path(path).is_code() { options.largest_file } else { LARGEST_PROSE }
 }
@@ -161,7 +162,7 @@ pub(super) fn document(reader: &mut Reader, path: &str, content: Content, text: 
     }
 }
 
-/// Is this a text that somebody wrote?
+/// Whether this is text written by a person.
 pub(super) fn judge(text: &[u8], language: Language) -> Content {
     if text[..text.len().min(8192)].contains(&0) {
         return Content::Binary;
@@ -174,7 +175,7 @@ pub(super) fn judge(text: &[u8], language: Language) -> Content {
     }
 }
 
-/// Reads a file that is no longer than `limit`; the answer is its stamp after reading.
+/// Reads a file of at most `limit` bytes; returns its stamp after reading.
 fn read(path: &Path, limit: u64, buffer: &mut Vec<u8>) -> std::io::Result<Stamp> {
     let mut file = File::options().read(true).custom_flags_nofollow().open(path)?;
     buffer.clear();
@@ -182,14 +183,14 @@ fn read(path: &Path, limit: u64, buffer: &mut Vec<u8>) -> std::io::Result<Stamp>
     Ok(Stamp::of(&file.metadata()?))
 }
 
-/// The first bytes of a text as it is now, if it can be shown.
+/// The first bytes of a file's current text, if it can be shown.
 pub(super) fn read_head(path: &Path, most: u64) -> Option<String> {
     let mut buffer = Vec::new();
     read(path, most, &mut buffer).ok()?;
     Some(String::from_utf8_lossy(&buffer).into_owned())
 }
 
-/// Opening without following a link or waiting for a pipe that took the file's place.
+/// Opens a file without following a link or waiting for a pipe that replaced it.
 trait NoFollow {
     fn custom_flags_nofollow(&mut self) -> &mut Self;
 }
@@ -204,9 +205,8 @@ impl NoFollow for std::fs::OpenOptions {
     }
 }
 
-/// What a build did, for people.
 impl BuildReport {
-    /// One line.
+    /// One line about the build, for messages.
     pub fn summary(&self) -> String {
         format!(
             "{} files ({} read, {} kept, {} gone), {} commits",

@@ -1,10 +1,10 @@
 //! Numbers and texts as bytes, for the files of the index; reading never trusts a length.
 
-/// The bytes are not what they should be.
+/// The bytes do not have the expected form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// Appends a number in as few bytes as it needs, seven bits each.
+/// Appends a number in as few bytes as needed, seven bits each.
 pub(super) fn put_number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
@@ -13,7 +13,7 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut value: u64) {
     out.push((value & 0x7f) as u8);
 }
 
-/// Appends a text with its length before it.
+/// Appends a text with its length.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_number(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
@@ -29,7 +29,7 @@ pub(super) fn put_eight(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// A sum that tells damaged bytes from whole ones; any change within eight bytes changes it.
+/// A checksum against damage; any change within eight bytes changes it.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let step = |sum: u64, word: [u8; 8]| {
         (sum.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -41,13 +41,13 @@ pub(super) fn checksum(bytes: &[u8]) -> u64 {
     super::term::mix(step(sum, last))
 }
 
-/// The same in four bytes, for small pieces.
+/// The same in four bytes, for small parts.
 pub(super) fn short_checksum(bytes: &[u8]) -> u32 {
     let sum = checksum(bytes);
     (sum >> 32) as u32 ^ (sum & 0xffff_ffff) as u32
 }
 
-/// Puts a mark and a checksum before the content of a file.
+/// Prepends a magic number and a checksum to the content of a file.
 pub(super) fn seal(magic: &[u8; 8], content: &[u8]) -> Vec<u8> {
     let mut file = Vec::with_capacity(content.len() + 16);
     file.extend_from_slice(magic);
@@ -56,7 +56,7 @@ pub(super) fn seal(magic: &[u8; 8], content: &[u8]) -> Vec<u8> {
     file
 }
 
-/// The content of a file that was sealed, if it is whole.
+/// The content of a sealed file, if it is undamaged.
 pub(super) fn unseal<'a>(magic: &[u8; 8], file: &'a [u8]) -> Result<Bytes<'a>, Malformed> {
     let mut bytes = Bytes(file);
     if bytes.take(8)? != magic || bytes.fixed()? != checksum(bytes.0) {
@@ -65,7 +65,7 @@ pub(super) fn unseal<'a>(magic: &[u8; 8], file: &'a [u8]) -> Result<Bytes<'a>, M
     Ok(bytes)
 }
 
-/// Reads what was appended, in order.
+/// Reads the appended values in order.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -121,7 +121,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The head of a text in at most `most` bytes, never half a character.
+/// The first at most `most` bytes of a text, without splitting a character.
 pub(super) fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]

@@ -1,6 +1,6 @@
-//! What the index consists of: its segments, the folders as they were when last walked, and every
-//! living file with what is known of it without reading its words. One small file, read as a whole
-//! when an index is opened and replaced as a whole when it changes.
+//! The catalogue of the index: its segments, the folders as of the last walk, and every live file
+//! with what is known without reading its words. One small file, read completely when an index is
+//! opened and replaced when it changes.
 
 use super::Options;
 use super::bytes::{Bytes, Malformed, put_eight, put_four, put_number, put_text, seal, unseal};
@@ -10,8 +10,8 @@ use super::language::Language;
 use super::rescan::KnownFile;
 use super::scan::{Aside, Directory, Rule, Stamp, Tree, folder_of};
 
-/// Ends with the version. Raised whenever documents, terms or files change their form; an index of
-/// another version is built anew.
+/// Ends with the version. Increase it whenever documents, terms or files change their form; an
+/// index of another version is rebuilt.
 const MAGIC: &[u8; 8] = b"hbctx\0c4";
 
 /// What is known of one file without reading its words.
@@ -19,17 +19,14 @@ const MAGIC: &[u8; 8] = b"hbctx\0c4";
 pub struct Entry {
     /// Relative to the repository's root.
     pub path: String,
-    /// As it was when read.
+    /// As of the last read.
     pub stamp: Stamp,
-    /// The part it plays.
     pub kind: Kind,
-    /// What it is written in.
     pub language: Language,
     /// How much of it was read.
     pub content: Content,
-    /// Lines of text.
     pub lines: u32,
-    /// Lines in one block.
+    /// Lines per block.
     pub block_lines: u32,
     /// Words per field.
     pub lengths: [u32; FIELDS],
@@ -46,47 +43,44 @@ impl KnownFile for Entry {
 /// Where a file's words and definitions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Home {
-    /// Which segment.
     pub segment: u32,
-    /// Which document of it.
+    /// Number of the document in the segment.
     pub local: u32,
-    /// Where its definitions begin.
+    /// Offset of its definitions.
     pub outline: u64,
     pub outline_length: u32,
     pub outline_sum: u32,
 }
 
-/// One segment the index consists of.
+/// A segment of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SegmentName {
     pub file: String,
-    /// The sum of its header.
+    /// Checksum of its header.
     pub sum: u64,
-    /// How many documents were written to it, living or not.
+    /// Number of documents written to it, live or not.
     pub documents: u32,
-    /// How many words of documents it holds.
+    /// Number of words of its documents.
     pub words: u64,
 }
 
-/// What the index consists of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Catalog {
     pub root: String,
     /// Options that decide what is read.
     pub largest_file: u64,
     pub most_files: u64,
-    /// Counts builds, so that no two segments share a name.
+    /// Number of builds, so that no two segments have the same name.
     pub generation: u64,
-    /// The file system's time when the last build started to look.
+    /// The file system's time when the last build started its scan.
     pub looked_at: i64,
     pub segments: Vec<SegmentName>,
     pub tree: Tree,
-    /// In the order of their paths.
+    /// Ordered by path.
     pub files: Vec<Entry>,
 }
 
 impl Catalog {
-    /// The catalogue of an index without files.
     pub(super) fn empty(root: &str, options: &Options) -> Self {
         Self {
             root: root.to_owned(),
@@ -96,7 +90,7 @@ impl Catalog {
         }
     }
 
-    /// Was it made for the same repository and by the same rules as `other`?
+    /// Whether it was made for the same repository with the same options as `other`.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         (&self.root, self.largest_file, self.most_files)
             == (&other.root, other.largest_file, other.most_files)
@@ -211,7 +205,7 @@ fn get_tree(bytes: &mut Bytes<'_>) -> Result<Tree, Malformed> {
     Ok(tree)
 }
 
-/// Most files lie in the folder of the one before, so a folder is written only when it is another.
+/// Most files are in the folder of the previous one, so a folder is written only when it changes.
 fn put_entry<'a>(out: &mut Vec<u8>, entry: &'a Entry, folder: &mut &'a str) {
     let own = folder_of(&entry.path);
     let name = entry.path.rsplit('/').next().unwrap_or(&entry.path);

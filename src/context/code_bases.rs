@@ -1,4 +1,4 @@
-//! The code bases: indexed once per run, when the first item needs it.
+//! The code bases: indexed once per run, when the first item needs them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,64 +6,60 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::git::{self, Bounds};
-use super::{BuildReport, ContextError, Index, Options, Query, Subject, overview, pack, rank};
+use super::{
+    BuildReport, ContextError, Index, Options, Query, Subject, Weights, overview, pack, rank,
+};
 use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
 use crate::settings::{Config, Repository, Route};
 
-/// Far beyond what the largest measured code base takes.
+/// Far above the time for the largest measured code base.
 const WITHIN: Duration = Duration::from_mins(10);
-/// How many ranked files are offered to the packer.
+/// Number of ranked files offered to the packer.
 const RANKED: usize = 30;
-/// Share of the context's budget that the overview may take.
+/// Divisor of the context's budget that the overview may take.
 const OVERVIEW_SHARE: u32 = 8;
-/// Tokens of a code base's picture for triage, and how many code bases are pictured.
+/// Tokens of a code base's overview for triage, and how many code bases get one.
 const PICTURE_TOKENS: usize = 300;
 const MOST_PICTURES: usize = 4;
-/// Files of a linked commit that are read.
+/// Most files read of a linked commit.
 const MOST_TOUCHED: usize = 30;
 
-/// What is known of the code before the agent's first token.
+/// The code context of an item, computed before the agent starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeContext {
-    /// The code base.
     pub root: PathBuf,
-    /// Its picture, the same for all items.
+    /// An overview, the same for all items.
     pub overview: String,
     /// The places that matter for this item.
     pub context: String,
-    /// Files named in it.
+    /// Number of files named in it.
     pub files: u32,
-    /// Estimated tokens.
+    /// Estimated.
     pub tokens: u64,
 }
 
 impl CodeContext {
-    /// Nothing is known of the code in `root`.
+    /// Without any context of the code in `root`.
     pub fn empty(root: PathBuf) -> Self {
         Self { root, overview: String::new(), context: String::new(), files: 0, tokens: 0 }
     }
 }
 
-/// The code base cannot be used as it should be.
+/// A code base that cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CodeError {
-    /// It is not there, or is no folder: nobody can work on it.
+    /// It does not exist or is not a folder.
     #[error(
         "the code base {} does not exist or is not a folder: restore it, or correct [repository] \
          path and routes", .0.display()
     )]
     Missing(PathBuf),
-    /// It is there, but no picture of it could be made.
+    /// It exists, but could not be indexed.
     #[error("cannot read the code base {}: {why}", .root.display())]
-    Unreadable {
-        /// Where it is.
-        root: PathBuf,
-        /// What stands in the way.
-        why: String,
-    },
+    Unreadable { root: PathBuf, why: String },
 }
 
-/// The code bases of a team.
+/// The configured code bases.
 pub trait CodeBase: Send + Sync {
     /// The context of one item.
     fn context(
@@ -72,13 +68,12 @@ pub trait CodeBase: Send + Sync {
         verdict: Verdict,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>>;
 
-    /// A short picture of each code base that these items belong to; one that cannot be read is
-    /// left out.
+    /// A short overview of each code base that these items belong to; unreadable ones are omitted.
     fn pictures(&self, _items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async { Vec::new() })
     }
 
-    /// Title and files of a commit; none if this code base does not know it.
+    /// Title and files of a commit; `None` if it is not in this code base.
     fn commit(&self, _root: PathBuf, _id: String) -> BoxFuture<'_, Option<KnownCommit>> {
         Box::pin(async { None })
     }
@@ -89,11 +84,11 @@ pub trait CodeBase: Send + Sync {
 pub struct KnownCommit {
     /// First line of its message.
     pub title: String,
-    /// The first files it touched.
+    /// The first files it changed.
     pub files: Vec<String>,
 }
 
-/// A code base, opened.
+/// An open code base.
 struct Opened {
     index: Index,
     overview: String,
@@ -107,7 +102,7 @@ pub struct CodeBases {
 }
 
 impl CodeBases {
-    /// Nothing is read yet: a run without a deep item builds nothing.
+    /// Reads nothing yet: a run without a deep item builds nothing.
     pub fn new(config: &Config, cache: &Path) -> Self {
         Self { config: config.clone(), cache: cache.into(), opened: Arc::default() }
     }
@@ -119,8 +114,8 @@ impl CodeBases {
     }
 }
 
-/// The code base for items of this source, areas and type: the one that a route of the source leads
-/// to, then the source's own, then the same of `[repository]`.
+/// The code base for items of this source, areas and type: by a route of the source, then the
+/// source's own, then the same for `[repository]`.
 pub fn code_base_of<'a>(
     config: &'a Config,
     source: &str,
@@ -135,7 +130,7 @@ pub fn code_base_of<'a>(
     own.or_else(|| led(routes)).unwrap_or(path)
 }
 
-/// The route that says most about an item: the longest area path, then the one that names its type.
+/// The most specific route: the longest area path, then the one that names the type.
 fn route_for<'a>(routes: &'a [Route], areas: &[&str], item_type: &str) -> Option<&'a Route> {
     let leads_here = |route: &&Route| {
         let typed = route.item_type.to_lowercase() == item_type.to_lowercase();
@@ -155,15 +150,15 @@ impl CodeBase for CodeBases {
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
         let root = self.root_for(&item);
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
-        let budget = self.config.repository.context_tokens;
+        let how = How::of(&self.config);
         Box::pin(async move {
             let place = root.clone();
             let built = bounded(WITHIN, move || {
-                // Also when it was indexed before: a folder may go away under a long run.
+                // Also if it was indexed before: a folder may disappear during a long run.
                 if !root.is_dir() {
                     return Err(CodeError::Missing(root));
                 }
-                build(&opened, &root, &cache, budget, &item, &verdict)
+                build(&opened, &root, &cache, &how, &item, &verdict)
                     .map_err(|error| CodeError::Unreadable { root, why: error.to_string() })
             });
             built.await.map_err(|why| CodeError::Unreadable { root: place, why })?
@@ -188,7 +183,7 @@ impl CodeBase for CodeBases {
         let picture = move |root: &PathBuf| match open(&opened, root, &cache, budget) {
             Ok(code) => Some(overview(&code.index, PICTURE_TOKENS)),
             Err(error) => {
-                tracing::warn!(root = %root.display(), %error, "triage gets no picture of the code base");
+                tracing::warn!(root = %root.display(), %error, "could not read the code base; triage runs without its overview");
                 None
             }
         };
@@ -201,7 +196,7 @@ impl CodeBase for CodeBases {
     }
 }
 
-/// Read by git; what is no hash is no commit.
+/// Read by git; anything but a hash is not a commit.
 fn known_commit(root: &Path, id: &str) -> Option<KnownCommit> {
     if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) || !(7..=64).contains(&id.len()) {
         return None;
@@ -226,27 +221,39 @@ fn known_commit(root: &Path, id: &str) -> Option<KnownCommit> {
 
 type Shared = Mutex<HashMap<PathBuf, Arc<Opened>>>;
 
-/// The picture for one item; an index that turns out to be damaged is built anew once.
+struct How {
+    /// Tokens of context and overview together.
+    budget: u32,
+    weights: Weights,
+}
+
+impl How {
+    fn of(config: &Config) -> Self {
+        Self { budget: config.repository.context_tokens, weights: Weights::of(&config.ranking) }
+    }
+}
+
+/// The context of one item; a damaged index is rebuilt once.
 fn build(
     opened: &Shared,
     root: &Path,
     cache: &Path,
-    budget: u32,
+    how: &How,
     item: &CleanItem,
     verdict: &Verdict,
 ) -> Result<CodeContext, ContextError> {
-    let code = open(opened, root, cache, budget)?;
-    match picture(&code, root, item, verdict, budget) {
+    let code = open(opened, root, cache, how.budget)?;
+    match picture(&code, root, item, verdict, how) {
         Err(ContextError::Damaged { reason }) => {
             tracing::warn!(root = %root.display(), reason, "rebuilding the code index");
-            let code = reopen(opened, root, cache, budget, &code)?;
-            picture(&code, root, item, verdict, budget)
+            let code = reopen(opened, root, cache, how.budget, &code)?;
+            picture(&code, root, item, verdict, how)
         }
         other => other,
     }
 }
 
-/// The first to come builds; the others wait for it and share.
+/// The first caller builds; the others wait for it and share the result.
 fn open(
     opened: &Shared,
     root: &Path,
@@ -261,7 +268,7 @@ fn open(
     Ok(keep(&mut opened, root, built, budget))
 }
 
-/// Builds anew in place of one that is damaged; the first to notice builds for all.
+/// Rebuilds a damaged index; the first caller that notices builds for all.
 fn reopen(
     opened: &Shared,
     root: &Path,
@@ -297,11 +304,11 @@ fn picture(
     root: &Path,
     item: &CleanItem,
     verdict: &Verdict,
-    budget: u32,
+    how: &How,
 ) -> Result<CodeContext, ContextError> {
     let query = Query::of(&Subject::of_item(item, Some(verdict)));
-    let ranked = rank(&code.index, &query, RANKED)?;
-    let room = tokens(budget - budget / OVERVIEW_SHARE);
+    let ranked = rank(&code.index, &query, &how.weights, RANKED)?;
+    let room = tokens(how.budget - how.budget / OVERVIEW_SHARE);
     let packed = pack(&code.index, &query, &ranked, room)?;
     Ok(CodeContext {
         root: root.to_path_buf(),
@@ -316,11 +323,11 @@ fn tokens(count: u32) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// The result of work on a code base, or why there is none.
+/// The result of work on a code base, or the error.
 ///
-/// It is done on a thread of its own and bounded in time. A walk can hang: on a file system that does
-/// not answer, or because the machine gives no more threads. A hung blocking task of the runtime would
-/// hold up the run and then the shutdown; a hung thread of its own ends with the process.
+/// Runs on a separate thread with a time limit. A walk can hang: on a file system that does not
+/// respond, or because the machine has no more threads. A hung blocking task of the runtime would
+/// block the run and then the shutdown; a hung separate thread ends with the process.
 async fn bounded<T: Send + 'static>(
     within: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -328,12 +335,12 @@ async fn bounded<T: Send + 'static>(
     let (done, result) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
         .name("code base".into())
-        // Nobody waits any more if the time was over.
+        // After the time limit there is no receiver.
         .spawn(move || drop(done.send(work())))
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     match tokio::time::timeout(within, result).await {
         Ok(Ok(result)) => Ok(result),
-        Ok(Err(_)) => Err("reading it panicked, which is a bug; the log shows where".into()),
+        Ok(Err(_)) => Err("reading it panicked (a bug); see the log for the location".into()),
         Err(_) => Err(format!("reading it took longer than {} s", within.as_secs())),
     }
 }
@@ -379,7 +386,7 @@ mod tests {
         let (release, hung) = std::sync::mpsc::channel::<()>();
         let given_up = runtime.block_on(bounded(Duration::from_millis(10), move || hung.recv()));
         assert!(given_up.unwrap_err().contains("took longer"));
-        // Blocks for ever if the runtime waits for the thread, which is released only afterwards.
+        // Blocks forever if the runtime waits for the thread, which is released only afterwards.
         drop(runtime);
         drop(release);
     }

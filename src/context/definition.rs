@@ -1,14 +1,14 @@
-//! Definitions, found line by line with patterns per family of languages.
+//! Finds definitions line by line with patterns per language family.
 //!
 //! A grammar per language would be exact; these patterns read every language at the speed of the
-//! tokeniser, survive broken and half-typed code, and never recurse, so hostile nesting costs
+//! tokeniser, tolerate broken and incomplete code, and never recurse, so hostile nesting costs
 //! nothing. What they miss (a definition spread over lines in an unusual way) is still in the index
 //! as an identifier.
 
 use super::language::Language;
 use super::term::is_word_byte;
 
-/// Definitions kept per file.
+/// Most definitions per file.
 pub(super) const MOST_PER_FILE: usize = 400;
 
 /// Words that start a definition: the name follows.
@@ -93,12 +93,12 @@ fn introduces(language: Language, word: &[u8]) -> bool {
     INTRODUCES.iter().any(|(spoken, words)| *spoken == language && is_one_of(word, words))
 }
 
-/// Is the word in the list? Asked for every line, so the first letter is compared before the rest.
+/// Whether the word is in the list. Called for every line, so the first letter is compared first.
 fn is_one_of(word: &[u8], list: &[&[u8]]) -> bool {
     list.iter().any(|known| known.first() == word.first() && *known == word)
 }
 
-/// Words that may stand before a definition without naming it.
+/// Words that may precede a definition without naming it.
 const MODIFIERS: &[&[u8]] = &[
     b"public",
     b"private",
@@ -198,10 +198,10 @@ const STATEMENTS: &[&[u8]] = &[
     b"base",
 ];
 
-/// The name defined on this line, as a byte range of it, if the line defines one.
+/// The name defined on this line, as a byte range, if there is one.
 pub(super) fn defined_name(language: Language, line: &[u8]) -> Option<std::ops::Range<usize>> {
     let indent = line.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-    // Deeply indented or endless lines are expressions or data.
+    // Deeply indented or very long lines are expressions or data.
     if indent == line.len() || indent > 24 || !language.is_code() {
         return None;
     }
@@ -220,7 +220,7 @@ fn macro_name(line: &[u8], start: usize) -> Option<std::ops::Range<usize>> {
     word_at(line, after).map(|(name, _)| name)
 }
 
-/// The next word at or after `start`, skipping blanks; and where it ends.
+/// The next word at or after `start`, skipping blanks, and its end.
 fn word_at(line: &[u8], start: usize) -> Option<(std::ops::Range<usize>, usize)> {
     let begin =
         start + line.get(start..)?.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
@@ -296,7 +296,7 @@ fn skip_blanks(line: &[u8], position: usize) -> usize {
             .map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count())
 }
 
-/// Past one pair of parentheses that opens right here, if one does.
+/// The position after a pair of parentheses that opens here, if one does.
 fn skip_parentheses(line: &[u8], position: usize) -> usize {
     if line.get(position) != Some(&b'(') {
         return position;
@@ -327,7 +327,7 @@ fn callable_name(language: Language, line: &[u8], indent: usize) -> Option<std::
     }
     open?;
     let end = indent + head.iter().rposition(|byte| is_word_byte(*byte))? + 1;
-    // A generic method: the name stands before the angle bracket.
+    // A generic method: the name is before the angle bracket.
     let end = if head.ends_with(b">") {
         indent + head.iter().position(|byte| *byte == b'<')?
     } else {
@@ -352,7 +352,8 @@ fn callable_name(language: Language, line: &[u8], indent: usize) -> Option<std::
     {
         return None;
     }
-    // C functions may start in the first column after their type's line; `Cart::total(` has no type.
+    // C functions may start in the first column after their type's line; `Cart::total(` has no
+    // type.
     let qualified = language == Language::C && before.ends_with(b"::") && indent == 0;
     if (plain_call && !(language == Language::C && indent == 0 && !line.ends_with(b";")))
         && !qualified

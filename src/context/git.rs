@@ -1,8 +1,9 @@
-//! The one place that starts `git`: to read history, and for the work tree of a backtest.
+//! The only place that starts `git`: to read history, and for the work tree of a backtest.
 //!
-//! The repository is not trusted. Its configuration could name programs to run, so every setting
-//! that can is overridden, lazy fetching is off, no protocol is allowed, and neither the user's nor
-//! the system's configuration is read. Time and output are bounded; git is ended when it passes them.
+//! The repository is not trusted. Its configuration could name programs to run, so every such
+//! setting is overridden, lazy fetching is off, no protocol is allowed, and neither the user's nor
+//! the system's configuration is read. Time and output are bounded; git is killed when it exceeds
+//! them.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -13,16 +14,15 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// What a run of git may cost.
+/// Limits of a git process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Then it is ended.
+    /// Time after which it is killed.
     pub time: Duration,
-    /// Bytes of output kept; git is ended when it writes more.
+    /// Bytes of output; git is killed when it writes more.
     pub output: u64,
 }
 
-/// Why git gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("cannot run git: {0}")]
@@ -33,7 +33,7 @@ pub enum GitError {
     TimedOut,
 }
 
-/// Settings that could start a program or ask the network, each made harmless.
+/// Settings that could start a program or use the network, each disabled.
 const HARMLESS: &[&str] = &[
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -44,11 +44,12 @@ const HARMLESS: &[&str] = &[
     "gpg.program=false",
     "log.showSignature=false",
     "protocol.allow=never",
-    // Nothing the repository names is started; it is only read, and work trees written are our own.
+    // Nothing the repository names is started; it is only read, and only our own work trees are
+    // written.
     "safe.directory=*",
 ];
 
-/// Runs git in `repository` and gives what it wrote.
+/// Runs git in `repository` and returns its output.
 pub(crate) fn output(
     repository: &Path,
     arguments: &[&str],
@@ -57,7 +58,7 @@ pub(crate) fn output(
     output_for(repository, arguments, String::new(), bounds)
 }
 
-/// The same with something to read for git.
+/// The same with standard input for git.
 pub(crate) fn output_for(
     repository: &Path,
     arguments: &[&str],
@@ -75,7 +76,7 @@ pub(crate) fn output_for(
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let result = stdout.take(bounds.output).read_to_end(&mut bytes).map(|_| bytes);
-        // The receiver is gone only when the time was up.
+        // The receiver is gone only after the time limit.
         let _receiver_gone = send.send(result);
     });
     let received = receive.recv_timeout(bounds.time);
@@ -94,16 +95,16 @@ pub(crate) fn output_for(
     }
 }
 
-/// Git answers while it reads, so neither may wait for the other.
+/// Git writes while it reads, so neither side may wait for the other.
 fn write_beside(mut stdin: std::process::ChildStdin, input: String) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
-        // What git does not read it did not need.
+        // Git did not need what it did not read.
         let _git_ended = stdin.write_all(input.as_bytes());
     })
 }
 
-/// Runs git and hands over what it writes, cut at each `separator`, as it comes: memory does not grow
-/// with the history. It is ended when it says nothing for `silence`.
+/// Runs git and passes on its output, split at each `separator`, as it arrives: memory does not
+/// grow with the history. Git is killed when it writes nothing for `silence`.
 pub(crate) fn records(
     repository: &Path,
     arguments: &[&str],
@@ -161,7 +162,7 @@ pub(crate) fn records(
     Ok(())
 }
 
-/// A git that answers one question after another. It ends with this value.
+/// A git process that answers several requests. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     child: std::process::Child,
@@ -187,12 +188,12 @@ impl Conversation {
         Ok(Self { child, questions, answers, _known: known })
     }
 
-    /// Asks. What is asked without reading an answer must fit into a pipe.
+    /// Sends requests. Those sent without reading an answer must fit into a pipe.
     pub(crate) fn ask(&mut self, questions: &str) -> Result<(), GitError> {
         Ok(self.questions.write_all(questions.as_bytes())?)
     }
 
-    /// What git answers.
+    /// Git's output.
     pub(crate) fn answers(&mut self) -> &mut impl BufRead {
         &mut self.answers
     }
@@ -200,13 +201,13 @@ impl Conversation {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        // It only reads, so it may end at any point.
+        // It only reads, so it may be killed at any point.
         let _ended_already = self.child.kill();
         let _ended_already = self.child.wait();
     }
 }
 
-/// Output that is waited for with an end.
+/// Output that is read with a time limit.
 #[derive(Debug)]
 struct Answers {
     stdout: std::process::ChildStdout,

@@ -1,4 +1,4 @@
-//! What the repository's past says: which files changed for which words, and which changed together.
+//! The repository's history: which files changed for which words, and which changed together.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,17 +9,16 @@ use super::git::{self, Bounds};
 use super::term::{self, Term};
 
 const MAGIC: &[u8; 8] = b"hbctx\0h3";
-/// Commits looked back.
+/// Most commits read.
 pub(super) const MOST_COMMITS: usize = 3000;
-/// A commit that touches more says nothing about any of them.
+/// A commit that changes more files says nothing about any of them.
 const MOST_FILES: usize = 30;
 const MOST_MESSAGE: usize = 1500;
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(60), output: 64 << 20 };
 
-/// One change of the past, newest first in [`History::commits`].
+/// One commit, newest first in [`History::commits`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Commit {
-    /// By which it is known again.
     pub id: CommitId,
     /// Seconds since the epoch.
     pub time: u64,
@@ -27,7 +26,7 @@ pub struct Commit {
     pub subject: String,
     /// The words of its message.
     pub terms: Vec<Term>,
-    /// Numbers into [`History::paths`]; none where it changed too many files to say something.
+    /// Indices into [`History::paths`]; empty if it changed too many files.
     pub files: Vec<u32>,
 }
 
@@ -42,32 +41,32 @@ fn hex(id: &CommitId) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The past of a repository, as far back as is worth looking.
+/// The history of a repository, as far back as it is useful.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct History {
-    /// The commit it was read at; empty without git.
+    /// The commit at which it was read; empty without git.
     pub head: String,
     /// Newest first.
     pub commits: Vec<Commit>,
-    /// Every path that a commit names.
+    /// Every path named by a commit.
     pub paths: Vec<String>,
 }
 
 impl History {
-    /// The history of a repository, taking over what an earlier look already knows. It depends on
-    /// the commit that is checked out alone, not on what was looked at before.
+    /// The history of a repository, reusing what is already known. It depends only on the
+    /// checked-out commit, not on earlier reads.
     pub(super) fn read(repository: &Path, known: Option<Self>) -> Self {
         let Some(head) = head(repository) else { return Self::default() };
         let known = match known {
             Some(known) if known.head == head => return known,
             known => known.unwrap_or_default(),
         };
-        // Without an answer nothing is remembered, so that the next look asks again.
+        // After a failure nothing is stored, so that the next read tries again.
         let Ok(ids) = list(repository, &head) else { return Self::default() };
         Self::at(repository, head, &ids, known)
     }
 
-    /// The history that consists of these commits, taking over what is known of them.
+    /// The history of these commits, reusing what is known of them.
     pub(super) fn at(repository: &Path, head: String, ids: &[CommitId], known: Self) -> Self {
         let mut commits: HashMap<CommitId, (Commit, Vec<String>)> = HashMap::new();
         for commit in known.commits {
@@ -128,9 +127,9 @@ impl History {
     }
 }
 
-/// Which commit is checked out, if this is a repository at all.
+/// The checked-out commit, if this is a repository.
 fn head(repository: &Path) -> Option<String> {
-    // Asking git would start a process to learn what the folders already say.
+    // Without starting git: the folders already tell.
     if !repository.ancestors().any(|folder| folder.join(".git").exists()) {
         return None;
     }
@@ -141,7 +140,7 @@ fn head(repository: &Path) -> Option<String> {
     (text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(text)
 }
 
-/// The newest commits that are no merges, newest first.
+/// The newest commits without merges, newest first.
 pub(super) fn list(repository: &Path, head: &str) -> Result<Vec<CommitId>, git::GitError> {
     let count = format!("--max-count={MOST_COMMITS}");
     let output = git::output(repository, &["rev-list", &count, "--no-merges", head], BOUNDS)?;
@@ -149,7 +148,7 @@ pub(super) fn list(repository: &Path, head: &str) -> Result<Vec<CommitId>, git::
     Ok(text.lines().filter_map(|line| id_of(line.as_bytes())).collect())
 }
 
-/// What these commits say and which files they changed.
+/// Messages and changed files of these commits.
 fn describe(
     repository: &Path,
     ids: &[CommitId],
@@ -188,7 +187,7 @@ pub(super) fn id_of(hex: &[u8]) -> Option<CommitId> {
     Some(id)
 }
 
-/// Gives every path one number.
+/// Assigns an index to every path.
 #[derive(Default)]
 struct Numbers {
     paths: Vec<String>,
@@ -224,7 +223,7 @@ fn parse(output: &[u8]) -> Vec<(Commit, Vec<String>)> {
             .filter_map(|name| std::str::from_utf8(name).ok().map(str::to_owned))
             .collect();
         if names.is_empty() || names.len() > MOST_FILES {
-            // Remembered as read, with nothing to say.
+            // Stored as read, without content.
             let commit = Commit { id, time, ..Commit::default() };
             commits.push((commit, Vec::new()));
             continue;

@@ -1,4 +1,4 @@
-//! What the product is written in: a fix is seldom in a language that hardly any of its files use.
+//! The product's main languages: a fix is rarely in a language that few files use.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use super::index::Index;
 use super::kind::Kind;
 use super::signals::Signals;
 
-/// Below this share of the files one language is as foreign as another.
+/// Languages below this share of files count as equally foreign.
 const LEAST: f64 = 0.01;
 
-/// Adds how much each file's language is the product's own: one for the only language, zero for a
+/// Adds how much each file's language is the product's: one for the only language, zero for a
 /// foreign one.
 pub(super) fn add(index: &Index, all: &mut [Signals]) {
     let mut files: HashMap<u8, f64> = HashMap::new();
@@ -23,7 +23,7 @@ pub(super) fn add(index: &Index, all: &mut [Signals]) {
     }
 }
 
-/// From the share of a language to its signal.
+/// Converts the share of a language to its signal.
 fn at_home(share: f64) -> f64 {
     1.0 - share.max(LEAST).ln() / LEAST.ln()
 }

@@ -1,4 +1,4 @@
-//! The index of one repository: built or brought up to date, then read.
+//! The index of one repository: built or updated, then read.
 
 use std::path::{Path, PathBuf};
 
@@ -16,38 +16,38 @@ use super::store::Store;
 use super::term::Term;
 use super::{BuildReport, ContextError, Options};
 
-/// No document of the index: the segment's document is dead.
+/// Marks a dead document of a segment.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The index of one repository, opened for reading.
 ///
-/// Files are numbered in the order of their paths, so nothing that is computed from an index
-/// depends on how it came about.
+/// Files are numbered in the order of their paths, so results do not depend on how the index was
+/// built.
 #[derive(Debug)]
 pub struct Index {
     root: PathBuf,
     texts: Texts,
-    /// Each with the numbers of the files that its documents are.
+    /// Each with the file numbers of its documents.
     pub(super) parts: Vec<(Part, Vec<u32>)>,
     files: Vec<Entry>,
     pub(super) history: History,
     average: [f64; FIELDS],
 }
 
-/// Where a file is read once more.
+/// Where file contents are read from.
 #[derive(Debug)]
 enum Texts {
     /// Below the root.
     Folder,
-    /// Among the objects of the repository: nothing is laid out.
+    /// From the objects of the repository, without a checkout.
     Objects(Box<Blobs>),
 }
 
 impl Index {
-    /// Opens the index of `repository` in `cache`, after building it or bringing it up to date.
+    /// Opens the index of `repository` in `cache`, after building or updating it.
     ///
-    /// Blocks, waits for another builder of the same index, and writes only below `cache`, which must
-    /// not lie inside the repository.
+    /// Blocks, waits for another builder of the same index, and writes only below `cache`, which
+    /// must not be inside the repository.
     pub fn open_or_build(
         repository: &Path,
         cache: &Path,
@@ -56,8 +56,7 @@ impl Index {
         Self::open(repository, cache, options, None)
     }
 
-    /// Builds the index anew whatever there is, and opens it: the way on from
-    /// [`ContextError::Damaged`].
+    /// Rebuilds the index and opens it: the remedy for [`ContextError::Damaged`].
     pub fn rebuild(
         repository: &Path,
         cache: &Path,
@@ -66,8 +65,8 @@ impl Index {
         Self::open(repository, cache, options, Some(DAMAGED))
     }
 
-    /// Opens the index and asks it. Should it turn out to be damaged, it is built anew and asked once
-    /// more; the report says so.
+    /// Opens the index and queries it. If it is damaged, it is rebuilt and queried again; the
+    /// report says so.
     pub fn ask<T>(
         repository: &Path,
         cache: &Path,
@@ -136,7 +135,7 @@ impl Index {
         Self::empty(root, Texts::Objects(Box::new(blobs)))
     }
 
-    /// Where an index of objects reads.
+    /// Where an index of objects reads from.
     pub(super) fn blobs(&mut self) -> Option<&mut Blobs> {
         match &mut self.texts {
             Texts::Folder => None,
@@ -148,7 +147,7 @@ impl Index {
         std::mem::take(&mut self.files)
     }
 
-    /// Makes `files`, which are in the order of their paths, the files of the index.
+    /// Makes `files`, which are ordered by path, the files of the index.
     pub(super) fn number(&mut self, files: Vec<Entry>) {
         self.parts.iter_mut().for_each(|(_, globals)| globals.fill(NONE));
         for (entry, global) in files.iter().zip(0u32..) {
@@ -177,12 +176,11 @@ impl Index {
         }
     }
 
-    /// The repository's root.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Every file, in the order of paths; its place is its number.
+    /// Every file, ordered by path; its position is its number.
     pub fn files(&self) -> &[Entry] {
         &self.files
     }
@@ -195,7 +193,7 @@ impl Index {
             .and_then(|at| u32::try_from(at).ok())
     }
 
-    /// The files right inside a folder, in the order of their paths; the root is empty.
+    /// The files directly in a folder, ordered by path; the root is empty.
     pub(super) fn inside(&self, folder: &str) -> impl Iterator<Item = &Entry> {
         let start = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let first = self.files.partition_point(|entry| entry.path.as_str() < start.as_str());
@@ -209,17 +207,16 @@ impl Index {
             .map(|(entry, _)| entry)
     }
 
-    /// The repository's past.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Mean words per field over the product's code.
+    /// Mean number of words per field over the product's code.
     pub(super) fn average(&self) -> &[f64; FIELDS] {
         &self.average
     }
 
-    /// Gives each posting of a term with its file's number, in no particular order.
+    /// Calls back for each posting of a term with its file's number, in no particular order.
     pub(super) fn postings(
         &self,
         term: Term,
@@ -237,7 +234,7 @@ impl Index {
         Ok(())
     }
 
-    /// What a file defines, in its order.
+    /// The definitions of a file, in its order.
     pub fn definitions(&self, file: u32) -> Result<Vec<Definition>, ContextError> {
         let Some(entry) = self.files.get(file as usize) else { return Ok(Vec::new()) };
         let Some((part, _)) = self.parts.get(entry.home.segment as usize) else {
@@ -270,7 +267,7 @@ fn refresh_history(root: &Path, store: &Store) -> Result<History, ContextError> 
     Ok(history)
 }
 
-/// Brings the segments up to date and gives the catalogue that names them, with all of them open.
+/// Updates the segments and returns the catalogue that names them, with all of them open.
 fn update(
     root: &Path,
     store: &Store,
@@ -312,7 +309,7 @@ fn update(
             entry
         }));
     }
-    // Not unstable: it is quick with the ordered parts that were put together here.
+    // A stable sort: it is fast with ordered runs.
     catalog.files.sort_by(|a, b| a.path.cmp(&b.path));
     store.publish(&catalog)?;
     Ok((catalog, segments))
@@ -320,7 +317,7 @@ fn update(
 
 const DAMAGED: &str = "the old one was damaged";
 
-/// What is known from before, with its segments open; nothing if it cannot be used.
+/// The known catalogue with its segments open; empty if it cannot be used.
 fn known(store: &Store, options: &Options, report: &mut BuildReport) -> (Catalog, Vec<Segment>) {
     let empty = Catalog::empty(store.root(), options);
     if report.rebuilt.is_some() {
@@ -346,7 +343,7 @@ fn known(store: &Store, options: &Options, report: &mut BuildReport) -> (Catalog
     (empty, Vec::new())
 }
 
-/// Looks what is there: the quick way where possible.
+/// Scans the repository, incrementally where possible.
 fn look(root: &Path, catalog: &Catalog, options: &Options) -> Seen {
     let (threads, most) = (options.threads, options.most_files);
     rescan::again(root, &catalog.tree, &catalog.files, catalog.looked_at, threads)

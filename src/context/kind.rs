@@ -1,7 +1,6 @@
-//! What part a file plays in its repository, judged by its path: product code comes first in a
-//! ranking, tests and documents only where they were asked for.
+//! The role of a file in its repository, judged by its path: product code is ranked first, tests
+//! and documents only if the query is about them.
 
-/// The part a file plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
@@ -11,13 +10,12 @@ pub enum Kind {
     Test = 1,
     /// Examples, samples, demonstrations.
     Example = 2,
-    /// Documents.
     Document = 3,
     /// Settings, build files, data.
     Setting = 4,
-    /// Written by a program, or minified.
+    /// Generated, or minified.
     Generated = 5,
-    /// Somebody else's code.
+    /// Third-party code.
     Vendored = 6,
 }
 
@@ -80,7 +78,7 @@ const GENERATED_WORDS: &[&str] =
     &["dist", "generated", "gen", "autogen", "__generated__", "migrations"];
 
 impl Kind {
-    /// The kind of a path alone; its content can still turn it into [`Kind::Generated`].
+    /// The kind by path alone; the content can still turn it into [`Kind::Generated`].
     pub fn of_path(path: &str, is_code: bool) -> Self {
         let lower = path.to_ascii_lowercase();
         let (folders, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
@@ -123,12 +121,11 @@ impl Kind {
         }
     }
 
-    /// The stored form.
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// From the stored form; an unknown number counts as a setting.
+    /// Decodes it; an unknown number counts as a setting.
     pub fn from_code(code: u8) -> Self {
         match code {
             0 => Self::Source,
@@ -141,7 +138,7 @@ impl Kind {
         }
     }
 
-    /// One word for people.
+    /// One word for display.
     pub fn name(self) -> &'static str {
         match self {
             Self::Source => "source",
@@ -174,12 +171,12 @@ fn is_test_name(path: &str, lower: &str) -> bool {
         || original_stem.ends_with("Tests")
         || original_stem.ends_with("TestCase")
         || original_stem.ends_with("Spec");
-    // `TestCart.java` is a test, but what a testing library defines may be called so elsewhere.
+    // `TestCart.java` is a test, but elsewhere it may be part of a testing library.
     let starts = lower.ends_with(".java")
         && original_stem
             .strip_prefix("Test")
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
-    // The layout of the build says outright what belongs to the product.
+    // The build layout states what belongs to the product.
     let product = path.starts_with("src/main/") || path.contains("/src/main/");
     !product && (parts_say || ends || starts || stem == "conftest")
 }
@@ -205,7 +202,7 @@ fn is_generated_name(lower: &str) -> bool {
         || lower.starts_with("zz_generated")
 }
 
-/// Settings that happen to be written as code: `babel.config.js`, `gulpfile.ts`.
+/// Settings written as code: `babel.config.js`, `gulpfile.ts`.
 fn is_build_file(lower: &str) -> bool {
     let stem = lower.split('.').next().unwrap_or(lower);
     let second = lower.split('.').nth(1).unwrap_or_default();

@@ -1,34 +1,25 @@
-//! What a file is written in, judged by its name and its first line, and how that language marks comments and strings.
+//! The language of a file, judged by its name and first line, and its comments and strings.
 
-/// Families of languages that share their way of naming a definition.
+/// Language families with the same syntax of definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Language {
-    /// Plain text, data, or a language that is not known.
+    /// Plain text, data, or an unknown language.
     Other = 0,
-    /// C and C++ and their relatives.
+    /// C, C++ and similar languages.
     C = 1,
-    /// C#.
     CSharp = 2,
     /// Java, Scala, Groovy.
     Java = 3,
-    /// Kotlin.
     Kotlin = 4,
     /// JavaScript and TypeScript, with the component formats around them.
     Script = 5,
-    /// Python.
     Python = 6,
-    /// Go.
     Go = 7,
-    /// Rust.
     Rust = 8,
-    /// Swift.
     Swift = 9,
-    /// Ruby.
     Ruby = 10,
-    /// PHP.
     Php = 11,
-    /// Shell scripts.
     Shell = 12,
     /// SQL and Lua: comments start with two dashes.
     Dashed = 13,
@@ -38,14 +29,13 @@ pub enum Language {
     Prose = 15,
     /// Settings and data: JSON, YAML, TOML, project files.
     Data = 16,
-    /// Style sheets.
     Style = 17,
     /// Grammars and interface descriptions with C-like comments.
     Grammar = 18,
 }
 
 impl Language {
-    /// The language of a file: by its path, and where that says nothing by the program it names.
+    /// The language of a file: by its path, else by the interpreter it names.
     pub fn of(path: &str, text: &[u8]) -> Self {
         match Self::of_path(path) {
             Self::Other => Self::of_first_line(text).unwrap_or(Self::Other),
@@ -74,7 +64,7 @@ impl Language {
         }
     }
 
-    /// The language of a path, by the last part of its name.
+    /// The language of a path, by its extension.
     pub fn of_path(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let Some((_, extension)) = name.rsplit_once('.') else {
@@ -117,17 +107,16 @@ impl Language {
         }
     }
 
-    /// Is this something a program is written in?
+    /// Whether it is a programming language.
     pub fn is_code(self) -> bool {
         !matches!(self, Self::Other | Self::Prose | Self::Data)
     }
 
-    /// The stored form.
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// From the stored form; an unknown number is an unknown language.
+    /// Decodes it; an unknown number is an unknown language.
     pub fn from_code(code: u8) -> Self {
         const ALL: [Language; 19] = [
             Language::Other,
@@ -153,7 +142,7 @@ impl Language {
         ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
     }
 
-    /// What starts a comment that ends with the line.
+    /// Start of a comment that ends with the line.
     pub(super) fn line_comment(self) -> &'static [u8] {
         match self {
             Self::C
@@ -173,7 +162,7 @@ impl Language {
         }
     }
 
-    /// What starts and ends a comment of several lines.
+    /// Start and end of a block comment.
     pub(super) fn block_comment(self) -> Option<(&'static [u8], &'static [u8])> {
         match self {
             Self::C
@@ -192,11 +181,11 @@ impl Language {
         }
     }
 
-    /// The characters that open and close a string on one line.
+    /// The quotes of a string on one line.
     pub(super) fn quotes(self) -> &'static [u8] {
         match self {
             Self::Other | Self::Prose | Self::Markup => b"",
-            // A single quote is a lifetime or a character there, never a long string.
+            // There a single quote is a lifetime or a character, never a long string.
             Self::Rust
             | Self::C
             | Self::Java

@@ -1,5 +1,5 @@
-//! Which files of a commit are left out: the rules of its `.gitignore` and `.ignore` files, applied as
-//! the walk over a folder applies them.
+//! Which files of a commit are ignored: the rules of its `.gitignore` and `.ignore` files, applied
+//! as a folder walk applies them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::scan::folder_of;
 
-/// Names of files with rules; those of the first go before those of the second.
+/// Names of rule files; the first takes precedence over the second.
 pub(super) const RULES: [&str; 2] = [".ignore", ".gitignore"];
 
-/// A folder that stands for the root; rules are made for whole paths.
+/// Placeholder for the root; rules are made for absolute paths.
 const ROOT: &str = "/r";
 
 /// The rules of one commit.
 #[derive(Debug, Default)]
 pub(super) struct LeaveOut {
     rules: HashMap<String, [Option<Gitignore>; 2]>,
-    /// Folders for which it is known.
+    /// Folders whose result is known.
     folders: HashMap<String, bool>,
 }
 
-/// Which rules a path holds, if it does.
+/// Folder and precedence of a rule file; `None` for other paths.
 pub(super) fn rules_at(path: &str) -> Option<(&str, usize)> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let at = RULES.iter().position(|rules| *rules == name)?;
@@ -31,7 +31,7 @@ pub(super) fn rules_at(path: &str) -> Option<(&str, usize)> {
 }
 
 impl LeaveOut {
-    /// Takes the text of a file with rules; none if it is gone.
+    /// Sets the text of a rule file; `None` if it was deleted.
     pub(super) fn set(&mut self, path: &str, text: Option<&[u8]>) {
         let Some((folder, at)) = rules_at(path) else { return };
         self.folders.clear();
@@ -39,12 +39,12 @@ impl LeaveOut {
         self.rules.entry(folder.to_owned()).or_default()[at] = parsed;
     }
 
-    /// Is a file left out?
+    /// Whether a file is ignored.
     pub(super) fn file(&mut self, path: &str) -> bool {
         !self.rules.is_empty() && (self.folder(folder_of(path)) || self.matches(path, false))
     }
 
-    /// Is everything in a folder left out?
+    /// Whether everything in a folder is ignored.
     fn folder(&mut self, folder: &str) -> bool {
         if folder.is_empty() {
             return false;
@@ -57,7 +57,7 @@ impl LeaveOut {
         left_out
     }
 
-    /// The innermost rule that says something decides.
+    /// The innermost matching rule decides.
     fn matches(&self, path: &str, is_folder: bool) -> bool {
         let whole = whole(path);
         (0..RULES.len())
@@ -85,11 +85,11 @@ fn whole(path: &str) -> PathBuf {
 fn parse(folder: &str, text: &[u8]) -> Gitignore {
     let mut builder = GitignoreBuilder::new(whole(folder));
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        // As for a file on disk: what follows bytes that are no text is not read.
+        // As for a file on disk: nothing is read after bytes that are not text.
         let Ok(line) = std::str::from_utf8(line) else { break };
         let line = line.strip_suffix('\r').unwrap_or(line);
         let line = if number == 0 { line.trim_start_matches('\u{feff}') } else { line };
-        // A line that is no pattern is passed over.
+        // A line that is not a pattern is skipped.
         let _no_pattern = builder.add_line(None, line);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())

@@ -1,10 +1,10 @@
-//! The words of a text, line by line, each with its field: code, comment or string.
+//! Splits a text into words, line by line, each with its field: code, comment or string.
 
 use super::document::Field;
 use super::language::Language;
 use super::term;
 
-/// What a line starts in.
+/// State at the start of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Code,
@@ -16,7 +16,7 @@ enum State {
 pub(super) struct Lexer {
     state: State,
     language: Language,
-    /// The field of words that stand in neither a comment nor a string.
+    /// The field of words outside of comments and strings.
     code: Field,
     /// Bytes at which a comment or a string may begin.
     begins: [bool; 256],
@@ -38,12 +38,12 @@ impl Lexer {
         Self { state: State::Code, language, code, begins }
     }
 
-    /// Does the next line start in code?
+    /// Whether the next line starts in code.
     pub(super) fn is_in_code(&self) -> bool {
         self.state == State::Code
     }
 
-    /// Gives every word of a line with its field and its place.
+    /// Calls back for every word of a line with its field and position.
     pub(super) fn read(&mut self, line: &[u8], each: &mut impl FnMut(Field, usize, &[u8])) {
         let mut position = 0;
         while position < line.len() {
@@ -66,8 +66,8 @@ impl Lexer {
         }
     }
 
-    /// Words up to the end of the line or past the next beginning of a comment or a string, of
-    /// which the answer is the place.
+    /// Reads words up to the end of the line or past the next start of a comment or a string;
+    /// returns that position.
     fn read_code(
         &mut self,
         line: &[u8],
@@ -142,7 +142,7 @@ fn give_words(
     }
 }
 
-/// Where a string that has just opened ends on this line.
+/// The end of a string that has just opened, if it is on this line.
 fn closing(text: &[u8], quote: u8) -> Option<usize> {
     let mut escaped = false;
     text.iter().position(|byte| {

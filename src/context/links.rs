@@ -1,8 +1,8 @@
-//! What the best files lead to: files they use, and the code that a matching test tests.
+//! Files that the best files lead to: files they use, and the code under test of a matching test.
 //!
-//! A file is taken to use another when it names it: in most languages a file bears the name of the
-//! type, module or header it holds. Files that use the best ones, files that changed in the same
-//! commits and twins with another extension were tried as well and did not help.
+//! A file counts as using another if it names it: in most languages a file has the name of its
+//! type, module or header. Files that use the best ones, files that changed in the same commits and
+//! files that differ only by extension were tried too and did not help.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,14 +17,14 @@ use super::term::{self, Space, Term};
 
 /// Files from which links are followed.
 const SOURCES: usize = 10;
-/// The first few, whose company counts.
+/// The best files whose folders count.
 const NEIGHBOURS: usize = 5;
-/// The first few, of which those that stand for their folder are read.
+/// The best files that are checked for re-exports.
 const BARRELS: usize = 60;
 /// Files to which links are followed.
 const TARGETS: usize = 400;
 
-/// Adds what the best files say about others; `order` holds files by their score so far, best first.
+/// Adds the signals of links; `order` has the files by their score so far, best first.
 pub(super) fn add(
     index: &Index,
     order: &[(f64, usize)],
@@ -50,7 +50,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The name of the type or module a file holds; a package's own file stands for its folder.
+/// The name of the type or module in a file; a package's main file has the folder's name.
 fn stem(path: &str) -> &str {
     let name = name_of(path);
     let stem = name.split('.').next().unwrap_or(name);
@@ -74,7 +74,7 @@ fn name_term(path: &str) -> Option<Term> {
     Some(term::hash(Space::Word, term::stem(&folded)))
 }
 
-/// The best files name another: they use it.
+/// Files that the best files name, and so use.
 fn used(
     index: &Index,
     sources: &[(usize, f64)],
@@ -94,8 +94,8 @@ fn used(
                 named_by.extend(other.then_some(file as usize));
             }
         })?;
-        // In the order of files: postings come as the index happened to be built, and a sum of
-        // fractions depends on its order.
+        // Ordered by file: the order of postings depends on how the index was built, and a sum of
+        // floats depends on its order.
         named_by.sort_unstable();
         let sum: f64 = named_by.iter().map(|file| worth[file]).sum();
         all[*target].used += sum * (1.0 + total / f64::max(holders, 1.0)).ln();
@@ -103,7 +103,7 @@ fn used(
     Ok(())
 }
 
-/// The code whose tests hold the query's words.
+/// The code whose tests contain the query's words.
 fn tested(index: &Index, order: &[(f64, usize)], all: &mut [Signals]) {
     let mut tests: HashMap<String, f64> = HashMap::new();
     for (file, entry) in index.files().iter().enumerate() {
@@ -124,7 +124,7 @@ fn tested(index: &Index, order: &[(f64, usize)], all: &mut [Signals]) {
     }
 }
 
-/// A file's name without its folders, extension and the words of a test, in lower case.
+/// A file's name in lower case, without folders, extension and test words.
 pub(super) fn bare_name(path: &str) -> String {
     let name = stem(path);
     let mut words = Vec::new();
@@ -158,8 +158,8 @@ fn beside(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
     }
 }
 
-/// Type declarations beside the code that they describe, interfaces beside their implementation,
-/// and files that only pass on what others hold.
+/// Type declarations next to the described code, interfaces next to their implementation, and files
+/// that only re-export.
 fn declares(index: &Index, order: &[(f64, usize)], all: &mut [Signals]) {
     let sharp = index.files().iter().filter(|entry| entry.language == Language::CSharp);
     let sharp: HashSet<&str> = sharp.map(|entry| name_of(&entry.path)).collect();
@@ -182,7 +182,7 @@ fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The file that would implement the interface of this one: `Cart.cs` for `ICart.cs`.
+/// The implementation of an interface file: `Cart.cs` for `ICart.cs`.
 fn implementation(path: &str) -> Option<&str> {
     let name = name_of(path).strip_prefix('I')?;
     (name.ends_with(".cs") && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some(name)
@@ -192,7 +192,7 @@ fn is_declaration(path: &str) -> bool {
     [".d.ts", ".d.mts", ".d.cts", ".pyi"].iter().any(|end| path.ends_with(end))
 }
 
-/// Does a module nothing but import and export what stands elsewhere?
+/// Whether a module only imports and re-exports.
 fn is_barrel(text: &str) -> bool {
     let text = without_comments(text);
     let mut statements = text.split(';').flat_map(|part| part.split("\n\n")).map(str::trim);

@@ -1,5 +1,5 @@
-//! Files that hold something rare word for word: a quoted message, a qualified name, a flag. The
-//! index knows which files have all its words in one place; those few are read to be sure.
+//! Files that contain something rare verbatim: a quoted message, a qualified name, a flag. The
+//! index tells which files have all its words in one block; those few are read to verify.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use super::query::Query;
 use super::signals::Signals;
 use super::term::{self, Space, Term};
 
-/// A literal that stands in more files of the product than this says little about each.
+/// A literal in more files of the product says little about each.
 const MOST_HOLDERS: usize = 6;
-/// Files with all words of a literal in one place; more of them are not worth reading.
+/// With more candidate files, reading them is not worth it.
 const MOST_CANDIDATES: usize = 40;
-/// Files read for one query.
+/// Files read per query.
 const MOST_READ: usize = 120;
 /// Words of a literal that are looked up.
 const MOST_WORDS: usize = 4;
 
-/// Adds what literals say to the signals: one for a file that alone holds one, less for each of many.
-/// A message that stands in a catalogue speaks for the code that uses its key.
+/// Adds the signals of literals: one for the only file that contains one, less for each of several.
+/// A message in a catalogue counts for the code that uses its key.
 pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) -> Result<(), ContextError> {
     let mut reader = Literals {
         index,
@@ -43,7 +43,7 @@ pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) -> Result<(
     Ok(())
 }
 
-/// Code that uses the key of a message is judged as if the message stood in it.
+/// Code that uses the key of a message is scored as if it contained the message.
 fn lend(index: &Index, catalogue: u32, users: &[u32], all: &mut [Signals]) {
     let users = users.iter().filter(|file| index.files()[**file as usize].kind == Kind::Source);
     let users: Vec<usize> = users.map(|file| *file as usize).collect();
@@ -58,7 +58,7 @@ fn lend(index: &Index, catalogue: u32, users: &[u32], all: &mut [Signals]) {
     }
 }
 
-/// Lets the files speak that hold a literal, if they are few.
+/// Adds the signal to the files that contain a literal, if they are few.
 fn speak(index: &Index, holders: &[u32], all: &mut [Signals]) {
     let is_source = |file: &&u32| index.files()[**file as usize].kind == Kind::Source;
     let sources = holders.iter().filter(is_source).count();
@@ -69,7 +69,7 @@ fn speak(index: &Index, holders: &[u32], all: &mut [Signals]) {
     }
 }
 
-/// Files are read once.
+/// Reads each file once.
 struct Literals<'a> {
     index: &'a Index,
     postings: Postings<'a>,
@@ -77,7 +77,7 @@ struct Literals<'a> {
 }
 
 impl Literals<'_> {
-    /// The files that hold a literal; none if too many might.
+    /// The files that contain a literal; empty if there are too many candidates.
     fn holders(&mut self, literal: &str) -> Result<Vec<u32>, ContextError> {
         let candidates = self.postings.with_all(literal)?;
         if candidates.len() > MOST_CANDIDATES {
@@ -97,7 +97,7 @@ impl Literals<'_> {
         Ok(holders)
     }
 
-    /// The key of a message, if the file that holds it is a catalogue.
+    /// The key of a message, if its file is a catalogue.
     fn key_of(&self, file: u32, message: &str) -> Option<String> {
         let path = &self.index.files()[file as usize].path;
         let text = self.texts.get(&file)?.as_deref()?;
@@ -105,7 +105,7 @@ impl Literals<'_> {
     }
 }
 
-/// The files of a term, each with the blocks it stands in; read once.
+/// The files of a term, each with its blocks; read once.
 struct Postings<'a> {
     index: &'a Index,
     known: HashMap<Term, Vec<(u32, u64)>>,

@@ -1,8 +1,8 @@
-//! Paths, names with hyphens and links in the text of an item. Pure.
+//! Paths, hyphenated names and links in the text of an item. Pure.
 
-/// Leaves out what is not the reporter's words: comments of the form, pictures, addresses.
+/// Removes what the reporter did not write: comments of the form, pictures, addresses.
 ///
-/// The second value holds the files that links into a code browser point to.
+/// The second value has the files that links into a code browser point to.
 pub(super) fn without_noise(text: &str) -> (String, Vec<String>) {
     let mut clean = String::with_capacity(text.len());
     let mut linked = Vec::new();
@@ -34,7 +34,7 @@ fn next_noise(text: &str) -> Option<usize> {
         .min()
 }
 
-/// The file behind `https://host/owner/name/blob/commit/path#L1`.
+/// The file of `https://host/owner/name/blob/commit/path#L1`.
 fn linked_path(address: &str) -> Option<String> {
     let (_, after) = address.split_once("/blob/")?;
     let (_, path) = after.split_once('/')?;
@@ -42,7 +42,7 @@ fn linked_path(address: &str) -> Option<String> {
     (!path.is_empty()).then(|| path.to_lowercase())
 }
 
-/// Gives everything that looks like a path or a file's name.
+/// Calls back for everything that looks like a path or a file name.
 pub(super) fn paths(text: &str, mut each: impl FnMut(String)) {
     let inside = |c: char| {
         c.is_ascii_alphanumeric() || matches!(c, '/' | '\\' | '.' | '_' | '-' | '@' | '+')
@@ -62,7 +62,7 @@ pub(super) fn paths(text: &str, mut each: impl FnMut(String)) {
     }
 }
 
-/// Every line of a file that a stack frame or a link names: `Cart.cs:line 9`, `cart.py", line 3`,
+/// Every line of a file named by a stack frame or a link: `Cart.cs:line 9`, `cart.py", line 3`,
 /// `cart.go:12`, `cart.ts#L5`.
 pub(super) fn lines(text: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
@@ -86,7 +86,7 @@ pub(super) fn lines(text: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// Gives every name with hyphens inside, such as a rule's or a package's.
+/// Calls back for every hyphenated name, such as that of a rule or a package.
 pub(super) fn hyphened<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
     for candidate in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
         let name = candidate.trim_matches('-');
@@ -100,8 +100,8 @@ pub(super) fn hyphened<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
     }
 }
 
-/// What may be the beginning of a commit's id: seven to forty hexadecimal digits with a letter and a
-/// figure among them, and no part of a longer name.
+/// Possible prefixes of commit ids: seven to forty hexadecimal digits with at least one letter and
+/// one digit, not part of a longer name.
 pub(super) fn commits(text: &str) -> Vec<String> {
     let inside = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     let is_id = |word: &&str| {
@@ -133,8 +133,8 @@ pub(super) fn pulls(text: &str) -> Vec<String> {
 const SHORTEST_LITERAL: usize = 6;
 const LONGEST_LITERAL: usize = 80;
 
-/// What may stand in the code word for word: quoted messages, the words of an error, qualified
-/// names and flags.
+/// Text that may occur in the code verbatim: quoted messages, error messages, qualified names and
+/// flags.
 pub(super) fn literals(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {

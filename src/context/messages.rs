@@ -1,12 +1,12 @@
-//! Catalogues of messages: what a user reads stands there, and the code knows only its key.
+//! Message catalogues: they contain the text a user reads, and the code contains only its key.
 
-/// Folders of catalogues that are written as plain data.
+/// Folders of catalogues that are plain data.
 const FOLDERS: [&str; 7] =
     ["locale", "locales", "i18n", "l10n", "lang", "translations", "localization"];
-/// A shorter key is a word like any other.
+/// A shorter key is an ordinary word.
 const SHORTEST_KEY: usize = 4;
 
-/// Is this a catalogue of messages, judged by its path?
+/// Whether this is a message catalogue, judged by its path.
 pub(super) fn is_catalogue(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     let (folders, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
@@ -21,13 +21,13 @@ fn is_markup(lower: &str) -> bool {
     lower.ends_with(".resx") || lower.ends_with(".resw") || lower.ends_with("strings.xml")
 }
 
-/// The key under which a catalogue holds a message.
+/// The key of a message in a catalogue.
 pub(super) fn key_of<'a>(path: &str, text: &'a str, message: &str) -> Option<&'a str> {
     let at = text.find(message).filter(|_| is_catalogue(path))?;
     let key = if is_markup(&path.to_ascii_lowercase()) {
         let (_, entry) = text[..at].rsplit_once("name=\"")?;
         let (key, rest) = entry.split_once('"')?;
-        // The entry must still be open where the message stands.
+        // The entry must still be open at the message.
         Some(key).filter(|_| !rest.contains("</data>") && !rest.contains("</string>"))
     } else {
         let line = text[..at].rsplit('\n').next()?.trim_start().trim_start_matches(['"', '\'']);

@@ -1,37 +1,37 @@
-//! The right files before the first token: a ranked, compact picture of the code base.
+//! Finds the right files before the agent starts: a ranked, compact context from the code base.
 //!
 //! Data flow: `scan` and `rescan` find the files, `document` reads each one into words by field and
-//! definitions, `segment`, `catalog` and `store` keep them on disk outside the repository, `history`
-//! adds what git knows. A [`Subject`] holds an item's words by where they stand, with the search
-//! terms of triage or of a person; a [`Query`] is what they ask for without the noise;
-//! [`signals()`] says what speaks for each file, [`rank()`] weighs that, [`pack()`] writes it down
-//! inside a budget of tokens. Runs, the command line and the benchmarks all go this way.
+//! definitions, `segment`, `catalog` and `store` keep them on disk outside the repository,
+//! `history` adds the git history. A [`Subject`] has an item's words by their position, with the
+//! search terms of triage or of a user; a [`Query`] is the same without the noise; [`signals()`]
+//! computes the evidence for each file, [`rank()`] weighs it, [`pack()`] writes it down within a
+//! token budget. Runs, the command line and the benchmarks all use this path.
 //!
 //! # Signals
-//! Few, each with a plain reason: the item's words anywhere in the file and close together in one
-//! place, in its name and its folders; its path mentioned outright (stack frames and links count),
-//! or the name it bears, however that is written (`source maps`, `sourceMap`, `source-map.ts`); a
-//! rare phrase of the item that stands in it word for word, or in a catalogue of messages under a key
-//! that it uses; a commit or pull request that the item names; commits about the same words; a
-//! definition whose name is made of them; the language of the product; files the best ones use; its
-//! tests; a best file of which it is a part (code behind a view, a partial type). Tests, examples,
-//! documents, settings, declarations (C# interfaces beside their implementation too), generated and
-//! vendored files stand back unless the title asks for them. The tenth place goes to a file of the
-//! best ones' folders: fixes of several files stay together. Names and mentions are measured against
-//! what one rare word would weigh, so that weak evidence stays weak even where it is the best.
+//! Few, each with a simple reason: the item's words anywhere in the file and close together in one
+//! place, in its name and its folders; its path mentioned explicitly (stack frames and links
+//! count), or its name in any spelling (`source maps`, `sourceMap`, `source-map.ts`); a rare phrase
+//! of the item verbatim in the file, or in a message catalogue under a key that it uses; a commit
+//! or pull request that the item names; commits about the same words; a definition whose name is
+//! made of them; the language of the product; files used by the best ones; its tests; being part of
+//! a best file (code behind a view, a partial type). Tests, examples, documents, settings,
+//! declarations (C# interfaces next to their implementation too), generated and vendored files are
+//! ranked lower unless the title asks for them. The tenth place goes to a file in the folders of
+//! the best ones: fixes of several files stay together. Names and mentions are scaled by the weight
+//! of one rare word, so that weak evidence stays weak even where it is the best.
 //!
-//! Before anything counts, the noise goes: forms, version lines, all but three frames of a trace;
-//! words in code, tables and folded parts count once. Comments count half, facts about the machine a
-//! fifth of the reporter's own words, search terms as much as the title. A term that stands nowhere in
-//! the code costs nothing.
+//! Noise is removed first: forms, version lines, all but three frames of a trace; words in code,
+//! tables and folded parts count once. Comments count half, facts about the machine a fifth of the
+//! reporter's own words, search terms as much as the title. A term that does not occur in the code
+//! costs nothing.
 //!
 //! Measured on 2026-11-16 with 154 real issues of 20 public repositories in ten languages, at the
-//! commit before each fix; a hit is a file that the fix changed (`benches/locate.rs`). Terms are what
-//! a reader of the text alone wrote, who saw neither code nor fix: plain words, and with them guessed
-//! names, which flatter because the reader knew public projects. "Others" are weights fitted on 19
-//! repositories and judged on the 20th, "these" the weights in force, rounded by hand with all 20 in
-//! sight. The fit of the "others" begins at and is drawn towards "these", so that they are not fully
-//! held out:
+//! commit before each fix; a hit is a file that the fix changed (`benches/locate.rs`). Terms were
+//! written by a reader of the text alone, who saw neither code nor fix: plain words, and with them
+//! guessed names, which are optimistic because the reader knew public projects. "Others" are
+//! weights fitted on 19 repositories and tested on the 20th, "these" the current weights, rounded
+//! by hand with all 20 known. The fit of the "others" starts at "these" and is regularised towards
+//! them, so they are not fully held out:
 //!
 //! | terms | weights | Hit@1 | Hit@3 | Hit@5 | Hit@10 | all@10 | a changed line is shown |
 //! |---|---|--:|--:|--:|--:|--:|--:|
@@ -42,47 +42,48 @@
 //! | words and names | others | 80.5 | 92.9 | 97.4 | 98.1 | 88.3 | |
 //! | words and names | these | 80.5 | 93.5 | 96.8 | 98.1 | 89.0 | 87.7 |
 //!
-//! The choice of signals, the rules for noise and the neighbour's place saw all 20 repositories, so
-//! expect less on others: an earlier version lost eight points. The last column is for a context of
-//! 5,250 tokens; with fixed windows of 14 lines and a flat budget it was 49.4 without terms.
+//! The choice of signals, the rules for noise and the neighbour's place were made with all 20
+//! repositories, so expect less on others: an earlier version lost eight points. The last column is
+//! for a context of 5,250 tokens; with fixed windows of 14 lines and a flat budget it was 49.4
+//! without terms.
 //!
-//! Parts of one thing and interfaces were weighed by hand, with 51 instances of ten further
-//! repositories in sight, half of them C#: there Hit@5 rose by two points, here nothing moved.
+//! Parts of one unit and interfaces were weighed by hand with 51 instances of ten further
+//! repositories, half of them C#: Hit@5 rose by two points there and did not change here.
 //!
-//! Tried and left out, because they did not help on repositories held out: files that changed
-//! together (also for the last of ten places alone), files of the same C# project as neighbours, how often a file changes, its size, the title's
-//! words counted apart, exact names of definitions apart from the places they mark, how much of a
-//! file's name the item covers, and a second look into the best files for windows of eight lines and
-//! for three words in a row.
+//! Tried and rejected, because they did not help on held-out repositories: files that changed
+//! together (also for the last of ten places alone), files of the same C# project as neighbours,
+//! how often a file changes, its size, the title's words counted separately, exact names of
+//! definitions without their positions, how much of a file's name the item covers, and a second
+//! pass over the best files for windows of eight lines and for three words in a row.
 //!
 //! # The packed context
-//! The names of all ranked files, because one further down is often the right one; then code, as much
-//! of each file as it is likely to be the right one by its score: whole if it is short, else complete
-//! functions and an outline, lines that the item names first; then what leads on: where names that
-//! are used there are defined, tests by name and by common commits, commits about the same words.
-//! "Weak match" is said where no file stands out.
+//! The names of all ranked files, because a lower one is often right; then code, with a share per
+//! file by its likelihood from the score: complete if it is short, else complete functions and an
+//! outline, lines that the item names first; then further leads: where names that are used there
+//! are defined, tests by name and by common commits, commits about the same words. It says "Weak
+//! match" if no file stands out.
 //!
 //! # Cold or updated
-//! An index answers the same whether it was built now or brought up to date: files are numbered by
-//! path, sums do not depend on the order of segments, and history is a function of the commit that is
-//! checked out. A test compares both over generated histories with branches, amended and older commits.
+//! An index gives the same results whether it was just built or updated: files are numbered by
+//! path, sums do not depend on the order of segments, and history depends only on the checked-out
+//! commit. A test compares both over generated histories with branches, amended and older commits.
 //!
-//! # What was weighed
-//! - **An index by hand, not tantivy.** The ranking needs counts by field and places inside the file
-//!   for a few hundred words at once, and exact figures over living files only; a posting of a hash,
-//!   six counts and a mask of 64 blocks of lines is that and no more (times beside tantivy:
-//!   `benches/README.md`).
-//! - **Folders, not only files, are remembered.** A folder whose time has not moved has the names it
-//!   had, so a second look lists only folders that changed and asks for the time of each known file.
-//!   A list of what git tracks would be no quicker and leaves out what is new.
-//! - **Sums, not waiting for the disk.** Everything is checked as it is read, so damage of any kind,
-//!   a crash of the machine included, ends in an index that is built anew, not in a wrong answer.
+//! # Design decisions
+//! - **A custom index, not tantivy.** The ranking needs counts by field and positions inside the
+//!   file for a few hundred words at once, and exact figures over live files only; a posting of a
+//!   hash, six counts and a mask of 64 blocks of lines is exactly that (times compared with
+//!   tantivy: `benches/README.md`).
+//! - **Folders, not only files, are remembered.** A folder with an unchanged time has unchanged
+//!   names, so a second scan lists only changed folders and reads the time of each known file. A
+//!   list of what git tracks would not be faster and omits new files.
+//! - **Checksums, not fsync.** Everything is checked when it is read, so damage of any kind, also
+//!   by a crash of the machine, leads to a rebuilt index and not to a wrong result.
 //! - **Line patterns, not tree-sitter.** Twelve grammars would be most of the build time and of the
-//!   binary; patterns survive broken code and cannot be made to recurse. What they miss is still
+//!   binary; patterns tolerate broken code and cannot be made to recurse. What they miss is still
 //!   found as an identifier.
-//! - **Reading at a place, not mapping.** A mapped file that is cut short ends the process, and
-//!   mapping is `unsafe`; a query reads a few hundred small pieces.
-//! - **No embedded model.** Nothing to download, nothing to explain away.
+//! - **Positioned reads, not mmap.** A mapped file that is truncated kills the process, and mapping
+//!   is `unsafe`; a query reads a few hundred small parts.
+//! - **No embedding model.** Nothing to download, and every result can be explained.
 
 mod ancestry;
 mod build;
@@ -131,6 +132,7 @@ mod store;
 mod term;
 mod together;
 pub mod tree;
+mod weights;
 
 use std::path::PathBuf;
 
@@ -147,22 +149,23 @@ pub use moving::{Moved, MovingIndex};
 pub use overview::overview;
 pub use pack::{Packed, pack, shown_lines};
 pub use query::{Query, Subject, TextKind, Weighted};
-pub use rank::{RankedFile, rank, scored};
+pub use rank::{Candidate, RankedFile, candidates, rank, scored};
 pub use scan::{Found, Skipped, Stamp};
 pub use signals::{SIGNALS, Signals, signals};
 pub use since::changes_since;
 pub use store::remove_unused;
+pub use weights::{Weights, extension_of};
 
 /// How an index is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Threads that read and tokenise.
     pub threads: usize,
-    /// Larger files of code are known by path only.
+    /// Of larger code files only the path is indexed.
     pub largest_file: u64,
-    /// Files beyond this many, in the order of paths, are left out.
+    /// Further files, ordered by path, are omitted.
     pub most_files: usize,
-    /// Read the history too?
+    /// Whether to read the history too.
     pub history: bool,
 }
 
@@ -175,62 +178,33 @@ impl Default for Options {
 /// What building or updating an index did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BuildReport {
-    /// Files found.
     pub files: usize,
-    /// Files read because they were new or changed.
+    /// New or changed files.
     pub read: usize,
-    /// Files known from before.
+    /// Unchanged files.
     pub kept: usize,
-    /// Known files that are gone or changed.
+    /// Known files that were deleted or changed.
     pub gone: usize,
-    /// Commits known.
     pub commits: usize,
-    /// What was set aside.
     pub skipped: Skipped,
-    /// Why everything was read anew, if it was.
+    /// Why everything was read again, if it was.
     pub rebuilt: Option<&'static str>,
 }
 
-/// Why there is no context.
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
-    /// The code base cannot be read.
     #[error("cannot read the code base at {}: {source}", path.display())]
-    Repository {
-        /// As given.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The index cannot be written.
+    Repository { path: PathBuf, source: std::io::Error },
     #[error("cannot write the index at {}: {source}", path.display())]
-    Store {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The index would end up in what it indexes.
+    Store { path: PathBuf, source: std::io::Error },
+    /// The index folder is inside the code base.
     #[error("the index folder {} is inside the code base; choose one outside", cache.display())]
-    CacheInsideRepository {
-        /// As given.
-        cache: PathBuf,
-    },
-    /// The index is damaged; [`Index::rebuild`] makes it anew.
+    CacheInsideRepository { cache: PathBuf },
+    /// The index is damaged; [`Index::rebuild`] fixes it.
     #[error("the index is damaged ({reason})")]
-    Damaged {
-        /// What was wrong.
-        reason: String,
-    },
-    /// Git does not give the code of a commit.
+    Damaged { reason: String },
     #[error("cannot read commits of {}: {source}", path.display())]
-    Commits {
-        /// The repository.
-        path: PathBuf,
-        /// What went wrong.
-        source: GitError,
-    },
-    /// A thread ended unexpectedly.
+    Commits { path: PathBuf, source: GitError },
     #[error("a thread of the indexer panicked")]
     Worker,
 }

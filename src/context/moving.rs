@@ -1,6 +1,6 @@
-//! The index of a code base as it was at one commit after another, without a work tree. Each content is
-//! read once; a move costs what differs between two commits. It answers as an index of the laid out
-//! commit does.
+//! The index of a code base at one commit after another, without a work tree. Each content is read
+//! once; a move costs the difference between two commits. Results equal those of an index of the
+//! checked-out commit.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -21,41 +21,40 @@ use super::segment::{Builder, Segment, SegmentError};
 use super::snapshot::Snapshot;
 use super::{Ancestry, ContextError, Options};
 
-/// Words that stay in memory until they are written as a segment: about 30 MiB.
+/// Words kept in memory until they are written as a segment: about 30 MiB.
 const FRESH_WORDS: usize = 500_000;
-/// So many files at once are written as segments right away.
+/// With this many files at once, segments are written directly.
 const MANY: usize = 1000;
-/// Files that are read before it is looked whether a segment is full.
+/// Files read between two checks whether a segment is full.
 const STRIDE: usize = 256;
 
-/// A file that is to be read.
 type Wanted = (String, BlobId);
-/// A file with its content.
+/// A file with its content id.
 type Kept = (Entry, BlobId);
 
-/// An index that moves along a history. Its folder is removed with it.
+/// An index that moves along a history. Its folder is removed on drop.
 #[derive(Debug)]
 pub struct MovingIndex {
     index: Index,
-    /// The code base's folder within its repository, with a slash at its end; empty: all of it.
+    /// The code base's folder within its repository, with a trailing slash; empty: all of it.
     prefix: String,
     options: Options,
     ancestry: Arc<Ancestry>,
     snapshot: Snapshot,
-    /// Documents of other commits, in parts that are still there.
+    /// Documents of other commits, in parts that still exist.
     others: HashMap<Wanted, Entry>,
-    /// Contents that the repository does not hold.
+    /// Contents that are not in the repository.
     missing: HashSet<BlobId>,
     segments: Segments,
 }
 
-/// Where a move led.
+/// Result of a move.
 #[derive(Debug)]
 pub enum Moved<'a> {
     Here(&'a Index),
-    /// The repository does not hold the commit.
+    /// The commit is not in the repository.
     NoCommit,
-    /// The commit does not have the folder of the code base.
+    /// The commit does not have the code base's folder.
     NoFolder,
 }
 
@@ -81,8 +80,8 @@ impl Drop for Segments {
 }
 
 impl MovingIndex {
-    /// An index of the code base at `root`, which lies in the folder `prefix` of its repository. It
-    /// writes only below `folder`, which becomes its own.
+    /// An index of the code base at `root`, which is the folder `prefix` of its repository. It
+    /// writes only below `folder`, which it owns.
     pub fn open(
         root: &Path,
         prefix: &str,
@@ -91,7 +90,7 @@ impl MovingIndex {
         options: &Options,
     ) -> Result<Self, ContextError> {
         let unwritable = |source| ContextError::Store { path: folder.to_owned(), source };
-        // What an interrupted one left is of no use.
+        // The rest of an interrupted one is useless.
         if folder.is_dir() {
             crate::private::remove_folder(folder).map_err(unwritable)?;
         }
@@ -110,7 +109,7 @@ impl MovingIndex {
         })
     }
 
-    /// Moves to a commit, given by its whole id. After an error it is of no use any more.
+    /// Moves to a commit, given by its full id. After an error the index is unusable.
     pub fn move_to(&mut self, commit: &str) -> Result<Moved<'_>, ContextError> {
         let root = self.index.root().to_owned();
         let blobs = self.index.blobs().ok_or(ContextError::Worker)?;
@@ -129,7 +128,7 @@ impl MovingIndex {
         let (mut kept, mut wanted) = self.compare(old);
         self.give_up_worn(&mut kept, &mut wanted);
         kept.extend(self.read(&root, wanted)?);
-        // Not unstable: it is quick with the ordered parts that were put together here.
+        // A stable sort: it is fast with ordered runs.
         kept.sort_by(|a, b| a.0.path.cmp(&b.0.path));
         let (files, ids) = kept.into_iter().unzip();
         self.index.number(files);
@@ -138,7 +137,7 @@ impl MovingIndex {
         Ok(Moved::Here(&self.index))
     }
 
-    /// Parts the files of the commit that are known from those that have to be read.
+    /// Separates the known files of the commit from those to read.
     fn compare(&mut self, old: impl Iterator<Item = Kept>) -> (Vec<Kept>, Vec<Wanted>) {
         let mut old = old.peekable();
         let (mut kept, mut wanted) = (Vec::new(), Vec::new());
@@ -169,7 +168,8 @@ impl MovingIndex {
         (kept, wanted)
     }
 
-    /// Gives up stored parts that are mostly about other commits; what of them is needed is read again.
+    /// Drops stored parts that are mostly about other commits; files that are still needed are read
+    /// again.
     fn give_up_worn(&mut self, kept: &mut Vec<Kept>, wanted: &mut Vec<Wanted>) {
         let mut living = vec![0; self.index.parts.len()];
         kept.iter().for_each(|(entry, _)| living[entry.home.segment as usize] += 1);
@@ -201,7 +201,6 @@ impl MovingIndex {
         Ok(found)
     }
 
-    /// Into memory.
     fn read_few(&mut self, root: &Path, wanted: &[Wanted]) -> Result<Vec<Kept>, ContextError> {
         let (number, mut fresh) = self.take_fresh();
         let mut found = Vec::with_capacity(wanted.len());
@@ -226,7 +225,7 @@ impl MovingIndex {
         Ok(found)
     }
 
-    /// The part that is in memory, or a new one.
+    /// The part in memory, or a new one.
     fn take_fresh(&mut self) -> (u32, Fresh) {
         let parts = &mut self.index.parts;
         let at = parts.iter().position(|(part, _)| matches!(part, Part::Fresh(_)));
@@ -238,7 +237,7 @@ impl MovingIndex {
         }
     }
 
-    /// Into segments, by several threads.
+    /// Reads into segments, with several threads.
     fn read_many(&mut self, root: &Path, wanted: &[Wanted]) -> Result<Vec<Kept>, ContextError> {
         let share = wanted.len().div_ceil(self.options.threads.max(1));
         let (options, segments) = (&self.options, &self.segments);
@@ -278,7 +277,7 @@ impl MovingIndex {
     }
 }
 
-/// The tree of a commit's folder: none without the commit, some none without the folder.
+/// The tree of a commit's folder: `None` without the commit, `Some(None)` without the folder.
 fn tree_of(
     objects: &mut Objects,
     commit: &str,
@@ -291,7 +290,7 @@ fn tree_of(
     Ok(Some(objects.tree(&format!("{commit}:{folder}"))?))
 }
 
-/// A number that no part has.
+/// An unused part number.
 fn free_place(parts: &mut Vec<(Part, Vec<u32>)>) -> usize {
     let free = parts.iter().position(|(part, _)| matches!(part, Part::GivenUp));
     free.unwrap_or_else(|| {
@@ -300,7 +299,7 @@ fn free_place(parts: &mut Vec<(Part, Vec<u32>)>) -> usize {
     })
 }
 
-/// Reads files and gives each that is here as the index sees it.
+/// Reads files and calls back with each existing one as the index sees it.
 fn each_document(
     objects: &mut Objects,
     wanted: &[Wanted],

@@ -1,4 +1,4 @@
-//! Commits and pull requests that the item names: the files they changed, and what they changed there.
+//! Commits and pull requests that the item names: the files they changed, and how.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::query::Query;
 use super::rank::RankedFile;
 use super::signals::Signals;
 
-/// Commits whose changes are shown.
+/// Most commits whose changes are shown.
 const MOST_SHOWN: usize = 2;
-/// Names that git is asked about.
+/// Most names looked up with git.
 const MOST_ASKED: usize = 4;
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(10), output: 256 << 10 };
 
-/// Adds what named commits say: a file that one of them changed is as good as mentioned, the less so
+/// Adds the signals of named commits: a file that one of them changed counts as mentioned, less so
 /// the more files it changed.
 pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) {
     let history = index.history();
@@ -72,8 +72,8 @@ pub(super) fn changes(index: &Index, query: &Query, ranked: &[RankedFile], room:
     out
 }
 
-/// What git says about a commit; nothing if none of that name belongs to the code that is indexed: one
-/// of another branch, or one that came later, changed other code.
+/// Git's output for a commit; `None` if it is not part of the indexed code: a commit of another
+/// branch, or a later one, changed other code.
 fn read(index: &Index, name: &str) -> Option<String> {
     let before = ["merge-base", "--is-ancestor", name, &index.history().head];
     git::output(index.root(), &before, BOUNDS).ok()?;

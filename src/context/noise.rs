@@ -1,23 +1,23 @@
-//! Takes out of an item's text what says nothing about the code: parts of the form, tables of
-//! versions, the depths of stack traces. Pure.
+//! Removes parts of an item's text that say nothing about the code: parts of the form, version
+//! tables, deep stack frames. Pure.
 
-/// Frames of one stack trace that are kept: the places where it happened, not the way there.
+/// Frames kept of one stack trace: those nearest to the failure.
 const FRAMES: usize = 3;
-/// A line that names a version is short; a longer one says more than that.
+/// A line that only names a version is shorter.
 const LONGEST_FACT: usize = 80;
 
-/// Where a line of the text stands.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// Sentences.
     Prose,
-    /// Code, logs and output: between fences, indented like a trace, or folded away.
+    /// Code, logs and output: between fences, indented like a trace, or folded.
     Quoted,
     /// A frame of a stack trace.
     Frame,
 }
 
-/// The text in pieces, each of one kind, without what says nothing.
+/// The text in parts of one kind each, without noise.
 pub(super) fn pieces(text: &str) -> Vec<(Part, String)> {
     let mut pieces: Vec<(Part, String)> = Vec::new();
     let (mut fenced, mut folded) = (false, 0usize);
@@ -51,7 +51,7 @@ pub(super) fn pieces(text: &str) -> Vec<(Part, String)> {
     pieces
 }
 
-/// Adds a line to the last piece of its kind, or begins a new one.
+/// Adds a line to the last part of its kind, or begins a new one.
 fn add(pieces: &mut Vec<(Part, String)>, part: Part, line: &str, new: bool) {
     match pieces.last_mut() {
         Some((last, text)) if *last == part && !new => text.push_str(line),
@@ -59,9 +59,9 @@ fn add(pieces: &mut Vec<(Part, String)>, part: Part, line: &str, new: bool) {
     }
 }
 
-/// Keeps the frames of a trace that lie nearest to where it happened.
+/// Keeps the frames of a trace that are nearest to the failure.
 fn end_trace(pieces: &mut Vec<(Part, String)>, trace: &mut Vec<&str>) {
-    // Python writes the innermost frame last, everybody else first.
+    // Python writes the innermost frame last, all others first.
     let innermost_last = trace.first().is_some_and(|line| line.trim_start().starts_with("File \""));
     let skipped = if innermost_last { trace.len().saturating_sub(FRAMES) } else { 0 };
     for line in trace.drain(..).skip(skipped).take(FRAMES) {
@@ -69,7 +69,7 @@ fn end_trace(pieces: &mut Vec<(Part, String)>, trace: &mut Vec<&str>) {
     }
 }
 
-/// Is this line a frame of a stack trace?
+/// Whether this line is a frame of a stack trace.
 fn is_frame(line: &str) -> bool {
     let places = |line: &str| {
         line.contains(':') || line.contains('(') || line.contains(" in ") || line.contains('/')
@@ -84,13 +84,13 @@ fn is_frame(line: &str) -> bool {
     at || python || ruby || go || rust
 }
 
-/// Python and Rust write the source line, or its place, below each frame.
+/// Python and Rust write the source line, or its position, below each frame.
 fn is_source_of_frame(line: &str, trimmed: &str) -> bool {
     line.starts_with("    ") && !trimmed.is_empty() && !trimmed.contains("Error")
 }
 
-/// Is this line a part of the form rather than of the report: a box to tick, a short heading, or
-/// the words for an answer that was not given?
+/// Whether this line is part of the form and not of the report: a checkbox, a short heading, or the
+/// placeholder for a missing answer.
 fn is_form(line: &str) -> bool {
     let ticked = ["- [", "* [", "+ ["].iter().any(|mark| line.starts_with(mark))
         && line.get(4..5) == Some("]");
@@ -100,7 +100,7 @@ fn is_form(line: &str) -> bool {
     ticked || heading || matches!(bare.as_str(), "no response" | "n/a" | "none")
 }
 
-/// Does the line only say which version of something is installed: `- Node: 12.1.0`?
+/// Whether the line only names an installed version: `- Node: 12.1.0`.
 fn is_fact(line: &str) -> bool {
     let line = line.trim_matches(['|', '-', '*', '_', '`', ' ']);
     if line.len() > LONGEST_FACT {

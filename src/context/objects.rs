@@ -1,4 +1,4 @@
-//! Files as git keeps them: read by their ids, without a work tree.
+//! Reads git objects by id, without a work tree.
 
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::git::{Conversation, GitError};
 
-/// By which git knows a content, in hexadecimal digits.
+/// Git's id of a content, in hexadecimal digits.
 pub(super) type BlobId = String;
 
 const SILENCE: Duration = Duration::from_secs(120);
-/// Blobs that are asked for before the first of them is read: the names fit into a pipe.
+/// Blobs requested before the first is read: the names fit into a pipe.
 const AHEAD: usize = 64;
 
 /// The objects of a repository.
@@ -28,15 +28,15 @@ impl Objects {
         Ok(Self { contents, facts })
     }
 
-    /// The id of a tree, if the name stands for one that is here.
+    /// The id of a tree, if the name refers to an existing one.
     pub(super) fn tree(&mut self, name: &str) -> Result<Option<String>, GitError> {
         self.facts.ask(&format!("{name}\n"))?;
         let header = header(self.facts.answers())?;
         Ok(header.filter(|header| header.kind == "tree").map(|header| header.id))
     }
 
-    /// Gives the number, the size and at most `most` bytes of each blob, in their order; of one that is
-    /// not here the size is none.
+    /// Calls back with number, size and at most `most` bytes of each blob, in order; the size of a
+    /// missing one is `None`.
     pub(super) fn each(
         &mut self,
         ids: &[&str],
@@ -75,7 +75,7 @@ struct Header {
     size: u64,
 }
 
-/// `ID KIND SIZE`, or none for `NAME missing`.
+/// `ID KIND SIZE`, or `None` for `NAME missing`.
 fn header(answers: &mut impl BufRead) -> Result<Option<Header>, GitError> {
     let mut line = String::new();
     if answers.read_line(&mut line)? == 0 {
@@ -89,11 +89,11 @@ fn header(answers: &mut impl BufRead) -> Result<Option<Header>, GitError> {
     Ok(Some(Header { id: id.to_owned(), kind: kind.to_owned(), size }))
 }
 
-/// The objects, and which of them the files of an index are.
+/// The objects, and which of them are the files of an index.
 #[derive(Debug)]
 pub(super) struct Blobs {
     objects: Mutex<Objects>,
-    /// By the numbers of the files.
+    /// By file number.
     pub ids: Vec<BlobId>,
 }
 
@@ -106,7 +106,7 @@ impl Blobs {
         self.objects.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first bytes of a file, if it is here.
+    /// The first bytes of a file, if it exists.
     pub(super) fn text(&self, file: u32, most: u64) -> Option<String> {
         let id = self.ids.get(file as usize)?;
         let mut text = None;

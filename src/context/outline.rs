@@ -9,11 +9,11 @@ use super::kind::Kind;
 use super::signals::Signals;
 use super::term::{self, Space, Term};
 
-/// Files whose outlines are read.
+/// Files whose definitions are read.
 const FILES: usize = 200;
 
-/// Adds what the outlines of the best files say; `order` holds files by their score so far, and
-/// `weights` how much each word of the query says as a part of a name.
+/// Adds the signals of the best files' definitions; `order` has the files by their score so far,
+/// and `weights` the weight of each query word as a part of a name.
 pub(super) fn add(
     index: &Index,
     order: &[(f64, usize)],
@@ -30,7 +30,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// How much of a name is made of the weighted words; one word alone says too little.
+/// How much of a name is made of the weighted words; a single word is not enough.
 fn made_of(name: &str, weights: &HashMap<Term, f64>) -> f64 {
     let mut parts = 0.0;
     let mut found = 0.0;

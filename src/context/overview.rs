@@ -1,4 +1,4 @@
-//! One picture of a repository for every prompt of a run: what it says it is, and what lies where.
+//! An overview of a repository for every prompt of a run: its own description, and its folders.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::index::Index;
 use super::kind::Kind;
 use super::purpose::purpose;
 
-/// Bytes for what stands above the folders.
+/// Bytes for the part above the folders.
 const HEAD: usize = 400;
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ struct Folder {
     endings: BTreeMap<String, usize>,
 }
 
-/// The repository in at most `token_budget` tokens: its own first words, then its folders.
+/// The repository in at most `token_budget` tokens: its own description, then its folders.
 pub fn overview(index: &Index, token_budget: usize) -> String {
     let room = token_budget * 4;
     let mut out = String::new();
@@ -45,7 +45,7 @@ pub fn overview(index: &Index, token_budget: usize) -> String {
     let folders = folders(index);
     let mut order: Vec<(&String, &Folder)> = folders.iter().collect();
     order.sort_by(|a, b| b.1.words.cmp(&a.1.words).then(a.0.cmp(b.0)));
-    // The largest folders that fit, shown in the order of their paths.
+    // The largest folders that fit, ordered by path.
     let mut chosen: Vec<String> = Vec::new();
     let mut spare = room.saturating_sub(HEAD);
     for (path, folder) in order {
@@ -80,7 +80,7 @@ fn line(index: &Index, path: &str, folder: &Folder) -> String {
     format!("- {path}/ ({}){purpose}\n", [sources, tests].join("").trim_start_matches("; "))
 }
 
-/// Folders down to the third level, each with everything below it counted in its deepest shown one.
+/// Folders down to the third level; files further below count for their deepest shown folder.
 fn folders(index: &Index) -> BTreeMap<String, Folder> {
     let mut folders: BTreeMap<String, Folder> = BTreeMap::new();
     for entry in index.files().iter().filter(|entry| entry.language.is_code()) {

@@ -1,5 +1,5 @@
-//! The context of a prompt: what the ranked files hold, as much of each as it is likely to be right,
-//! with what leads on from there; inside a budget of tokens. Deterministic.
+//! The context of a prompt: parts of the ranked files, with a share per file by its likelihood, and
+//! further leads; within a token budget. Deterministic.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -12,35 +12,34 @@ use super::term::Term;
 use super::{ContextError, named, related};
 use crate::model::estimate_tokens;
 
-/// Files of which code is shown, and files that get an outline after them; the others are named.
+/// Files of which code is shown, and files that then get an outline; the others are only named.
 const MOST_SHOWN: usize = 8;
-/// Names that are told with their length.
+/// Names listed with their length.
 const MOST_MEASURED: usize = 12;
 /// How much more likely a file is than one whose score is lower by one; fitted together with the
 /// weights of the ranking.
 const STEEPNESS: f64 = 3.0;
-/// Below this chance of the best file the reader is warned.
+/// Below this likelihood of the best file the reader is warned.
 const WEAK: f64 = 0.12;
-/// The budget follows the chance, softened: a file that is half as likely gets more than half.
+/// Exponent of the likelihood for the budget: a file that is half as likely gets more than half.
 const SOFTENED: f64 = 0.75;
-/// Share of the budget for what leads on.
+/// Divisor of the budget for further leads.
 const RELATED_SHARE: usize = 6;
 
-/// At most this part of the budget for the changes of commits that the item names.
+/// Divisor of the budget for changes of commits that the item names.
 const NAMED_SHARE: usize = 4;
 
-/// A context ready for a prompt.
+/// A context for a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Packed {
-    /// The text itself.
     pub text: String,
     /// The ranked files it shows, best first.
     pub files: Vec<String>,
-    /// An estimate of its size.
+    /// Estimated.
     pub tokens: usize,
 }
 
-/// Numbers of the lines of each file that a packed text shows, from 1: to judge a context.
+/// The shown line numbers of each file in a packed text, from 1: to evaluate a context.
 pub fn shown_lines(text: &str) -> BTreeMap<String, Vec<usize>> {
     let mut lines: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let (mut file, mut next) = (String::new(), 0);
@@ -59,14 +58,14 @@ pub fn shown_lines(text: &str) -> BTreeMap<String, Vec<usize>> {
     lines
 }
 
-/// A text that never grows beyond its budget.
+/// A text that never exceeds its budget.
 struct Page {
     text: String,
     budget: usize,
 }
 
 impl Page {
-    /// Adds a piece if it fits as a whole.
+    /// Adds a text if it fits completely.
     fn add(&mut self, piece: &str) -> bool {
         let fits = (self.text.len() + piece.len()).div_ceil(4) <= self.budget;
         if fits {
@@ -80,7 +79,7 @@ impl Page {
     }
 }
 
-/// Packs the ranked files into `token_budget` tokens at most.
+/// Packs the ranked files into at most `token_budget` tokens.
 pub fn pack(
     index: &Index,
     query: &Query,
@@ -119,7 +118,7 @@ pub fn pack(
     Ok(Packed { text: page.text, files, tokens })
 }
 
-/// How likely each ranked file is to be the right one, by its score among the others.
+/// How likely each ranked file is the right one, by its score among the others.
 fn chances(ranked: &[RankedFile]) -> Vec<f64> {
     let best = ranked.first().map_or(0.0, |file| file.score);
     let odds: Vec<f64> =
@@ -128,7 +127,7 @@ fn chances(ranked: &[RankedFile]) -> Vec<f64> {
     odds.into_iter().map(|odds| odds / all.max(f64::MIN_POSITIVE)).collect()
 }
 
-/// The names of all ranked files: cheap, and often one further down is the right one.
+/// The names of all ranked files: cheap, and a lower one is often right.
 fn names(index: &Index, ranked: &[RankedFile], page: &mut Page) -> Vec<String> {
     let mut files = Vec::new();
     page.add("Files most likely to matter, best first [lines]:\n");
@@ -143,7 +142,7 @@ fn names(index: &Index, ranked: &[RankedFile], page: &mut Page) -> Vec<String> {
     files
 }
 
-/// What each of the query's terms is worth in a line: heavy and rare ones more.
+/// The weight of each query term in a line: heavy and rare ones more.
 fn rarity(index: &Index, query: &Query) -> Result<HashMap<Term, f64>, ContextError> {
     let total = index.files().len() as f64;
     let mut rarity = HashMap::new();

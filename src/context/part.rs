@@ -1,4 +1,4 @@
-//! A part of an index: a segment on disk, or documents that are still in memory.
+//! A part of an index: a segment on disk, or documents in memory.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -10,7 +10,6 @@ use super::scan::Stamp;
 use super::segment::{Builder, Segment, SegmentError};
 use super::term::Term;
 
-/// A part of an index.
 #[derive(Debug)]
 pub(super) enum Part {
     Stored(Segment),
@@ -20,7 +19,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Gives each posting of a term with the number of its document.
+    /// Calls back for each posting of a term with the number of its document.
     pub(super) fn postings(
         &self,
         term: Term,
@@ -36,7 +35,7 @@ impl Part {
         }
     }
 
-    /// What a document defines.
+    /// The definitions of a document.
     pub(super) fn definitions(&self, home: &Home) -> Result<Vec<Definition>, SegmentError> {
         match self {
             Self::Stored(segment) => segment.definitions(home),
@@ -46,7 +45,7 @@ impl Part {
     }
 }
 
-/// Documents of a segment that is not written yet. They can be asked for like those of one that is.
+/// Documents of a segment that is not written yet. They can be queried like those of a written one.
 #[derive(Debug, Default)]
 pub(super) struct Fresh {
     builder: Builder,
@@ -54,7 +53,7 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// How many words it holds: what its memory grows with.
+    /// Number of words, which determines its memory.
     pub(super) fn weight(&self) -> usize {
         self.builder.weight()
     }
@@ -63,7 +62,7 @@ impl Fresh {
         self.builder.documents()
     }
 
-    /// Adds a document; the answer does not yet know its part's number.
+    /// Adds a document; the returned entry does not have the part's number yet.
     pub(super) fn push(&mut self, path: &str, document: &Document) -> Option<Entry> {
         let first = u32::try_from(self.builder.weight()).ok()?;
         self.builder.push(path, Stamp::default(), document);
@@ -80,13 +79,13 @@ impl Fresh {
         }
     }
 
-    /// Writes the segment; its documents keep their homes.
+    /// Writes the segment; its documents keep their positions.
     pub(super) fn store(self, path: &Path) -> Result<Segment, SegmentError> {
         store(self.builder, path).map(|(segment, _)| segment)
     }
 }
 
-/// Writes a segment for this process alone: its name is gone at once, its space with the value.
+/// Writes a segment for this process alone: its name is removed at once, its space on drop.
 pub(super) fn store(
     mut builder: Builder,
     path: &Path,

@@ -1,4 +1,4 @@
-//! What the repository's history says about the query: files whose commits speak of the same words.
+//! History as evidence: files whose commits are about the query's words.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,22 +6,22 @@ use super::index::Index;
 use super::query::Query;
 use super::signals::Signals;
 
-/// How strongly a long story is held against its file.
+/// How much a long history counts against its file.
 const LENGTH_PENALTY: f64 = 0.5;
-/// How soon more of the same word stops counting.
+/// How soon repetitions of a word stop counting.
 const SATURATION: f64 = 1.2;
 
 /// All messages of the commits that changed one file.
 #[derive(Default)]
 struct Story {
-    /// How many commits, each by its share.
+    /// Number of commits, each by its share.
     length: f64,
     /// The query's words in them.
     words: BTreeMap<u64, f64>,
 }
 
-/// Adds what history says to the signals: each file is judged by the messages of its commits as if
-/// they were one text. A commit that changes many files says less about each.
+/// Adds the signals of history: each file is scored by the messages of its commits as one text. A
+/// commit that changes many files counts less for each.
 pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) {
     let weights: HashMap<u64, f64> =
         query.words.iter().chain(&query.identifiers).map(|word| (word.term, word.weight)).collect();
@@ -46,7 +46,7 @@ pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) {
     }
 }
 
-/// The stories of all files that still exist, by number.
+/// The histories of all existing files, by number.
 fn stories(index: &Index, weights: &HashMap<u64, f64>) -> BTreeMap<u32, Story> {
     let history = index.history();
     let files: Vec<Option<u32>> = history.paths.iter().map(|path| index.find(path)).collect();

@@ -1,27 +1,26 @@
-//! A file in pieces that can be read by themselves: complete functions, the heads of types, and what
-//! stands between them. Pure.
+//! Splits a file into parts that can be read separately: complete functions, the heads of types,
+//! and the rest between them. Pure.
 
 use std::ops::Range;
 
 use super::document::Definition;
 
-/// A longer piece is shown in parts.
+/// A longer part is split.
 const LONGEST: usize = 90;
-/// Lines of a part of a long piece.
+/// Lines of each split part.
 const PART: usize = 30;
 /// Comments and attributes above a definition that belong to it.
 const ABOVE: usize = 12;
 
-/// One piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// From the first line, which is zero.
+    /// From zero.
     pub lines: Range<usize>,
-    /// The line that says what it is part of, where it does not begin with that itself.
+    /// The line that names the enclosing definition, if the part does not begin with it.
     pub head: Option<usize>,
 }
 
-/// The pieces of a file, in its order; together they are all of it.
+/// The parts of a file, in order; together they are the whole file.
 pub(super) fn pieces(lines: &[&str], definitions: &[Definition]) -> Vec<Piece> {
     let mut starts: Vec<(usize, usize)> = definitions
         .iter()
@@ -45,7 +44,7 @@ pub(super) fn pieces(lines: &[&str], definitions: &[Definition]) -> Vec<Piece> {
     pieces
 }
 
-/// Adds a piece; a long one in parts that name where they belong.
+/// Adds a part; a long one is split into parts that name their definition.
 fn add(pieces: &mut Vec<Piece>, lines: Range<usize>, head: Option<usize>) {
     if lines.is_empty() {
         return;
@@ -67,7 +66,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Where the comments and attributes above a definition begin.
+/// Start of the comments and attributes above a definition.
 fn first_above(lines: &[&str], line: usize) -> usize {
     const MARKS: &[&str] = &["//", "#", "*", "/*", "@", "[", "--", "\"\"\"", "'''", ";"];
     let depth = indent(lines[line]);
@@ -84,8 +83,8 @@ fn first_above(lines: &[&str], line: usize) -> usize {
     first
 }
 
-/// The line after the end of what is defined at `line`: the first one that is indented no deeper,
-/// what closes it included.
+/// The line after the definition at `line`: the first one that is not indented deeper, after its
+/// closing line.
 fn end_of(lines: &[&str], line: usize) -> usize {
     let depth = indent(lines[line]);
     let mut last = line;
@@ -106,7 +105,7 @@ fn end_of(lines: &[&str], line: usize) -> usize {
         }
         if closes && indent(text) == depth {
             last = at;
-            // `) {` and `} else {` close one thing and open another.
+            // `) {` and `} else {` close one block and open another.
             if trimmed.ends_with('{') || trimmed.ends_with(':') || trimmed.ends_with("=>") {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Files that the item names outright: a path, a file's name, a stack frame, a module, a rule or a
+//! Files that the item names explicitly: a path, a file name, a stack frame, a module, a rule or a
 //! type.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,17 +9,17 @@ use super::query::Query;
 use super::signals::Signals;
 use super::term;
 
-/// How much the end or the beginning of a file's name counts, against the whole of it.
+/// Weight of the end or the beginning of a file's name, relative to the whole name.
 const PART: f64 = 0.5;
 
-/// Adds what mentions say to the signals.
+/// Adds the signals of mentions.
 pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) {
     mentioned(index, query, all);
     super::named::add(index, query, all);
     named(index, query, all);
 }
 
-/// Files whose path or file name stands in the item. A path shared by many files says little.
+/// Files whose path or file name occurs in the item. A path shared by many files says little.
 fn mentioned(index: &Index, query: &Query, all: &mut [Signals]) {
     let mut wanted: HashMap<&str, Vec<u32>> = HashMap::new();
     for path in &query.paths {
@@ -54,14 +54,14 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// In how many parts two paths agree, from their ends.
+/// Number of path parts that agree, from the end.
 fn agreement(own: &str, asked: &str) -> usize {
     let equal = |(a, b): &(&str, &str)| a.eq_ignore_ascii_case(b);
     own.rsplit('/').zip(asked.rsplit('/')).take_while(equal).count()
 }
 
-/// Files whose own name stands in the item, however it is written there. A name that many files
-/// bear says little.
+/// Files whose own name occurs in the item in any spelling. A name that many files have says
+/// little.
 fn named(index: &Index, query: &Query, all: &mut [Signals]) {
     let mut hits: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for (file, entry) in index.files().iter().enumerate() {
@@ -86,7 +86,7 @@ fn named(index: &Index, query: &Query, all: &mut [Signals]) {
     }
 }
 
-/// In C#, `ICart` is the interface of `Cart`, and a change of one is often a change of the other.
+/// In C#, `ICart` is the interface of `Cart`, and often both change together.
 fn counterpart(name: &str) -> String {
     let implementation = name.strip_prefix('I').filter(|rest| rest.starts_with(is_upper));
     implementation.map_or_else(|| format!("I{name}"), str::to_owned)
@@ -96,8 +96,8 @@ fn is_upper(c: char) -> bool {
     c.is_ascii_uppercase()
 }
 
-/// Gives a name squeezed, and its ends and beginnings of at least two parts: `HandleUtilityClass`
-/// handles what the item calls `UtilityClass`.
+/// Calls back with a squeezed name, and its ends and beginnings of at least two parts:
+/// `HandleUtilityClass` handles what the item calls `UtilityClass`.
 fn each_name(name: &str, mut each: impl FnMut(&str, f64)) {
     each(&term::squeeze(name), 1.0);
     let mut parts = Vec::new();
@@ -110,7 +110,7 @@ fn each_name(name: &str, mut each: impl FnMut(&str, f64)) {
     }
 }
 
-/// The name of what a file holds: a file that stands for its folder bears the folder's name.
+/// The name of a file's unit: a package's main file has the folder's name.
 fn unit_name(path: &str) -> &str {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or(path);

@@ -1,29 +1,27 @@
-//! What has to be done to bring a known index up to date. Pure.
+//! What to do to update a known index. Pure.
 
 use super::catalog::{Catalog, Entry, SegmentName};
 use super::rescan::Seen;
 use super::scan::Found;
 
-/// Segments with fewer words are small: an update makes one, and a query looks into each.
+/// Segments with fewer words are small: an update creates one, and a query reads each.
 const SMALL: u64 = 250_000;
-/// So many small segments are left alone; then they are made into one.
+/// With more small segments they are merged.
 const MOST_SMALL: usize = 8;
 
-/// What has to be done to bring a known index up to date.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Known files that stay as they are, in the order of their paths, with renumbered segments.
+    /// Known files that are unchanged, ordered by path, with renumbered segments.
     pub kept: Vec<Entry>,
-    /// Files to read, in the order of their paths: new, changed, not to be trusted, or in a segment
-    /// that is given up.
+    /// Files to read, ordered by path: new, changed, not to be trusted, or in a dropped segment.
     pub read: Vec<Found>,
     /// Segments that stay.
     pub segments: Vec<SegmentName>,
-    /// How many known files are gone or changed.
+    /// Known files that were deleted or changed.
     pub gone: usize,
 }
 
-/// Compares what is there with what is known.
+/// Compares the found files with the known ones.
 pub(super) fn plan(catalog: &mut Catalog, seen: &Seen, new: Vec<Found>) -> Plan {
     let mut plan = Plan { read: new, ..Plan::default() };
     let looked_at = catalog.looked_at;
@@ -45,15 +43,14 @@ pub(super) fn plan(catalog: &mut Catalog, seen: &Seen, new: Vec<Found>) -> Plan 
 }
 
 impl Plan {
-    /// Gives up segments that are mostly dead, or small and many; their files are read again, which
-    /// costs no more than they are worth.
+    /// Drops segments that are mostly dead, or small and many; their files are read again.
     fn settle(&mut self, segments: &[SegmentName]) {
         let mut living = vec![0u32; segments.len()];
         self.kept.iter().for_each(|entry| living[entry.home.segment as usize] += 1);
         let is_small = |segment: &SegmentName| segment.words < SMALL;
         let small = segments.iter().zip(&living);
         let small = small.filter(|(segment, living)| **living > 0 && is_small(segment)).count();
-        // The files that have to be read make one more.
+        // The files to read make one more.
         let too_many = small + usize::from(!self.read.is_empty()) > MOST_SMALL;
         let mut numbers = vec![None; segments.len()];
         for (number, segment) in segments.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What a folder is for, in its own words: the first sentence of its README, or of the comment that
-//! opens the file by which a language documents a package.
+//! The purpose of a folder: the first sentence of its README, or of the opening comment of the file
+//! that documents a package.
 
 use super::bytes::cut;
 use super::index::Index;
@@ -7,12 +7,12 @@ use super::segment::Entry;
 
 /// A purpose is one line.
 const LONGEST: usize = 120;
-/// A sentence of fewer letters says nothing.
+/// A shorter sentence says nothing.
 const SHORTEST: usize = 12;
-/// What opens a file is within this many bytes.
+/// The opening of a file is within this many bytes.
 const HEAD: u64 = 4096;
 
-/// What a folder says it is for; the root's is the repository's.
+/// The purpose of a folder; that of the root is the repository's.
 pub(super) fn purpose(index: &Index, folder: &str) -> Option<String> {
     let mut candidates: Vec<(u8, &Entry)> = index
         .inside(folder)
@@ -29,7 +29,7 @@ fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// How likely a file is to say what its folder is for; the least number first.
+/// How likely a file states the purpose of its folder; lowest first.
 fn telling(folder: &str, name: &str) -> Option<u8> {
     let lower = name.to_ascii_lowercase();
     let stem = lower.split('.').next().unwrap_or(&lower);
@@ -40,7 +40,7 @@ fn telling(folder: &str, name: &str) -> Option<u8> {
         _ if matches!(lower.as_str(), "readme" | "readme.md" | "readme.rst" | "readme.txt") => {
             Some(0)
         }
-        // Go documents a package in any of its files, mostly in the one that bears its name.
+        // Go documents a package in any of its files, mostly in the one with its name.
         _ if lower.ends_with(".go") && !lower.ends_with("_test.go") => {
             Some(if stem == own { 3 } else { 4 })
         }
@@ -49,7 +49,7 @@ fn telling(folder: &str, name: &str) -> Option<u8> {
     }
 }
 
-/// The first sentence that says something, in the words of a file that begins with `text`.
+/// The first meaningful sentence of a file that begins with `text`.
 fn first_sentence(name: &str, text: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     let lines: Vec<String> = if lower.starts_with("readme") {
@@ -86,7 +86,7 @@ fn first_sentence(name: &str, text: &str) -> Option<String> {
     sentence(&paragraph)
 }
 
-/// The first sentence of a paragraph, as a line, if it says something.
+/// The first sentence of a paragraph as a line, if it is meaningful.
 fn sentence(paragraph: &str) -> Option<String> {
     let end = paragraph.find(". ").map_or(paragraph.len(), |at| at + 1);
     let plain: String =
@@ -96,7 +96,7 @@ fn sentence(paragraph: &str) -> Option<String> {
     (letters >= SHORTEST && line.contains(' ')).then(|| line.to_owned())
 }
 
-/// Licences, badges, markup and settings of tools.
+/// Licences, badges, markup and tool settings.
 fn is_noise(line: &str) -> bool {
     const MARKS: &[&str] = &[
         "copyright",
@@ -122,7 +122,7 @@ fn is_noise(line: &str) -> bool {
         || MARKS.iter().any(|mark| lower.contains(mark))
 }
 
-/// The lines of a README; its headings and lists are told by their marks.
+/// The prose of a README, without headings and lists.
 fn prose(text: &str) -> Vec<String> {
     let mut fenced = false;
     let mut lines = Vec::new();
@@ -135,7 +135,7 @@ fn prose(text: &str) -> Vec<String> {
     lines
 }
 
-/// A link of Markdown says what it is called, not where it leads.
+/// Replaces Markdown links by their labels.
 fn without_links(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
@@ -153,7 +153,7 @@ fn without_links(line: &str) -> String {
     out + rest
 }
 
-/// The text in three quotes that opens a module of Python.
+/// The docstring of a Python module.
 fn docstring(text: &str) -> Vec<String> {
     let code = text.lines().skip_while(|line| line.trim().is_empty() || line.starts_with('#'));
     let text = code.collect::<Vec<_>>().join("\n");
@@ -167,7 +167,7 @@ fn docstring(text: &str) -> Vec<String> {
     Vec::new()
 }
 
-/// The comment right above `package`, without the words "Package name".
+/// The comment directly above `package`, without the words "Package name".
 fn package_comment(text: &str) -> Vec<String> {
     let Some(end) = text.lines().position(|line| line.starts_with("package ")) else {
         return Vec::new();
@@ -182,7 +182,7 @@ fn package_comment(text: &str) -> Vec<String> {
     words.lines().map(str::to_owned).collect()
 }
 
-/// The comment a file opens with.
+/// The opening comment of a file.
 fn opening_comment(text: &str) -> Vec<String> {
     let mut inside = false;
     let mut lines = Vec::new();
@@ -198,7 +198,7 @@ fn opening_comment(text: &str) -> Vec<String> {
             }
             Some((_, rest)) if !inside => (rest, false),
             _ if inside => (line.trim_start_matches('*'), line.contains("*/")),
-            // What follows another comment may be one of its own.
+            // A further comment may follow the first one.
             _ if line.is_empty() || line.starts_with("#!") || line.contains("use strict") => {
                 ("", false)
             }

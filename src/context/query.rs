@@ -1,5 +1,5 @@
-//! What a work item says about the code: its words, weighted by where they stand, and the names,
-//! paths and symbols it mentions. Runs, the command line and the benchmarks all come this way. Pure.
+//! What a work item says about the code: its words, weighted by position, and the names, paths and
+//! symbols it mentions. Runs, the command line and the benchmarks all use it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -9,11 +9,11 @@ use super::noise::{self, Part};
 use super::term::{self, Space, Term};
 use crate::model::{CleanField, CleanItem, Verdict};
 
-/// Longest text that is looked at; what follows repeats it.
+/// Longer texts are cut; the rest repeats it.
 const LONGEST: usize = 60_000;
-/// Words beyond this many, the lightest first, are left out.
+/// The lightest words above this number are dropped.
 const MOST_WORDS: usize = 400;
-/// A term of more words than this is a sentence, not a name.
+/// A term of more words is a sentence, not a name.
 const LONGEST_NAME: usize = 4;
 const MOST_LITERALS: usize = 40;
 const MOST_PLACES: usize = 40;
@@ -22,29 +22,28 @@ const MOST_CHANGES: usize = 4;
 /// Words that say nothing about where to look.
 const STOP: &str = "a about above actual actually after again all along already also although always am an and another any anything anyway are around as at be because been before behavior behaviour being below between both bug but by can cannot cant case cause causes check code could couldn current currently describe described description did didn different do does doesn doesnt doing don done dont during each either else error etc even every everything example expect expected feature few find fine first fix following for found from full further gets get getting give given go going got had happen happened happening happens has have having he hello help her here hi his how however i id if im in info information instead into is isn issue it its itself just kind know latest least let like likely ll look looks lot made make makes many may maybe me mean means might more most much must my need needed needs never new next no non none not nothing now of off ok old on once one only open or order other otherwise our out over own please possible probably problem question rather re really reason related repro reproduce reproduced reproduction request result results right run running same say screenshot see seem seems seen self set several shall she should shouldn show shows side similar simple since so solution some something sometimes still step steps such sure take tell than thank thanks that the their them then there therefore these they thing think this those though through thus time to too took true tried try trying two under until up us use used useful user users uses using ve version very via want wanted was wasn way we well were what when where whether which while who whole why will wish with within without won work working workaround works would wrong wrote yes yet you your false null none return def class import public void int string var let const function new";
 
-/// What kind of text a field is; its words weigh accordingly.
+/// The kind of a text, which determines the weight of its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextKind {
-    /// What the reporter wrote: description, steps, criteria.
+    /// Written by the reporter: description, steps, criteria.
     Report,
-    /// What the discussion added.
+    /// From the discussion.
     Comment,
-    /// What a program wrote about the machine it ran on.
+    /// Written by a program about its machine.
     System,
 }
 
 /// An item as a query sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subject {
-    /// One line.
     pub title: String,
-    /// The long texts, in the item's order.
+    /// In the item's order.
     pub texts: Vec<(TextKind, String)>,
-    /// The area's path without the project, and the tags.
+    /// The area path without the project, and the tags.
     pub labels: Vec<String>,
     /// Parts of the product that triage named.
     pub modules: Vec<String>,
-    /// Search terms: English words and likely names in the code, from triage or given by hand.
+    /// Search terms: English words and likely names in the code, from triage or a user.
     pub terms: Vec<String>,
 }
 
@@ -59,7 +58,7 @@ impl Subject {
         }
     }
 
-    /// A work item, with what triage said about it.
+    /// A work item, with triage's verdict.
     pub fn of_item(clean: &CleanItem, verdict: Option<&Verdict>) -> Self {
         let texts = clean.fields.iter().map(|field| (kind_of(field), field.full.clone()));
         // The first part of an area path is the project's name, which every item shares.
@@ -74,7 +73,7 @@ impl Subject {
         }
     }
 
-    /// The same with these search terms.
+    /// Adds search terms.
     #[must_use]
     pub fn with_terms(mut self, terms: impl IntoIterator<Item = String>) -> Self {
         self.terms.extend(terms);
@@ -82,7 +81,7 @@ impl Subject {
     }
 }
 
-/// `Microsoft.VSTS.TCM.SystemInfo` describes a machine; comments are named by the cleaner.
+/// `Microsoft.VSTS.TCM.SystemInfo` describes a machine; the cleaner names comments.
 fn kind_of(field: &CleanField) -> TextKind {
     let name = field.label().to_ascii_lowercase();
     if field.is_comment() {
@@ -94,14 +93,13 @@ fn kind_of(field: &CleanField) -> TextKind {
     }
 }
 
-/// A weighted term, with the word it came from.
+/// A weighted term, with its original word.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weighted {
-    /// As the index knows it.
     pub term: Term,
     /// As it was written first.
     pub text: String,
-    /// More for the title, less for quoted code.
+    /// Higher for the title, lower for quoted code.
     pub weight: f64,
 }
 
@@ -114,25 +112,24 @@ pub struct Query {
     pub identifiers: Vec<Weighted>,
     /// Names that may be defined somewhere.
     pub symbols: Vec<Weighted>,
-    /// Paths and file names, with forward slashes and in lower case.
+    /// With forward slashes and in lower case.
     pub paths: Vec<String>,
-    /// Lines that a stack frame or a link names, each with the path as it is written there.
+    /// Lines named by a stack frame or a link, each with its path as written.
     pub places: Vec<(String, usize)>,
-    /// Names that a file may bear, without separators, each with its weight.
+    /// Possible file names, without separators, each with its weight.
     pub names: BTreeMap<String, f64>,
-    /// What may stand somewhere word for word.
+    /// Text that may occur in the code verbatim.
     pub literals: Vec<String>,
-    /// What may be the beginning of a commit's id, in lower case.
+    /// Possible prefixes of commit ids, in lower case.
     pub commits: Vec<String>,
-    /// Numbers of pull requests.
     pub pulls: Vec<String>,
-    /// Does it speak of tests?
+    /// Whether it is about tests.
     pub about_tests: bool,
-    /// Does it speak of documents?
+    /// Whether it is about documents.
     pub about_documents: bool,
 }
 
-/// Where in the item a text stands decides how much its words weigh.
+/// The weight of words, by the position of their text in the item.
 #[derive(Debug, Clone, Copy)]
 struct Weight(f64);
 
@@ -145,7 +142,7 @@ const MODULE: Weight = Weight(2.0);
 const TERM: Weight = Weight(3.0);
 
 impl Weight {
-    /// What words of this weight are worth in a text of that kind.
+    /// The weight of words in a text of that kind.
     fn within(self, kind: TextKind) -> Self {
         let share = match kind {
             TextKind::Report => 1.0,
@@ -162,7 +159,6 @@ impl Query {
         Self::of(&Subject::from_text(text))
     }
 
-    /// From an item's words.
     pub fn of(subject: &Subject) -> Self {
         let mut collector = Collector::new(&subject.title);
         collector.title(&subject.title);
@@ -186,7 +182,7 @@ impl Query {
         self.places.iter().filter(|(own, _)| meant(own)).map(|(_, line)| *line).collect()
     }
 
-    /// Is there nothing to look for?
+    /// Whether there is nothing to look for.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty() && self.paths.is_empty() && self.symbols.is_empty()
     }
@@ -217,7 +213,7 @@ impl Collector {
         self.mentions(title);
         self.phrases(title, 1.0);
         self.changes(title);
-        // A word in backticks is a name, also where it would say nothing in a sentence.
+        // A word in backticks is a name, even if it is a stop word.
         let stop = std::mem::take(&mut self.stop);
         for quoted in title.split('`').skip(1).step_by(2) {
             self.words(quoted, PROSE);
@@ -256,7 +252,7 @@ impl Collector {
         }
     }
 
-    /// A search term: a word, several, or a name as it may stand in the code.
+    /// A search term: a word, several, or a name as it may occur in the code.
     fn term(&mut self, term: &str) {
         self.words(term, TERM);
         self.mentions(term);
@@ -272,14 +268,14 @@ impl Collector {
                 }
             }
         } else if words.len() <= LONGEST_NAME {
-            // As code would write it: `doc id` is `docId` or `doc_id`.
+            // As written in code: `doc id` is `docId` or `doc_id`.
             for name in [words.concat(), words.join("_")] {
                 self.identifiers.entry(name).or_insert(TERM.0);
             }
         }
     }
 
-    /// The words of a text, each counted once: repetition in code and logs is no emphasis.
+    /// The words of a text, each counted once: repetition in code and logs is not emphasis.
     fn words_once(&mut self, text: &str, weight: Weight) {
         let mut seen = HashSet::new();
         let once: Vec<String> = term::identifiers(text.as_bytes())
@@ -324,7 +320,7 @@ impl Collector {
         }
     }
 
-    /// Keeps what may be the name of a file.
+    /// Keeps a possible file name.
     fn name(&mut self, text: &str, weight: f64) {
         let name = term::squeeze(text);
         if name.len() > 2 {
@@ -332,7 +328,7 @@ impl Collector {
         }
     }
 
-    /// Words side by side in a title or a term may be a name: `source maps` and `source-map.ts`.
+    /// Adjacent words in a title or a term may be a name: `source maps` and `source-map.ts`.
     fn phrases(&mut self, text: &str, weight: f64) {
         let words: Vec<&str> = term::identifiers(text.as_bytes())
             .filter_map(|(_, word)| std::str::from_utf8(word).ok())
@@ -346,7 +342,7 @@ impl Collector {
         phrases.iter().for_each(|phrase| self.name(phrase, weight));
     }
 
-    /// Names between backticks are meant as names.
+    /// Words between backticks are names.
     fn quoted(&mut self, text: &str) {
         for quoted in text.split('`').skip(1).step_by(2) {
             for (_, word) in term::identifiers(quoted.as_bytes()) {
@@ -420,7 +416,7 @@ impl Collector {
     }
 }
 
-/// The tenth mention says less than the first.
+/// The tenth mention counts less than the first.
 fn damp(weight: f64) -> f64 {
     if weight > 1.0 { 1.0 + weight.ln() } else { weight.max(0.3) }
 }

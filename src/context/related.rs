@@ -1,5 +1,5 @@
-//! What leads on from the best files: where the names they use are defined, their tests, and the
-//! commits about the same matter.
+//! Further leads from the best files: where the names they use are defined, their tests, and
+//! commits about the same subject.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,18 +15,18 @@ use super::scan::folder_of;
 use super::shown::Shown;
 use super::term::{self, Space, Term};
 
-/// Files whose surroundings are shown.
+/// Files whose leads are shown.
 const MOST_BEST: usize = 5;
 const MOST_TESTS: usize = 6;
 const MOST_COMMITS: usize = 5;
-/// Files of which used names are followed, names that are looked up, and names that are told.
+/// Files whose used names are followed, names that are looked up, and names that are listed.
 const FOLLOWED: usize = 3;
 const MOST_NAMES: usize = 80;
 const MOST_USED: usize = 8;
-/// A name that more files define is not told.
+/// A name that more files define is omitted.
 const MOST_DEFINERS: usize = 2;
 
-/// All of it as text.
+/// All leads as text.
 pub(super) fn lines(
     index: &Index,
     query: &Query,
@@ -47,7 +47,7 @@ pub(super) fn lines(
     Ok(out)
 }
 
-/// One step along calls and imports: names in the best pieces that few files define.
+/// One step along calls and imports: names in the best parts that few files define.
 fn used(
     index: &Index,
     ranked: &[RankedFile],
@@ -100,8 +100,8 @@ fn used(
     Ok(by_file.iter().map(line).collect())
 }
 
-/// The tests of the best files: such as bear their names, the nearest first, then such as changed
-/// with them.
+/// The tests of the best files: first those with the same name, nearest first, then those that
+/// changed with them.
 pub(super) fn tests(index: &Index, ranked: &[RankedFile]) -> Vec<String> {
     let mut by_name: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for entry in index.files() {
@@ -123,7 +123,7 @@ pub(super) fn tests(index: &Index, ranked: &[RankedFile]) -> Vec<String> {
     all
 }
 
-/// In how many folders two paths agree, from the top and from the bottom.
+/// Number of folders that two paths share, from the top and from the bottom.
 fn shared_folders(a: &str, b: &str) -> usize {
     let (a, b) = (folder_of(a), folder_of(b));
     let top = a.split('/').zip(b.split('/')).take_while(|(a, b)| a == b).count();
@@ -131,7 +131,7 @@ fn shared_folders(a: &str, b: &str) -> usize {
     top + bottom
 }
 
-/// The numbers that history gives the best files.
+/// The best files' indices in the history.
 fn best_in_history<'a>(index: &'a Index, ranked: &[RankedFile]) -> BTreeMap<u32, &'a str> {
     let best: Vec<&str> = ranked.iter().take(MOST_BEST).map(|file| file.path.as_str()).collect();
     (0u32..)
@@ -141,7 +141,7 @@ fn best_in_history<'a>(index: &'a Index, ranked: &[RankedFile]) -> BTreeMap<u32,
         .collect()
 }
 
-/// Tests that changed in the same commits as the best files, the most often first.
+/// Tests that changed in the same commits as the best files, most often first.
 fn changed_with(index: &Index, ranked: &[RankedFile]) -> Vec<String> {
     let history = index.history();
     let best = best_in_history(index, ranked);
@@ -164,7 +164,7 @@ fn changed_with(index: &Index, ranked: &[RankedFile]) -> Vec<String> {
     tests.into_iter().map(|(_, path)| path.clone()).collect()
 }
 
-/// The commits that speak of the item's words, such as touch the best files before others.
+/// The commits about the item's words; those that changed the best files come first.
 fn commits(index: &Index, query: &Query, ranked: &[RankedFile]) -> Vec<String> {
     let history = index.history();
     let best = best_in_history(index, ranked);

@@ -1,5 +1,5 @@
-//! A second look at a repository that was walked before: folders in which no name has come or gone
-//! are not listed again, so most of the work is asking for the time of each known file.
+//! Scans a repository again: folders in which no name was added or removed are not listed again, so
+//! most of the work is reading the time of each known file.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,25 +13,24 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 
 use super::scan::{self, Found, Skipped, Stamp, Tree};
 
-/// What a look at a repository found, beside what was known of it.
+/// Result of a scan, relative to what was known.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// How each known file is now, if it is still there.
+    /// The current stamp of each known file, if it still exists.
     pub known: Vec<Option<Stamp>>,
-    /// Files that were not known, in the order of their paths.
+    /// New files, ordered by path.
     pub new: Vec<Found>,
     pub tree: Tree,
     pub skipped: Skipped,
 }
 
-/// A file of an earlier look.
+/// A file of an earlier scan.
 pub(super) trait KnownFile: Sync {
     /// Relative to the root.
     fn path(&self) -> &str;
 }
 
-/// Walks everything, then says how it differs from the `known` files, which are in the order of
-/// their paths.
+/// Walks everything and compares it with the `known` files, which are ordered by path.
 pub(super) fn whole<K: KnownFile>(root: &Path, known: &[K], threads: usize, most: usize) -> Seen {
     let scanned = scan::scan(root, threads, most);
     let mut seen = Seen {
@@ -51,8 +50,8 @@ pub(super) fn whole<K: KnownFile>(root: &Path, known: &[K], threads: usize, most
     seen
 }
 
-/// Looks again, trusting what `tree` says about the time before `looked_at`. None where that
-/// cannot be done and everything has to be walked.
+/// Scans again, trusting `tree` for the time before `looked_at`. `None` if everything has to be
+/// walked.
 pub(super) fn again<K: KnownFile>(
     root: &Path,
     tree: &Tree,
@@ -84,14 +83,14 @@ pub(super) fn again<K: KnownFile>(
         });
     }
     changed.sort_unstable();
-    // Listing many folders one by one is no quicker than walking.
+    // Listing many folders one by one is not faster than walking.
     if changed.len() > 64.max(tree.directories.len() / 4) {
         return None;
     }
     Relisting { root, tree, changed: &changed, threads }.merge(known, stamps)
 }
 
-/// What was set aside in all folders.
+/// What was skipped in all folders.
 fn skipped(tree: &Tree) -> Skipped {
     let mut all = Skipped::default();
     for directory in &tree.directories {
@@ -102,15 +101,15 @@ fn skipped(tree: &Tree) -> Skipped {
     all
 }
 
-/// The known files by the folder they lie in.
+/// The known files by folder.
 struct Places {
-    /// Where each folder's files begin in `files`; one more at the end.
+    /// Start of each folder's files in `files`; one more at the end.
     starts: Vec<u32>,
     files: Vec<u32>,
 }
 
 impl Places {
-    /// None if a file lies in no known folder.
+    /// `None` if a file is not in a known folder.
     fn of<K: KnownFile>(tree: &Tree, known: &[K]) -> Option<Self> {
         let numbers: HashMap<&str, u32> = tree
             .directories
@@ -118,7 +117,7 @@ impl Places {
             .zip(0u32..)
             .map(|(directory, number)| (directory.path.as_str(), number))
             .collect();
-        // Files in the order of paths mostly follow one of the same folder.
+        // Ordered by path, a file is mostly in the folder of the previous one.
         let mut last = ("", *numbers.get("")?);
         let mut homes = Vec::with_capacity(known.len());
         let mut starts = vec![0u32; tree.directories.len() + 1];
@@ -156,7 +155,7 @@ struct Part {
     changed: Vec<u32>,
 }
 
-/// Looks at some folders and the known files in them.
+/// Checks some folders and the known files in them.
 fn look<K: KnownFile>(
     root: &Path,
     tree: &Tree,
@@ -216,7 +215,7 @@ fn stamp_of(stat: &FileStat) -> Stamp {
     }
 }
 
-/// Divides `count` things among threads in small ranges; None if a thread ended unexpectedly.
+/// Divides `count` elements among threads in small ranges; `None` if a thread panicked.
 fn in_parallel<T: Send>(
     threads: usize,
     count: usize,
@@ -245,7 +244,7 @@ fn in_parallel<T: Send>(
     })
 }
 
-/// Lists the folders that changed, and those that are new below them.
+/// Lists the folders that changed, and new ones below them.
 struct Relisting<'a> {
     root: &'a Path,
     tree: &'a Tree,
@@ -254,10 +253,10 @@ struct Relisting<'a> {
     threads: usize,
 }
 
-/// What is to be done with a folder of a path.
+/// What to do with a folder of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Interest {
-    /// It has changed: its names are wanted.
+    /// It has changed: list it.
     Listed,
     /// A folder below it has changed.
     Passed,
@@ -273,7 +272,7 @@ impl Relisting<'_> {
             return None;
         }
         let interest = |path: &str| interests.get(path).copied();
-        // A folder is gone if the one it lies in is gone, or was listed and does not name it.
+        // A folder is gone if its parent is gone, or was listed and does not contain it.
         let found: HashMap<&str, &scan::Directory> =
             scanned.tree.directories.iter().map(|found| (found.path.as_str(), found)).collect();
         let mut alive: HashMap<&str, bool> = HashMap::new();
@@ -315,7 +314,7 @@ impl Relisting<'_> {
         Some(Seen { known: stamps, new, tree, skipped })
     }
 
-    /// Every known folder, and what is to be done with it.
+    /// Every known folder, and what to do with it.
     fn interests(&self) -> HashMap<String, Interest> {
         let all = self.tree.directories.iter();
         let mut interests: HashMap<String, Interest> =
@@ -345,7 +344,7 @@ impl Relisting<'_> {
             );
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
             match interests.get(path).filter(|_| is_folder) {
-                // One that was only left alone must still be seen where its folder is listed.
+                // An unchanged one must still be seen where its folder is listed.
                 Some(Interest::Left) => !in_passed,
                 Some(_) => true,
                 None => !in_passed,
@@ -378,10 +377,10 @@ impl Relisting<'_> {
     }
 }
 
-/// The folder whose rule this is.
+/// The folder that a rule belongs to.
 fn owner(rule: &str) -> &str {
     if rule.starts_with('/') {
-        // A second work tree's root.
+        // The root of a linked work tree.
         return "";
     }
     match rule.strip_suffix(".git/info/exclude") {

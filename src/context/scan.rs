@@ -1,5 +1,5 @@
-//! Which files a repository has, found by walking it: ignored files left out, links not followed,
-//! what cannot be used counted. No process is started and no file is opened.
+//! Finds the files of a repository by walking it: ignored files are omitted, links are not
+//! followed, unusable ones are counted. No process is started and no file is opened.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -8,68 +8,65 @@ use std::sync::Mutex;
 use super::document::Content;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-/// What tells whether a file has changed since it was read.
+/// Tells whether a file has changed since it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Stamp {
-    /// When its content, name or rights last changed, in nanoseconds since the epoch. Unlike the
-    /// time of modification, no program can set it back.
+    /// The ctime in nanoseconds since the epoch. Unlike the mtime, a program cannot set it back.
     pub changed: i64,
-    /// Bytes.
+    /// In bytes.
     pub size: u64,
-    /// The file system's number.
     pub inode: u64,
 }
 
 impl Stamp {
-    /// The stamp of a file's metadata.
+    /// The stamp from a file's metadata.
     pub fn of(metadata: &std::fs::Metadata) -> Self {
         let changed =
             metadata.ctime().saturating_mul(1_000_000_000).saturating_add(metadata.ctime_nsec());
         Self { changed, size: metadata.size(), inode: metadata.ino() }
     }
 
-    /// Could the file be changed once more without its time moving? Then it has to be read again.
+    /// Whether the file could change again without its time changing. Then it has to be read again.
     ///
-    /// File times move in ticks of some milliseconds, or of two seconds where none are kept.
+    /// File times advance in ticks of some milliseconds, or of two seconds on some file systems.
     pub fn is_fresh_at(self, now: i64) -> bool {
         let tick = if self.changed % 1_000_000_000 == 0 { 2_000_000_000 } else { 20_000_000 };
         self.changed.saturating_add(tick) >= now
     }
 }
 
-/// A file worth knowing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Relative to the root, with forward slashes.
     pub path: String,
-    /// As it was when found.
+    /// As of the scan.
     pub stamp: Stamp,
 }
 
-/// What was set aside, by reason.
+/// Number of skipped files, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Skipped {
-    /// Known by path only: larger than the limit.
+    /// Only the path is indexed: larger than the limit.
     pub large: u64,
-    /// Known by path only: not text.
+    /// Only the path is indexed: not text.
     pub binary: u64,
-    /// Known by path only: lines nobody writes by hand.
+    /// Only the path is indexed: lines that are not written by hand.
     pub minified: u64,
-    /// Known by path only, or not at all: files and folders that could not be read.
+    /// Only the path is indexed, or nothing: files and folders that could not be read.
     pub unreadable: u64,
-    /// Files, and folders with all that is in them, whose paths are not text or hold control
+    /// Files, and folders with their content, whose paths are not UTF-8 or contain control
     /// characters.
     pub odd_paths: u64,
     /// Symbolic links, sockets, devices.
     pub not_files: u64,
-    /// Files that hold credentials by their name; never shown to an agent.
+    /// Files that contain credentials according to their name; never shown to an agent.
     pub secrets: u64,
-    /// Files beyond the most that are indexed.
+    /// Files above the limit.
     pub beyond_limit: u64,
 }
 
 impl Skipped {
-    /// Counts a file that is known by its path only.
+    /// Counts a file of which only the path is indexed.
     pub(super) fn count(&mut self, content: Content) {
         match content {
             Content::Read => {}
@@ -80,29 +77,29 @@ impl Skipped {
         }
     }
 
-    /// What was set aside and why, for people; nothing that was not.
+    /// What was skipped and why, for display; only non-zero counts.
     pub fn reasons(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
         [
             (self.large, "too large"),
             (self.binary, "binary"),
             (self.minified, "minified"),
             (self.unreadable, "unreadable"),
-            (self.odd_paths, "with odd paths"),
+            (self.odd_paths, "with unusable paths"),
             (self.not_files, "links or devices"),
-            (self.secrets, "that hold credentials"),
+            (self.secrets, "with credentials"),
             (self.beyond_limit, "beyond the limit"),
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
     }
 
-    /// The same, but only what is out of the ordinary: any repository has links and pictures.
+    /// Only unusual reasons: every repository has links and images.
     pub fn surprises(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
         let ordinary = Self { large: 0, binary: 0, minified: 0, not_files: 0, secrets: 0, ..*self };
         ordinary.reasons()
     }
 
-    /// Adds what another part of the work set aside.
+    /// Adds the counts of another part of the work.
     pub fn add(&mut self, other: &Self) {
         self.large += other.large;
         self.binary += other.binary;
@@ -115,11 +112,11 @@ impl Skipped {
     }
 }
 
-/// Folders that never hold anything of interest.
+/// Folders that are never scanned.
 const NEVER: &[&str] =
     &[".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", ".idea", ".vs"];
 
-/// Is this a file whose name says that it holds credentials?
+/// Whether the file contains credentials according to its name.
 fn is_secret(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
     let sample = [".example", ".sample", ".template"].iter().any(|end| name.ends_with(end));
@@ -129,13 +126,13 @@ fn is_secret(path: &str) -> bool {
     (env || key || named) && !sample
 }
 
-/// Would a walk give a file of this path, as far as the path alone decides?
+/// Whether a walk would include this path, judging by the path alone.
 pub(super) fn is_wanted(path: &str) -> bool {
     let never = path.split('/').any(|part| NEVER.contains(&part));
     !never && !path.contains(char::is_control) && !is_secret(path)
 }
 
-/// What was set aside in one folder, besides what lies in folders below it.
+/// What was skipped in one folder, without those below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Aside {
     pub odd_paths: u32,
@@ -143,51 +140,49 @@ pub(super) struct Aside {
     pub secrets: u32,
 }
 
-/// A folder that was listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Directory {
-    /// Relative to the root, without a slash at its end; the root itself is empty.
+    /// Relative to the root, without a trailing slash; the root itself is empty.
     pub path: String,
-    /// As it was before it was listed. It moves whenever a name in it comes or goes.
+    /// As of before the listing. It changes whenever a name is added or removed.
     pub stamp: Stamp,
     pub aside: Aside,
 }
 
-/// A file whose content decides which files are left out.
+/// A file whose content decides which files are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rule {
     /// Relative to the root, or absolute.
     pub path: String,
-    /// As it was before it was read; the default if it was not there.
+    /// As of before the read; the default if it did not exist.
     pub stamp: Stamp,
 }
 
-/// The folders of a repository as they were when it was walked.
+/// The folders of a repository as of the walk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Tree {
-    /// In the order of their paths, so that each follows the one it lies in.
+    /// Ordered by path, so that each follows its parent.
     pub directories: Vec<Directory>,
-    /// In the order of their paths.
+    /// Ordered by path.
     pub rules: Vec<Rule>,
-    /// Nothing was unreadable or left out, so a folder that has not changed need not be listed again.
+    /// Nothing was unreadable or omitted, so an unchanged folder need not be listed again.
     pub whole: bool,
 }
 
-/// What a walk found.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
-    /// In the order of their paths.
+    /// Ordered by path.
     pub files: Vec<Found>,
     pub tree: Tree,
     pub skipped: Skipped,
 }
 
-/// Walks `root` and gives its files in the order of their paths, at most `most` of them.
+/// Walks `root` and returns its files ordered by path, at most `most`.
 pub(super) fn scan(root: &Path, threads: usize, most: usize) -> Scanned {
     walk(root, threads, most, |_| true)
 }
 
-/// Walks what is `wanted` below `root`: a folder that is not is not entered, a file not given.
+/// Walks what is `wanted` below `root`: other folders are not entered, other files are omitted.
 pub(super) fn walk(
     root: &Path,
     threads: usize,
@@ -223,7 +218,7 @@ pub(super) fn walk(
     all
 }
 
-/// One directory for each path, with what was set aside in it.
+/// Merges to one directory per path, with what was skipped in it.
 fn fold(directories: &mut Vec<Directory>) {
     // The listed one, which has a stamp, comes before the counts of what was found in it.
     directories
@@ -239,12 +234,12 @@ fn fold(directories: &mut Vec<Directory>) {
     });
 }
 
-/// The folder a path lies in.
+/// The folder of a path.
 pub(super) fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The files in a folder, or of the repository it is the root of, that decide what is left out.
+/// The rule files of a folder, and of a repository if it is the root of one.
 pub(super) fn rules_in(root: &Path, folder: &str) -> Vec<Rule> {
     let place = root.join(folder);
     let within = |name: &str| {
@@ -268,12 +263,12 @@ pub(super) fn rules_in(root: &Path, folder: &str) -> Vec<Rule> {
     rules
 }
 
-/// How a rule is now.
+/// The current stamp of a rule.
 pub(super) fn stamp_of_rule(root: &Path, path: &str) -> Stamp {
     root.join(path).metadata().map_or_else(|_| Stamp::default(), |metadata| Stamp::of(&metadata))
 }
 
-/// A second work tree of a repository shares the first one's rules.
+/// A linked work tree shares the main one's rules.
 fn exclude_of_worktree(place: &Path) -> Option<String> {
     let first_line = |path: &Path| -> Option<String> {
         let mut text = String::new();
@@ -288,7 +283,7 @@ fn exclude_of_worktree(place: &Path) -> Option<String> {
 }
 
 impl Scanned {
-    /// Forgets files beyond the limit once there are `slack` too many, so that memory stays bounded.
+    /// Drops files above the limit once there are `slack` too many, so that memory stays bounded.
     fn keep_within(&mut self, most: usize, slack: usize) {
         if self.files.len() <= most.saturating_add(slack) {
             return;
@@ -300,7 +295,7 @@ impl Scanned {
     }
 }
 
-/// What one thread of the walk has found; handed over now and then.
+/// What one thread of the walk has found; passed on in batches.
 struct Batch<'a> {
     shared: &'a Mutex<Scanned>,
     most: usize,
@@ -309,7 +304,7 @@ struct Batch<'a> {
 
 impl Batch<'_> {
     fn take(&mut self, root: &Path, entry: Result<DirEntry, ignore::Error>) -> WalkState {
-        /// Files after which a thread hands over.
+        /// Batch size of a thread.
         const HAND_OVER: usize = 4096;
         let Ok(entry) = entry else {
             self.own.skipped.unreadable += 1;
@@ -358,8 +353,8 @@ impl Batch<'_> {
         self.own.tree.rules.extend(rules_in(root, path));
     }
 
-    /// Counts something set aside in the folder it lies in. Such a folder's own path is plain,
-    /// because no other is entered.
+    /// Counts a skipped entry in its folder. That folder's path is valid, because no other folder
+    /// is entered.
     fn aside(&mut self, relative: &Path, count: impl Fn(&mut Aside) -> &mut u32) {
         let folder = relative.parent().and_then(Path::to_str).unwrap_or_default();
         let mut aside = Aside::default();
@@ -375,7 +370,7 @@ impl Batch<'_> {
         shared.skipped.add(&own.skipped);
         shared.tree.rules.extend(own.tree.rules);
         shared.tree.directories.extend(own.tree.directories);
-        // More than that are forgotten in the end.
+        // More are dropped at the end.
         shared.tree.directories.truncate(self.most.saturating_add(1));
         shared.keep_within(self.most, self.most.max(16_384));
     }

@@ -1,12 +1,13 @@
-//! One immutable file of the index: the inverted words of some documents, and what they define.
+//! One immutable file of the index: the inverted words of some documents, and their definitions.
 //!
 //! Layout, little-endian: a header, a fan-out over the highest bits of a term, a table of terms
 //! sorted by hash, the postings, the definitions. A query reads only the postings of its own words,
-//! at their place; nothing is mapped, so a damaged or cut file can give an error but never a fault.
+//! by position; nothing is mapped, so a damaged or truncated file can cause an error but never a
+//! fault.
 //!
-//! Everything is checked when it is read, and nothing before: the catalogue knows the sum of header
-//! and fan-out, the fan-out those of its parts of the table, the table those of its postings, and
-//! the catalogue those of the definitions.
+//! Everything is checked when it is read: the catalogue has the checksums of header and fan-out and
+//! of the definitions, the fan-out those of its parts of the table, the table those of its
+//! postings.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -60,13 +61,12 @@ pub(super) struct Builder {
     outlines: Vec<u8>,
 }
 
-/// A segment that was written.
 pub(super) struct Written {
-    /// By which its header is known again.
+    /// Checksum of its header.
     pub sum: u64,
-    /// How many words of documents it holds.
+    /// Number of words of its documents.
     pub words: u64,
-    /// Its documents; they do not yet know their segment's number.
+    /// Its documents, which do not have the segment's number yet.
     pub entries: Vec<Entry>,
 }
 
@@ -75,7 +75,7 @@ impl Builder {
         self.entries.is_empty()
     }
 
-    /// How many words it holds: what its memory grows with.
+    /// Number of words, which determines its memory.
     pub(super) fn weight(&self) -> usize {
         self.records.len()
     }
@@ -95,7 +95,7 @@ impl Builder {
         Some((document, Posting { term, counts, blocks }))
     }
 
-    /// What a document defines.
+    /// The definitions of a document.
     pub(super) fn definitions(&self, home: &Home) -> Result<Vec<Definition>, SegmentError> {
         let start = usize::try_from(home.outline).map_err(|_| SegmentError::Damaged)?;
         let end = start.saturating_add(home.outline_length as usize);
@@ -139,7 +139,7 @@ impl Builder {
         }));
     }
 
-    /// Writes the segment and empties the builder.
+    /// Writes the segment and clears the builder.
     pub(super) fn write(&mut self, path: &Path) -> std::io::Result<Written> {
         self.records.sort_unstable_by_key(|record| (record.term, record.document));
         let (table, postings) = self.invert()?;
@@ -148,7 +148,7 @@ impl Builder {
             put_eight(&mut head, size as u64);
         }
         head.extend_from_slice(&fan_of(&table)?);
-        // A reader may still have a file of this name open, from an index that was given up.
+        // A reader may still have a file of this name open, from a dropped index.
         if let Err(error) = std::fs::remove_file(path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
@@ -182,7 +182,7 @@ impl Builder {
     }
 }
 
-/// Where each bucket begins in the table, and the sum of its part.
+/// Start of each bucket in the table, and the checksum of its part.
 fn fan_of(table: &[u8]) -> std::io::Result<Vec<u8>> {
     let entries = table.as_chunks::<16>().0;
     let term = |entry: &[u8; 16]| {
@@ -247,7 +247,7 @@ fn get_posting(bytes: &mut Bytes<'_>, term: Term) -> Result<Posting, Malformed> 
 #[derive(Debug)]
 pub(super) struct Segment {
     file: File,
-    /// Where each bucket begins in the table, and the sum of its part.
+    /// Start of each bucket in the table, and the checksum of its part.
     fan: Vec<(u32, u32)>,
     terms: u32,
     postings_at: u64,
@@ -257,7 +257,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Opens the segment whose header has this sum.
+    /// Opens the segment whose header has this checksum.
     pub(super) fn open(path: &Path, sum: u64) -> Result<Self, SegmentError> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -281,7 +281,7 @@ impl Segment {
         Ok(Self { file, fan, terms, postings_at, postings_length, outlines_at, outlines_length })
     }
 
-    /// Gives each posting of a term with the number of its document.
+    /// Calls back for each posting of a term with the number of its document.
     pub(super) fn postings(
         &self,
         term: Term,
@@ -302,7 +302,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Where a term's postings are.
+    /// Position of a term's postings.
     fn find(&self, term: Term) -> Result<Option<Place>, SegmentError> {
         let bucket = bucket(term);
         let (first, sum) = self.fan.get(bucket).copied().unwrap_or((self.terms, 0));
@@ -310,7 +310,7 @@ impl Segment {
         if first >= last {
             return Ok(None);
         }
-        // One entry more tells where the last one's postings end.
+        // One more entry tells where the last one's postings end.
         let read_to = (last + 1).min(self.terms);
         let table = read(
             &self.file,
@@ -337,7 +337,7 @@ impl Segment {
         Ok(Some(Place { start, end, sum }))
     }
 
-    /// What a document defines.
+    /// The definitions of a document.
     pub(super) fn definitions(&self, home: &Home) -> Result<Vec<Definition>, SegmentError> {
         let bytes = read(
             &self.file,
@@ -364,7 +364,7 @@ fn definitions_in(bytes: &[u8]) -> Result<Vec<Definition>, SegmentError> {
     Ok(all)
 }
 
-/// Where a term's postings are, and their sum.
+/// Position of a term's postings, and their checksum.
 struct Place {
     start: u64,
     end: u64,
@@ -425,8 +425,8 @@ mod tests {
         assert_eq!(collect(&segment, 12345).unwrap(), []);
     }
 
-    /// The table and the fan-out are beyond what a file of random places would hit, so every
-    /// part of a small segment is tried.
+    /// Random positions would hardly ever hit the table and the fan-out, so every part of a small
+    /// segment is tried.
     #[test]
     fn a_damaged_segment_gives_the_same_answer_or_none() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! One file of a packed context: whole if it is short, else its outline and the complete functions
-//! that matter.
+//! One file of a packed context: complete if it is short, else its outline and the complete
+//! functions that matter.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,16 +14,16 @@ use super::query::Query;
 use super::spans;
 use super::term::Term;
 
-/// A file of so many lines is shown whole if there is room.
+/// A file of at most this many lines is shown completely if it fits.
 const SHORT: usize = 300;
 const MOST_OUTLINE: usize = 14;
 const LONGEST_LINE: usize = 140;
 const LONGEST_DEFINITION: usize = 100;
-/// Share of a file's room that the outline may take.
+/// Divisor of a file's bytes for the outline.
 const OUTLINE_SHARE: usize = 6;
-/// Lines between two pieces that are shown rather than left out.
+/// Gaps of at most this many lines between two parts are shown too.
 const GAP: usize = 2;
-/// What a line that the item names is worth against all its words.
+/// Weight of a line that the item names, relative to all its words.
 const NAMED_LINE: f64 = 1000.0;
 
 /// A file that is shown.
@@ -32,7 +32,7 @@ pub(super) struct Shown {
     text: String,
     definitions: Vec<Definition>,
     scores: Vec<f64>,
-    /// With their worth, best first.
+    /// With their scores, best first.
     pieces: Vec<(f64, Piece)>,
 }
 
@@ -55,7 +55,7 @@ impl Shown {
             .map(|piece| {
                 let words = spans::worth(&weighed[piece.lines.clone()]);
                 let named = named.iter().any(|line| piece.lines.contains(&(line - 1)));
-                // A long piece holds more words by being long.
+                // A long part has more words because it is long.
                 let size = (piece.lines.len() as f64 + 10.0).sqrt();
                 (words / size + if named { NAMED_LINE } else { 0.0 }, piece)
             })
@@ -66,12 +66,11 @@ impl Shown {
         Ok(Some(Self { path: path.to_owned(), text, definitions, scores, pieces }))
     }
 
-    /// Its path.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The text of its best pieces, the first few.
+    /// The text of its first few best parts.
     pub(super) fn best_text(&self) -> String {
         let lines: Vec<&str> = self.text.lines().collect();
         let best = self.pieces.iter().take(4).map(|(_, piece)| piece.lines.clone());
@@ -101,11 +100,11 @@ impl Shown {
             out.push_str(&line);
         }
         let out = out + &excerpts;
-        // A title alone says nothing that the list of names has not said.
+        // A title alone repeats the list of names.
         if out.len() > room || out.lines().count() < 3 { String::new() } else { out }
     }
 
-    /// The best pieces that fit, in the file's order; such as are close to one another are one.
+    /// The best parts that fit, in the file's order; adjacent ones are merged.
     fn spans_in(&self, mut room: usize, lines: &[&str]) -> Vec<Range<usize>> {
         let mut chosen: Vec<Range<usize>> = Vec::new();
         for (_, piece) in &self.pieces {
@@ -130,12 +129,12 @@ impl Shown {
     }
 }
 
-/// Where a definition stands, from zero.
+/// Line of a definition, from zero.
 fn line_of(definition: &Definition) -> usize {
     (definition.line as usize).saturating_sub(1)
 }
 
-/// Lines of a file as they are shown, without the indentation that all of them share.
+/// Lines of a file as shown, without their common indentation.
 fn excerpt(span: &Range<usize>, lines: &[&str]) -> String {
     let shown = lines.get(span.clone()).unwrap_or_default();
     let indents = shown.iter().filter(|line| !line.trim().is_empty());
@@ -149,7 +148,7 @@ fn excerpt(span: &Range<usize>, lines: &[&str]) -> String {
     piece
 }
 
-/// Definitions as they are written, with their line and how deep they stand in one another.
+/// Definitions as written, with their line and nesting depth.
 fn outline(definitions: &[Definition], lines: &[&str]) -> Vec<String> {
     let written = |definition: &Definition| {
         let line = lines.get(line_of(definition)).copied()?;

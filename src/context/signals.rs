@@ -1,5 +1,5 @@
-//! What speaks for each file: a handful of numbers, each with a plain meaning. Computed from the
-//! index and the query; only for rare phrases are a few files read.
+//! The evidence for each file: a few numbers, each with a simple meaning. Computed from the index
+//! and the query; files are read only for rare phrases.
 
 use std::collections::HashMap;
 
@@ -8,55 +8,55 @@ use super::document::{BLOCKS, FIELDS, Field, Posting};
 use super::index::Index;
 use super::query::{Query, Weighted};
 use super::term::Term;
+use super::weights::Weights;
 use super::{home, links, literal, outline, past, places, together};
 
-/// How much a word counts in each field of the content; names and folders are judged apart.
+/// Weight of a word in each field of the content; names and folders are scored separately.
 const CONTENT_WEIGHT: [f64; FIELDS] = [0.0, 0.0, 3.0, 1.0, 1.0, 1.0];
-/// How strongly a long field is held against its file.
+/// How much a long field counts against its file.
 const LENGTH_PENALTY: f64 = 0.75;
-/// How soon more of the same word stops counting.
+/// How soon repetitions of a word stop counting.
 const SATURATION: f64 = 1.2;
 
-/// How many signals there are.
 pub const SIGNALS: usize = 15;
 
-/// Everything that speaks for one file, from zero to one; comparable between files of one query only.
+/// The evidence for one file, from zero to one; comparable between files of one query only.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Signals {
-    /// The words of the query in the whole file.
+    /// The query's words in the whole file.
     pub content: f64,
-    /// The words of the query close together in one place.
+    /// The query's words close together in one place.
     pub focus: f64,
-    /// The words of the query in the folders' names.
+    /// The query's words in the folders' names.
     pub folder: f64,
-    /// The words of the query in the file's name.
+    /// The query's words in the file's name.
     pub name: f64,
     /// The query mentions its path.
     pub mention: f64,
-    /// The query mentions the name it bears.
+    /// The query mentions its name.
     pub named: f64,
     /// Commits about the same words changed it.
     pub story: f64,
-    /// It is written in what most of the product is written in.
+    /// It is in the main language of the product.
     pub home: f64,
     /// It defines a name that is made of the query's words.
     pub definition: f64,
     /// The best files name it.
     pub used: f64,
-    /// Its tests hold the words of the query.
+    /// Its tests contain the query's words.
     pub tested: f64,
-    /// It holds something rare of the query word for word.
+    /// It contains a rare phrase of the query verbatim.
     pub literal: f64,
-    /// It lies in the folder of a best file.
+    /// It is in the folder of a best file.
     pub beside: f64,
-    /// It only declares what another file holds.
+    /// It only declares what another file implements.
     pub declares: f64,
-    /// By how much a best file, of which it is a part, is ahead of it.
+    /// Lead of a best file of which it is a part.
     pub together: f64,
 }
 
 impl Signals {
-    /// As a list, in the order of the fields above.
+    /// As a list, in the order of the fields.
     pub fn values(&self) -> [f64; SIGNALS] {
         [
             self.content,
@@ -77,7 +77,7 @@ impl Signals {
         ]
     }
 
-    /// Does anything but its language speak for it?
+    /// Whether there is evidence other than its language.
     pub(super) fn speaks(&self) -> bool {
         Self { home: 0.0, declares: 0.0, ..*self }.values().iter().any(|value| *value > 0.0)
     }
@@ -104,7 +104,11 @@ impl Signals {
 }
 
 /// The signals of every file, by number.
-pub fn signals(index: &Index, query: &Query) -> Result<Vec<Signals>, ContextError> {
+pub fn signals(
+    index: &Index,
+    query: &Query,
+    judged_by: &Weights,
+) -> Result<Vec<Signals>, ContextError> {
     let mut table = Table::new(index);
     for word in &query.words {
         table.word(word)?;
@@ -117,13 +121,13 @@ pub fn signals(index: &Index, query: &Query) -> Result<Vec<Signals>, ContextErro
     past::add(index, query, &mut all);
     home::add(index, &mut all);
     literal::add(index, query, &mut all)?;
-    // What a single rare word would weigh: weak evidence stays weak, even where it is the best.
+    // The weight of a single rare word: weak evidence stays weak, even where it is the best.
     let word = (1.0 + all.len() as f64).ln();
     let name = 1.4 * word;
     let one = 1.0;
     scale(&mut all, [0.0, 0.0, name, name, 2.8, 2.8, 0.0, one, one, one, one, one, one, one, one]);
-    // Outlines and links are looked at where they matter: at the files that are best so far.
-    let order = super::rank::order(index, query, &all);
+    // Outlines and links are computed only for the files that are best so far.
+    let order = super::rank::order(index, query, judged_by, &all);
     outline::add(index, &order, &weights, &mut all)?;
     links::add(index, &order, &mut all)?;
     let defined = 2.0 * word;
@@ -131,11 +135,11 @@ pub fn signals(index: &Index, query: &Query) -> Result<Vec<Signals>, ContextErro
         &mut all,
         [one, one, one, one, one, one, one, one, defined, 0.0, 0.0, one, 0.5, one, one],
     );
-    together::add(index, query, &mut all)?;
+    together::add(index, query, judged_by, &mut all)?;
     Ok(all)
 }
 
-/// Divides each signal by its greatest value, or by `least` where that is more.
+/// Divides each signal by its maximum, or by `least` if that is greater.
 fn scale(all: &mut [Signals], least: [f64; SIGNALS]) {
     let mut most = least;
     for signals in all.iter() {
@@ -172,7 +176,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reads the postings of a term; the answer is how rare it is among those that `counts` accepts.
+    /// Reads the postings of a term; returns how rare it is among those that `counts` accepts.
     fn look_up(
         &mut self,
         term: u64,
@@ -211,7 +215,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// A whole name says where to look inside a file; its parts already count as words.
+    /// A whole name tells where to look inside a file; its parts already count as words.
     fn name(&mut self, name: &Weighted) -> Result<(), ContextError> {
         let rare = self.look_up(name.term, in_content)? * name.weight;
         for (file, posting) in &self.found {
@@ -220,7 +224,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// The signals, and how much each word says as a part of a definition's name.
+    /// The signals, and the weight of each word as a part of a definition's name.
     fn finish(mut self) -> (Vec<Signals>, HashMap<Term, f64>) {
         for (signals, places) in self.all.iter_mut().zip(&self.places) {
             signals.focus = f64::from(places.iter().copied().fold(0.0, f32::max));
@@ -241,7 +245,7 @@ fn defines(posting: &Posting) -> bool {
     posting.counts[Field::Definition as usize] > 0
 }
 
-/// How often a word stands in a file, counted by field and by the length of each field.
+/// How often a word occurs in a file, weighted by field and its length.
 fn frequency(posting: &Posting, lengths: &[u32; FIELDS], average: &[f64; FIELDS]) -> f64 {
     let total: f64 =
         lengths[Field::Identifier as usize..].iter().map(|length| f64::from(*length)).sum();

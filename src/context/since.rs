@@ -1,4 +1,4 @@
-//! What changed in a code base since a moment, from its history.
+//! Changes in a code base since a time, from its history.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use super::git::{self, Bounds, GitError};
 use crate::model::LaterCommit;
 
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(60), output: 32 << 20 };
-/// Commits that are looked through, newest first.
+/// Most commits read, newest first.
 const MOST_COMMITS: &str = "--max-count=5000";
 
-/// The commits since then, newest first, each with the files it touched.
+/// The commits since then, newest first, each with the files it changed.
 pub fn changes_since(
     repository: &Path,
     since: Timestamp,
 ) -> Result<Vec<(LaterCommit, Vec<String>)>, GitError> {
     let since = format!("--since=@{}", since.as_second());
-    // A merge is told by the commits it brings.
+    // A merge is represented by its commits.
     let arguments = [
         "log",
         MOST_COMMITS,

@@ -1,4 +1,4 @@
-//! The files of one commit, by their paths and ids. Moving to another commit costs what differs.
+//! The files of one commit, by path and id. Moving to another commit costs the difference.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,13 +10,13 @@ use super::objects::{BlobId, Objects};
 use super::scan;
 
 const SILENCE: Duration = Duration::from_secs(120);
-/// Longer rules are no rules.
+/// Longer rule files are ignored.
 const LONGEST_RULES: u64 = 1 << 20;
 
 /// The files of one commit.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
-    /// Where it is; none before the first move.
+    /// The current tree; `None` before the first move.
     tree: Option<String>,
     files: BTreeMap<String, Known>,
     rules: LeaveOut,
@@ -28,11 +28,10 @@ struct Known {
     left_out: bool,
 }
 
-/// What became of a path.
+/// A path and its new content; `None` if it was deleted.
 type Change = (String, Option<BlobId>);
 
 impl Snapshot {
-    /// Moves to a tree.
     pub(super) fn move_to(
         &mut self,
         repository: &Path,
@@ -65,7 +64,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The files that a walk would give, in the order of their paths.
+    /// The files that a walk would return, ordered by path.
     pub(super) fn files(&self) -> impl Iterator<Item = (&String, &BlobId)> {
         let kept = self.files.iter().filter(|(_, known)| !known.left_out);
         kept.map(|(path, known)| (path, &known.id))
@@ -91,7 +90,7 @@ impl Snapshot {
     }
 }
 
-/// Links and modules of other repositories are no files.
+/// Links and submodules are not files.
 fn is_file(mode: &str) -> bool {
     mode.starts_with("100")
 }
@@ -114,7 +113,7 @@ fn entry(record: &[u8]) -> Option<Change> {
     is_file(mode).then(|| (path.to_owned(), Some(id.to_owned())))
 }
 
-/// What differs between two trees.
+/// The difference between two trees.
 fn changes(repository: &Path, from: &str, to: &str) -> Result<Vec<Change>, GitError> {
     let mut found = Vec::new();
     let mut facts: Option<Vec<u8>> = None;

@@ -1,4 +1,4 @@
-//! What the lines of a file are worth for a query. Pure.
+//! Scores the lines of a file for a query. Pure.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,23 +6,23 @@ use super::document::Definition;
 use super::language::Language;
 use super::term::{self, Space, Term};
 
-/// Lines after a definition that speak for it where the next one is far.
+/// Lines after a definition that count for it if the next one is far.
 const SPAN: usize = 14;
-/// What a comment is worth beside code.
+/// Weight of a comment relative to code.
 const COMMENT: f64 = 0.5;
 
-/// A line as the query sees it: its terms, each once, with their worth there.
+/// A line as the query sees it: its distinct terms with their weights.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Line(Vec<(Term, f64)>);
 
 impl Line {
-    /// What the line is worth by itself.
+    /// The score of the line alone.
     pub(super) fn score(&self) -> f64 {
         self.0.iter().map(|(_, worth)| worth).sum()
     }
 }
 
-/// Weighs every line; what only brings other files in is worth nothing.
+/// Weighs every line; import lines have no weight.
 pub(super) fn weigh(lines: &[&str], language: Language, rarity: &HashMap<Term, f64>) -> Vec<Line> {
     let mut in_comment = false;
     let weigh = |line: &&str| {
@@ -52,7 +52,7 @@ pub(super) fn weigh(lines: &[&str], language: Language, rarity: &HashMap<Term, f
     lines.iter().map(weigh).collect()
 }
 
-/// Does the line only bring another file's names in?
+/// Whether the line only imports names.
 fn brings_in(line: &str) -> bool {
     ["import ", "from ", "using ", "use ", "#include", "package ", "namespace ", "require ", "mod "]
         .iter()
@@ -60,7 +60,7 @@ fn brings_in(line: &str) -> bool {
         && !line.contains('(')
 }
 
-/// The definitions to show: all if they are few, else the ones with the most to do with the query.
+/// The definitions to show: all if they are few, else the most relevant ones.
 pub(super) fn worthy_definitions(
     definitions: &[Definition],
     scores: &[f64],
@@ -94,7 +94,7 @@ pub(super) fn worthy_definitions(
     weighed.into_iter().map(|(_, at)| definitions[at].clone()).collect()
 }
 
-/// What a window is worth: each term once at its best, a little for more of it.
+/// The score of a window: each term once at its best, a little for more of it.
 pub(super) fn worth(window: &[Line]) -> f64 {
     let mut best: Vec<(Term, f64)> =
         window.iter().flat_map(|line| line.0.iter().copied()).collect();

@@ -1,11 +1,11 @@
 //! The folder of one repository's index: immutable segments and a catalogue that names them.
 //!
 //! A builder holds the lock, writes new segments, then replaces the catalogue in one rename; a
-//! crash at any point leaves the old catalogue whole. A reader opens its segments while it holds the
-//! lock; what it has opened stays readable when a later builder removes its name.
+//! crash at any point leaves the old catalogue intact. A reader opens its segments while it holds
+//! the lock; open ones stay readable when a later builder removes their names.
 //!
-//! Nothing waits for the disk: should the machine itself go down, what is missing then does not
-//! agree with its sum, and rebuilding the code index.
+//! Nothing is synced to disk: after a crash of the machine, missing data does not match its
+//! checksum, and the code index is rebuilt.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -23,7 +23,7 @@ use crate::private;
 
 const CATALOG: &str = "catalog";
 const HISTORY: &str = "history";
-/// Written at every use, so that its time tells of the last one.
+/// Written at every use, so that its time tells the last one.
 const LOCK: &str = "lock";
 
 /// The folder of one repository's index.
@@ -34,7 +34,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// The folder for `root` below `cache`; made if it is missing, closed to others.
+    /// The folder for `root` below `cache`; created if missing, private.
     pub(super) fn open(cache: &Path, root: &Path) -> Result<Self, ContextError> {
         let root_text = root.to_string_lossy().into_owned();
         let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
@@ -67,9 +67,9 @@ impl Store {
         move |source| ContextError::Store { path, source }
     }
 
-    /// Waits until no other builder works here; the lock ends with the value.
+    /// Waits until no other builder works here; the lock is released on drop.
     ///
-    /// The second value is the file system's present time, by which file times can be judged.
+    /// The second value is the file system's current time, to compare file times with.
     pub(super) fn lock(&self) -> Result<(File, i64), ContextError> {
         let lock = || -> std::io::Result<(File, i64)> {
             let mut file = private::options()
@@ -85,12 +85,12 @@ impl Store {
         lock().map_err(self.error(LOCK))
     }
 
-    /// The repository's root, as the catalogue writes it.
+    /// The repository's root, as written in the catalogue.
     pub(super) fn root(&self) -> &str {
         &self.root
     }
 
-    /// The catalogue, none if there is none yet, or an error if this version cannot read it.
+    /// The catalogue; `None` if there is none yet, an error if this version cannot read it.
     pub(super) fn catalog(&self) -> Result<Option<Catalog>, Malformed> {
         match fs::read(self.path(CATALOG)) {
             Ok(bytes) => Catalog::from_bytes(&bytes).map(Some),
@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    /// Makes `catalog` the present one, then removes the segments it does not name.
+    /// Makes `catalog` the current one, then removes segments it does not name.
     pub(super) fn publish(&self, catalog: &Catalog) -> Result<(), ContextError> {
         self.replace(CATALOG, &catalog.to_bytes())?;
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
@@ -122,7 +122,7 @@ impl Store {
         self.replace(HISTORY, &history.to_bytes())
     }
 
-    /// Replaces a file in one step.
+    /// Replaces a file atomically.
     fn replace(&self, name: &str, content: &[u8]) -> Result<(), ContextError> {
         let replace = || -> std::io::Result<()> {
             let next = self.path(&format!("{name}.next"));
@@ -134,8 +134,8 @@ impl Store {
     }
 }
 
-/// Removes the indexes below `cache` that nobody has used since `before`; returns how many. They are
-/// built anew should their repository come back.
+/// Removes the indexes below `cache` that were not used since `before`; returns how many. They are
+/// rebuilt when needed.
 pub fn remove_unused(cache: &Path, before: SystemTime) -> usize {
     let Ok(entries) = fs::read_dir(cache) else { return 0 };
     let is_unused = |folder: &Path| {

@@ -1,14 +1,13 @@
-//! Words as the index knows them: identifiers are cut at underscores and capitals, folded, stemmed
-//! and hashed. The index keeps hashes only, so it never has to store or compare the words.
+//! Words as the index knows them: identifiers are split at underscores and capitals, folded,
+//! stemmed and hashed. The index has only hashes, so it never stores or compares the words.
 
-/// A hashed word.
 pub type Term = u64;
 
-/// Words of one letter say nothing, and longer ones than this are data.
+/// Words of one letter say nothing, and very long ones are data.
 const SHORTEST: usize = 2;
 const LONGEST: usize = 64;
 
-/// What a hashed word stands for; the same letters give different terms in each space.
+/// The kind of a hashed word; the same letters give different terms in each space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Space {
     /// A stemmed part of an identifier, or a word of prose.
@@ -19,7 +18,7 @@ pub enum Space {
     Symbol,
 }
 
-/// The term of `folded` (lower case already) in a space.
+/// The term of `folded` (already in lower case) in a space.
 pub fn hash(space: Space, folded: &[u8]) -> Term {
     let seed = match space {
         Space::Word => 0xcbf2_9ce4_8422_2325,
@@ -29,14 +28,14 @@ pub fn hash(space: Space, folded: &[u8]) -> Term {
     mix(raw_hash(seed, folded))
 }
 
-/// A quick hash of any bytes; the same on every machine and in every version of this format.
+/// A fast hash; the same on every machine and in every version of this format.
 pub(super) fn raw_hash(seed: u64, bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// Spreads a hash over all bits, so that its high bits choose a bucket evenly.
+/// Spreads a hash over all bits, so that its high bits select buckets evenly.
 pub(super) fn mix(mut hash: u64) -> u64 {
     hash ^= hash >> 33;
     hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -45,7 +44,7 @@ pub(super) fn mix(mut hash: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// The same for tables in memory only: eight bytes at a time.
+/// A hash for tables in memory only: eight bytes at a time.
 pub(super) fn hash_in_memory(bytes: &[u8]) -> u64 {
     const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let fold = |hash: u64, word: [u8; 8]| {
@@ -62,7 +61,7 @@ pub(super) fn hash_in_memory(bytes: &[u8]) -> u64 {
     fold(hash, last)
 }
 
-/// Can this byte be inside an identifier? Letters beyond ASCII count as letters.
+/// Whether this byte can be inside an identifier. Letters beyond ASCII count as letters.
 pub(super) const fn is_word_byte(byte: u8) -> bool {
     const WORD: [bool; 256] = {
         let mut word = [false; 256];
@@ -128,7 +127,7 @@ pub fn parts(identifier: &[u8], mut each: impl FnMut(&[u8])) -> usize {
     count
 }
 
-/// Gives the terms of one identifier: its stemmed parts, and itself if it has several.
+/// Calls back with the terms of one identifier: its stemmed parts, and itself if it has several.
 pub fn terms_of(identifier: &[u8], mut each: impl FnMut(Term)) {
     if identifier.len() < SHORTEST || identifier.len() > LONGEST {
         return;
@@ -149,14 +148,15 @@ pub fn terms_of(identifier: &[u8], mut each: impl FnMut(Term)) {
     }
 }
 
-/// Has this identifier several parts, such as `parse_line`, `parseLine` or the error code `E0308`?
+/// Whether this identifier has several parts, such as `parse_line`, `parseLine` or the error code
+/// `E0308`.
 pub fn is_compound(identifier: &[u8]) -> bool {
     let mut letters = 0;
     let count = parts(identifier, |part| letters += usize::from(!part[0].is_ascii_digit()));
     count > 1 && letters > 0
 }
 
-/// A name as files and texts are compared by it: letters and digits only, folded, in the singular.
+/// A name normalised for comparison: letters and digits only, folded, in the singular.
 pub fn squeeze(name: &str) -> String {
     let mut squeezed: String =
         name.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect();
@@ -166,7 +166,7 @@ pub fn squeeze(name: &str) -> String {
     squeezed
 }
 
-/// Cuts the common endings of English words, so that `disposed`, `disposing` and `dispose` meet.
+/// Removes common English endings, so that `disposed`, `disposing` and `dispose` are equal.
 pub fn stem(word: &[u8]) -> &[u8] {
     let mut length = word.len();
     if !word.iter().all(u8::is_ascii_lowercase) {

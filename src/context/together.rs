@@ -1,6 +1,6 @@
-//! Parts of one thing in several files: a view with the code behind it (`Cart.razor` and
-//! `Cart.razor.cs`, `cart.component.html` and `cart.component.ts`), and the files that declare one
-//! partial type. What speaks for one of them speaks for the others too, if less.
+//! Units in several files: a view with the code behind it (`Cart.razor` and `Cart.razor.cs`,
+//! `cart.component.html` and `cart.component.ts`), and the files that declare one partial type.
+//! Evidence for one of them counts for the others too, but less.
 
 use super::ContextError;
 use super::document::Field;
@@ -11,22 +11,28 @@ use super::query::Query;
 use super::scan::folder_of;
 use super::signals::Signals;
 use super::term::{self, Space};
+use super::weights::Weights;
 
-/// Files whose other parts are looked for.
+/// Files whose other parts are searched for.
 const BEST: usize = 10;
 /// Types of one file that are looked up, and files that may declare one of them.
 const MOST_TYPES: usize = 3;
 const MOST_PARTS: usize = 12;
 
-/// What counts of a part of a type: it is in the same language, so that it can speak for itself.
+/// Weight of a part of a type: it is in the same language, so it has its own evidence.
 const TYPE: f64 = 0.5;
 
 const MARKUP: [&str; 5] = [".razor", ".cshtml", ".xaml", ".axaml", ".html"];
 const BEHIND: [&str; 6] = [".cs", ".vb", ".ts", ".js", ".css", ".scss"];
 
-/// Adds by how much a best file is ahead of its other parts.
-pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) -> Result<(), ContextError> {
-    let order = super::rank::order(index, query, all);
+/// Adds the lead of a best file over its other parts.
+pub(super) fn add(
+    index: &Index,
+    query: &Query,
+    weights: &Weights,
+    all: &mut [Signals],
+) -> Result<(), ContextError> {
+    let order = super::rank::order(index, query, weights, all);
     let mut scores = vec![0.0; order.len()];
     order.iter().for_each(|(score, file)| scores[*file] = *score);
     let is_source = |file: usize| index.files()[file].kind == Kind::Source;
@@ -43,7 +49,7 @@ pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) -> Result<(
     Ok(())
 }
 
-/// The other files of the view to which a file belongs, if it does.
+/// The other files of the view that a file belongs to, if any.
 fn parts_of_view(index: &Index, file: usize) -> Vec<usize> {
     let path = &index.files()[file].path;
     let same = |other: &&str| view_of(other) == view_of(path);
@@ -57,7 +63,7 @@ fn parts_of_view(index: &Index, file: usize) -> Vec<usize> {
     numbers.map(|number| number as usize).filter(|part| *part != file).collect()
 }
 
-/// The path of a view without the ends by which its files differ.
+/// The path of a view without the endings in which its files differ.
 fn view_of(path: &str) -> &str {
     let without = |path, ends: &[&str]| ends.iter().find_map(|end| str::strip_suffix(path, end));
     let markup = without(path, &BEHIND).unwrap_or(path);
@@ -89,7 +95,7 @@ fn parts_of_types(index: &Index, file: usize) -> Result<Vec<usize>, ContextError
     Ok(parts)
 }
 
-/// The names of partial types that a text of C# declares.
+/// The names of partial types that a C# text declares.
 fn partial_types(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let (_, declared) = line.split_once("partial ")?;

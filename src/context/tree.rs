@@ -1,4 +1,4 @@
-//! The code of one commit: a work tree of our own that borrows the objects of the user's repository.
+//! The code of one commit: a separate work tree that shares the objects of the user's repository.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::private;
 
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(600), output: 256 << 20 };
 
-/// Why a commit was not laid out.
+/// Why a commit could not be checked out.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     #[error("cannot read the history of {}: {source}", repository.display())]
@@ -26,28 +26,28 @@ pub enum TreeError {
         source: std::io::Error,
     },
     #[error(
-        "cannot lay out commit {commit} in {}: is the disk full, or is a file of it missing in the \
-         repository? What was done before is kept; run the command again to go on",
+        "cannot check out commit {commit} in {}: is the disk full, or is a file of it missing in the \
+         repository? Earlier results are kept; run the command again to continue",
         folder.display()
     )]
     LayOut { folder: PathBuf, commit: String },
 }
 
-/// A work tree that can be moved to any commit of a repository. The repository itself is only read:
-/// its references, its index and its settings stay as they are. What git keeps about the tree lies
-/// beside it, so that whoever reads the tree sees nothing of other commits.
+/// A work tree that can be moved to any commit of a repository. The repository is only read: its
+/// references, index and settings are unchanged. Git's data about the tree is next to it, so that
+/// readers of the tree see nothing of other commits.
 #[derive(Debug)]
 pub struct BorrowedTree {
     folder: PathBuf,
 }
 
 impl BorrowedTree {
-    /// Makes the work tree for `repository` below `parent`, or opens what an earlier one left there.
+    /// Creates the work tree for `repository` below `parent`, or opens an existing one.
     pub fn open(repository: &Path, parent: &Path, name: &str) -> Result<Self, TreeError> {
         let common = common_folder(repository)?;
         let tree = Self { folder: parent.join(name) };
         tree.borrow_objects(&common, &parent.join(format!("{name}.git")))?;
-        // What an interrupted checkout left would be taken for code. A tree without a commit yet has
+        // Files of an interrupted checkout would be mistaken for code. A tree without a commit has
         // nothing to clean.
         if tree.git(&["rev-parse", "--verify", "--quiet", "HEAD"]).is_ok() {
             tree.git(&["clean", "--quiet", "-ffdx"])?;
@@ -60,7 +60,7 @@ impl BorrowedTree {
         if !self.folder.join(".git").exists() {
             let kept = kept.to_string_lossy();
             self.git(&["init", "--quiet", "--template=", &format!("--separate-git-dir={kept}")])?;
-            // Other commits that it was at must not be found there.
+            // Commits it was at before must not be found there.
             self.git(&["config", "core.logAllRefUpdates", "false"])?;
         }
         let info = kept.join("objects/info");
@@ -69,7 +69,7 @@ impl BorrowedTree {
         let mut objects = common.join("objects").into_os_string().into_encoded_bytes();
         objects.push(b'\n');
         private::write(&alternates, &objects).map_err(write(&alternates))?;
-        // Git must know where a shallow history ends, or it looks for commits that are not there.
+        // Git must know where a shallow history ends, or it searches for commits that do not exist.
         let shallow = kept.join("shallow");
         match std::fs::read(common.join("shallow")) {
             Ok(ends) => private::write(&shallow, &ends).map_err(write(&shallow)),
@@ -77,29 +77,28 @@ impl BorrowedTree {
         }
     }
 
-    /// Where a code base lies in its repository: `web/` or nothing.
+    /// The path of a code base in its repository: `web/` or empty.
     pub fn prefix_of(root: &Path) -> Result<String, TreeError> {
         let prefix = git::output(root, &["rev-parse", "--show-prefix"], BOUNDS)
             .map_err(|source| TreeError::Git { repository: root.to_owned(), source })?;
         Ok(String::from_utf8_lossy(&prefix).trim_end().to_owned())
     }
 
-    /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Does the repository hold this commit?
+    /// Whether the repository has this commit.
     pub fn knows(&self, commit: &str) -> bool {
         self.git(&["cat-file", "-e", &format!("{commit}^{{tree}}")]).is_ok()
     }
 
-    /// Lays out `commit`, and nothing newer.
+    /// Checks out `commit`, without newer history.
     pub fn move_to(&self, commit: &str) -> Result<(), TreeError> {
         if self.git(&["checkout", "--quiet", "--force", "--detach", commit]).is_ok() {
             return Ok(());
         }
-        // A partial clone may lack some files; the others are laid out without them.
+        // A partial clone may lack some files; the others are checked out without them.
         self.git(&["read-tree", "--reset", commit])?;
         self.git(&["update-ref", "--no-deref", "HEAD", commit])?;
         let missing = self.missing_files()?;
@@ -136,7 +135,7 @@ impl BorrowedTree {
         TreeError::LayOut { folder: self.folder.clone(), commit: commit.to_owned() }
     }
 
-    /// Removes it, with what git kept beside it.
+    /// Removes it, with git's data next to it.
     pub fn remove(self) {
         let mut beside = self.folder.clone().into_os_string();
         beside.push(".git");
@@ -157,7 +156,7 @@ impl BorrowedTree {
     }
 }
 
-/// Where git keeps the objects of a repository, whichever of its work trees is given.
+/// Where git keeps the objects of a repository, for any of its work trees.
 pub fn common_folder(repository: &Path) -> Result<PathBuf, TreeError> {
     let missing = || TreeError::NoRepository(repository.to_owned());
     let common = git::output(repository, &["rev-parse", "--git-common-dir"], BOUNDS)

@@ -1,4 +1,4 @@
-//! One item and what is known of it → a decision with its reason.
+//! Decides about one item from what is known of it, with a reason.
 
 use jiff::Timestamp;
 
@@ -6,31 +6,28 @@ use super::fingerprint::is_older_form;
 use crate::event::{Decision, Reason};
 use crate::model::{Phase, Verdict};
 
-/// What a run sees of an item.
+/// An item as read by a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Of what would reach the prompt.
+    /// Of the text that would be in the prompt.
     pub fingerprint: &'a str,
     /// The revision that was read.
     pub revision: i64,
     /// Empty if it has none.
     pub area_path: &'a str,
-    /// Its workflow state is one in which items are finished.
+    /// Its workflow state counts as finished.
     pub terminal: bool,
-    /// False: its texts could not be cleaned.
+    /// False if its texts could not be cleaned.
     pub readable: bool,
-    /// Attempts that one text has.
+    /// Attempts per text.
     pub max_attempts: u32,
 }
 
-/// What was decided.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
-    /// What.
     pub decision: Decision,
-    /// Why.
     pub reason: Reason,
-    /// Triage's answer from an earlier run, if it still applies: the item is not asked about again.
+    /// Triage's verdict from an earlier run, if it still applies: the item is not triaged again.
     pub verdict: Option<Verdict>,
     pub write: Write,
 }
@@ -40,37 +37,36 @@ pub struct Decided {
 pub enum Write {
     /// The row is up to date.
     Nothing,
-    /// Only what does not reach the prompt changed: revision, date, title for displays.
+    /// Only data outside the prompt changed: revision, date, title for display.
     Touch,
     /// A new text or another phase.
     Row,
 }
 
-/// What the state says about an item.
+/// The stored state of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownItem {
     pub phase: Phase,
     /// Why it is in this phase.
     pub reason: Reason,
-    /// If it waits: not before.
+    /// Earliest time, if it waits for a retry.
     pub next_attempt: Option<Timestamp>,
-    /// The revision last seen.
     pub revision: i64,
-    /// Of what it was last seen with.
+    /// Of the text that was last seen.
     pub fingerprint: String,
-    /// Of what was last finished.
+    /// Of the text that was last finished.
     pub processed_fingerprint: Option<String>,
-    /// Triage's answer for `fingerprint`.
+    /// Triage's verdict on `fingerprint`.
     pub verdict: Option<Verdict>,
-    /// Attempts used on the text that is seen now, whenever that was.
+    /// Attempts used on the current text, at any time.
     pub attempts: u32,
-    /// How many runs have deferred it.
+    /// Number of runs that deferred it.
     pub deferrals: u32,
-    /// None: not read since the state keeps it; empty: the item has none.
+    /// `None`: not read since the state stores it; empty: the item has none.
     pub area_path: Option<String>,
 }
 
-/// Decides. Total: every combination has an answer.
+/// Total: every combination has a decision.
 pub fn decide(seen: Seen<'_>, known: Option<&KnownItem>, now: Timestamp) -> Decided {
     let (mut decision, mut reason, verdict) = judge(seen, known, now);
     if !seen.readable && matches!(decision, Decision::New | Decision::Changed) {
@@ -97,20 +93,20 @@ fn judge(
         return plain(Decision::Deferred, Reason::InFlight);
     }
     if seen.terminal {
-        // What was finished stays finished; what was to be done is not to be done any more.
+        // Finished items stay finished; open ones are no longer to be done.
         let left_alone = matches!(known.phase, Phase::Done | Phase::Vanished);
         let decision = if left_alone { Decision::Unchanged } else { Decision::Vanished };
         return plain(decision, Reason::OutOfQuery);
     }
-    // An older version of heartbeat computed fingerprints differently; the revision then says whether
-    // the item changed. An upgrade alone makes no work.
+    // An older version of heartbeat computed fingerprints differently; then the revision shows
+    // whether the item changed. An upgrade alone creates no work.
     let is_comparable = !is_older_form(&known.fingerprint);
     let same_as_seen = match is_comparable {
         true => known.fingerprint == seen.fingerprint,
         false => known.revision == seen.revision,
     };
     let finished = known.processed_fingerprint.as_deref();
-    // Also an edit that was undone before its turn came: nothing is left to do.
+    // Also an edit that was reverted before it was processed: nothing is left to do.
     if finished == Some(seen.fingerprint)
         || (!is_comparable && same_as_seen && finished == Some(known.fingerprint.as_str()))
     {
@@ -118,7 +114,7 @@ fn judge(
     }
     match known.phase {
         Phase::Parked if same_as_seen => plain(Decision::Parked, known.reason),
-        // A text that came back after its attempts were used up gets no new ones.
+        // A text that reappears after its attempts were used up gets no new ones.
         _ if known.attempts >= seen.max_attempts => {
             plain(Decision::Parked, Reason::AttemptsExhausted)
         }
@@ -144,7 +140,7 @@ fn judge(
     }
 }
 
-/// What a decision changes in the row: nothing, if the row says it already.
+/// What a decision changes in the row: nothing if it is up to date.
 fn row_write(
     seen: Seen<'_>,
     known: Option<&KnownItem>,
@@ -152,7 +148,7 @@ fn row_write(
     reason: Reason,
 ) -> Write {
     let Some(known) = known else {
-        // Finished before it was ever seen.
+        // Finished before it was first seen.
         return if decision == Decision::Unchanged { Write::Nothing } else { Write::Row };
     };
     let stands = match decision {
@@ -163,7 +159,7 @@ fn row_write(
         Decision::Parked => known.phase == Phase::Parked,
         Decision::Deferred | Decision::Vanished => return Write::Nothing,
     };
-    // The area moves without a revision when a part of its path is renamed.
+    // The area changes without a revision when a part of its path is renamed.
     let same_area = known.area_path.as_deref() == Some(seen.area_path);
     let same_facts = known.revision == seen.revision && same_area;
     match (stands && known.fingerprint == seen.fingerprint, same_facts) {
@@ -173,7 +169,7 @@ fn row_write(
     }
 }
 
-/// Ahead, and no further than a delay can be.
+/// In the future, but not further than the longest delay.
 fn lies_ahead(next: Timestamp, now: Timestamp) -> bool {
     next > now && next.duration_since(now) <= crate::model::LONGEST_WAIT
 }
@@ -304,7 +300,7 @@ mod tests {
         assert_eq!(decided(Some(known), "a"), (Decision::New, Reason::RetryDue));
     }
 
-    /// What is known of an item in any phase, last seen with this text.
+    /// A stored item in any phase, last seen with this text.
     fn any_known(seen_before: &'static str) -> impl Strategy<Value = KnownItem> {
         prop_oneof![
             Just(known(Phase::Pending, seen_before, None)),

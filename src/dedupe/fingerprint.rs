@@ -1,4 +1,4 @@
-//! The fingerprint of what would reach the prompt: stable across runs and platforms.
+//! The fingerprint of the text in the prompt: stable across runs and platforms.
 
 use std::fmt::Write as _;
 
@@ -7,27 +7,27 @@ use sha2::{Digest, Sha256};
 use crate::model::{CleanItem, WorkItem};
 use crate::settings::WatchedField;
 
-/// Everything beside the item that changes what an analysis would see.
+/// Everything except the item that changes an analysis.
 #[derive(Debug, Clone, Copy)]
 pub struct FingerprintInputs<'a> {
-    /// Version of the prompts in force.
+    /// Current version of the prompts.
     pub prompt_version: &'a str,
-    /// Models as configured, triage and deep. They count only if `watch` says so.
+    /// Configured models of triage and deep analysis. Used only if `watch` includes them.
     pub models: &'a [&'a str],
-    /// Fields beside the text whose change wakes an item.
+    /// Further fields whose change makes an item work.
     pub watch: &'a [WatchedField],
 }
 
-/// Begins every fingerprint of this form. Older ones are bare hashes that depend on the models.
+/// Prefix of current fingerprints. Older ones are plain hashes that depend on the models.
 const FORM: &str = "2:";
 
-/// Whether a stored fingerprint is of an older form and cannot be compared.
+/// Whether a stored fingerprint has an older form and cannot be compared.
 pub fn is_older_form(fingerprint: &str) -> bool {
     !fingerprint.starts_with(FORM)
 }
 
-/// Hash over title, type and clean texts, the prompts' version and what is watched. Each part goes
-/// in with its length, so that no two different items can share a byte string.
+/// Hash of title, type and clean texts, the prompts' version and watched fields. Each part is
+/// hashed with its length, so that no two different items have the same input.
 pub fn fingerprint(item: &CleanItem, inputs: &FingerprintInputs<'_>) -> String {
     let mut hash = Sha256::new();
     let mut part = |text: &str| {
@@ -54,7 +54,7 @@ pub fn fingerprint(item: &CleanItem, inputs: &FingerprintInputs<'_>) -> String {
     hex(&hash.finalize())
 }
 
-/// For an item whose texts could not be cleaned: over its raw texts, so that an edit is noticed.
+/// For an item whose texts could not be cleaned: hashes its raw texts, so that an edit is noticed.
 pub fn raw_fingerprint(item: &WorkItem) -> String {
     let comments = item.comments.iter().map(|comment| &comment.raw);
     let texts = item.texts.iter().map(|text| &text.raw).chain(comments);

@@ -1,7 +1,8 @@
-//! Items × known state → plan. Pure: times and policies come in, decisions with reasons go out.
+//! Makes a plan from items and known state. Pure: times and policies are inputs, decisions with
+//! reasons are outputs.
 //!
-//! An item is work when the fingerprint of what would reach the prompt differs from the one last
-//! *finished*. A tag, a link, our own comment, a cosmetic change of HTML or a restart wakes nobody.
+//! An item is work when the fingerprint of its prompt text differs from the one last *finished*. A
+//! tag, a link, our own comment, a cosmetic change of HTML or a restart creates no work.
 
 mod decide;
 mod fingerprint;

@@ -1,4 +1,4 @@
-//! The parts of an item as triage read them, to say later what changed.
+//! The parts of an item as read by triage, to tell later what changed.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::CleanItem;
 
-/// Longest value that is kept as it is.
+/// Longer values are stored as hashes.
 const LONGEST_VALUE: usize = 120;
 const COMMENTS: &str = "comments";
 
@@ -43,7 +43,7 @@ impl ItemParts {
         Self { values: values.collect(), texts }
     }
 
-    /// What is different from `earlier`, one short phrase each.
+    /// Differences from `earlier`, one short phrase each.
     pub fn changes_since(&self, earlier: &Self) -> Vec<String> {
         let mut changes = Vec::new();
         for name in names(&self.values, &earlier.values) {

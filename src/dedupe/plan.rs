@@ -1,41 +1,41 @@
-//! The plan of a run: a decision on every item that was read, and the queues of its work.
+//! The plan of a run: a decision on every item that was read, and the queues of work.
 //!
-//! Triage and deep analysis have a queue and a limit each, so that items which wait for a deep
-//! session take nothing from triage.
+//! Triage and deep analysis each have a queue and a limit, so that items waiting for a deep session
+//! do not reduce triage.
 
 use jiff::Timestamp;
 
 use super::decide::{Decided, KnownItem, Seen, Write, decide};
 use super::queue::{Queue, QueuedItem};
 use super::words::ItemWords;
-use crate::event::{Decision, Reason, Shares};
+use crate::event::{Decision, DecisionCounts, Reason};
 use crate::model::{CleanItem, ItemId, ItemKey};
 use crate::settings::{Config, Order};
 
-/// An item as a run read it.
+/// An item as read by a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadItem {
     pub item: CleanItem,
-    /// Of everything that would reach the prompt.
+    /// Of the text that would be in the prompt.
     pub fingerprint: String,
-    /// Its workflow state is one in which items are finished.
+    /// Its workflow state counts as finished.
     pub terminal: bool,
-    /// False: its texts could not be cleaned.
+    /// False if its texts could not be cleaned.
     pub readable: bool,
     /// Its source is read for the first time: new work is recorded as seen and not queued.
     pub baseline: bool,
-    /// The budget of its source has no room for another analysis.
+    /// The budget of its source does not cover another analysis.
     pub out_of_budget: bool,
 }
 
-/// A decision on an item, as it is stored.
+/// A decision on an item, as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
     pub key: ItemKey,
     /// The tracker's number.
     pub id: ItemId,
     pub title: String,
-    /// Bug, Task, …
+    /// Such as `Bug` or `Task`.
     pub item_type: String,
     pub url: String,
     /// Empty if it has none.
@@ -43,24 +43,24 @@ pub struct Planned {
     /// 1 is the most urgent.
     pub priority: Option<i64>,
     pub revision: i64,
-    /// When the tracker last changed it.
+    /// When it was last changed in the tracker.
     pub changed_at: Timestamp,
-    /// Of what would reach the prompt.
+    /// Of the text that would be in the prompt.
     pub fingerprint: String,
     pub decision: Decision,
     pub reason: Reason,
     /// Attempts already used on this text.
     pub attempts: u32,
-    /// What it means for the row.
+    /// What changes in the row.
     pub write: Write,
-    /// For the index of all items; none if the item is indexed as it is.
+    /// For the index of all items; `None` if the index is up to date.
     pub words: Option<ItemWords>,
 }
 
-/// An item that is over a limit of the run, and which limit.
+/// An item over a limit of the run, and which limit.
 pub type OverLimit = (ItemKey, Reason);
 
-/// The work of one run, first items first.
+/// The work of one run, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queues {
     /// Without a verdict: at most `limits.max_items_per_run`.
@@ -69,7 +69,7 @@ pub struct Queues {
     pub triaged: Vec<QueuedItem>,
 }
 
-/// What reading gathers, page by page.
+/// Collects the items of a run, page by page.
 #[derive(Debug)]
 pub struct Plan {
     order: Order,
@@ -79,12 +79,12 @@ pub struct Plan {
     counts: PlanCounts,
 }
 
-/// How many items went where.
+/// Number of items by decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlanCounts {
     pub deferred: u64,
     pub unchanged: u64,
-    pub shares: Shares,
+    pub shares: DecisionCounts,
 }
 
 impl Plan {
@@ -103,8 +103,8 @@ impl Plan {
         self.counts
     }
 
-    /// Decides on an item and queues it if it is work. Also returns an item of an earlier call that
-    /// is over the limit because of it.
+    /// Decides about an item and queues it if it is work. Also returns an earlier item that this
+    /// one moves over the limit.
     pub fn add(
         &mut self,
         read: ReadItem,
@@ -116,7 +116,7 @@ impl Plan {
         let mut over = None;
         match decided.decision {
             Decision::New | Decision::Changed if read.baseline => self.counts.shares.baseline += 1,
-            // It takes no place from items of other sources.
+            // It does not take a slot from items of other sources.
             Decision::New | Decision::Changed
                 if read.out_of_budget && decided.verdict.is_some() =>
             {
@@ -158,7 +158,7 @@ impl Plan {
         }
     }
 
-    /// Returns the item that is over the limit, if there is one, and which limit.
+    /// Returns the item over the limit, if there is one, and which limit.
     fn enqueue(&mut self, item: QueuedItem) -> Option<OverLimit> {
         *share_of(&mut self.counts.shares, item.reason) += 1;
         let (queue, limit) = match item.verdict {
@@ -186,7 +186,7 @@ impl Plan {
 }
 
 impl PlanCounts {
-    /// Work over the limit is counted as that and no longer by the reason it was queued for.
+    /// Work over the limit is counted as deferred and no longer by the reason it was queued for.
     const fn defer(&mut self, reason: Reason) {
         self.deferred += 1;
         *share_of(&mut self.shares, reason) -= 1;
@@ -194,8 +194,8 @@ impl PlanCounts {
     }
 }
 
-/// Where queued work is counted, by the reason it was queued for.
-const fn share_of(shares: &mut Shares, reason: Reason) -> &mut u64 {
+/// The counter for queued work, by the reason it was queued for.
+const fn share_of(shares: &mut DecisionCounts, reason: Reason) -> &mut u64 {
     match reason {
         Reason::FirstSeen => &mut shares.new,
         Reason::CarriedOver | Reason::RetryDue | Reason::RetryRequested => &mut shares.carried_over,
@@ -224,7 +224,7 @@ fn planned(read: &ReadItem, decided: &Decided, attempts: u32) -> Planned {
     }
 }
 
-/// Most items of a page are unchanged, and a text that could not be read has no words.
+/// Most items of a page are unchanged, and an unreadable text has no words.
 fn words(read: &ReadItem, decided: &Decided) -> Option<ItemWords> {
     let unchanged = decided.write == Write::Nothing && decided.decision == Decision::Unchanged;
     (!unchanged && read.readable).then(|| ItemWords::of(&read.item))

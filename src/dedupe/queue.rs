@@ -1,8 +1,8 @@
 //! The order of work: a bounded queue, so that memory does not grow with the backlog.
 //!
-//! Items that earlier runs deferred come first, so that nothing starves. Urgent items do not wait
-//! behind them: they have a lane of their own, and while deferred items are ahead of an urgent one
-//! the two lanes take turns.
+//! Items that earlier runs deferred come first, so that nothing starves. Urgent items have a
+//! separate lane, so that they do not wait behind them: while deferred items are ahead of an urgent
+//! one, the two lanes alternate.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,19 +10,18 @@ use crate::event::Reason;
 use crate::model::{CleanItem, Complexity, ItemId, ItemKey, Verdict, WorkItem};
 use crate::settings::{Order, OrderBy};
 
-/// An item with work to do: what the agent would read, why it is queued, and triage's verdict if an
-/// earlier run already has one.
+/// An item with work to do: its text for the agent, why it is queued, and triage's verdict if an
+/// earlier run has one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueuedItem {
     /// As the agent would read it.
     pub item: CleanItem,
-    /// Of everything that would reach the prompt.
+    /// Of the text that would be in the prompt.
     pub fingerprint: String,
     /// Triage's verdict on this text, if there is one.
     pub verdict: Option<Verdict>,
-    /// Why it is queued.
     pub reason: Reason,
-    /// How many runs have deferred it.
+    /// Number of runs that deferred it.
     pub deferrals: u32,
 }
 
@@ -32,7 +31,6 @@ impl QueuedItem {
         &self.item.facts
     }
 
-    /// Its key in the state.
     pub fn key(&self) -> &ItemKey {
         &self.facts().key
     }
@@ -47,15 +45,14 @@ impl QueuedItem {
         self.facts().rev
     }
 
-    /// Where it stands in the queue.
     pub fn position(&self, order: &Order) -> QueuePosition {
         let complexity = self.verdict.as_ref().map(|verdict| verdict.complexity);
         QueuePosition::of(self.facts(), self.deferrals, complexity, order)
     }
 }
 
-/// A position in the queue; smaller is earlier. The key makes it unique and the order
-/// total: two sources may use the same number.
+/// A position in the queue; smaller is earlier. The key makes it unique and the order total: two
+/// sources may use the same number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueuePosition {
     ranks: Vec<i64>,
@@ -64,11 +61,11 @@ pub struct QueuePosition {
     urgent: bool,
 }
 
-/// Where items without a priority stand among 1 (urgent) to 4.
+/// Rank of items without a priority among 1 (urgent) to 4.
 const NO_PRIORITY: i64 = 3;
-/// Where items without a severity stand among 1 (critical) to 4.
+/// Rank of items without a severity among 1 (critical) to 4.
 const NO_SEVERITY: i64 = 3;
-/// Where items without a verdict stand among 1 (trivial) to 4.
+/// Rank of items without a verdict among 1 (trivial) to 4.
 const NO_COMPLEXITY: i64 = 2;
 
 impl QueuePosition {
@@ -104,7 +101,7 @@ const fn complexity_rank(complexity: Complexity) -> i64 {
     }
 }
 
-/// The tracker writes `1 - Critical` to `4 - Low`; the number is what does not get translated.
+/// The tracker writes `1 - Critical` to `4 - Low`; only the number is not translated.
 fn severity_rank(severity: Option<&str>) -> i64 {
     severity
         .and_then(|text| text.trim_start().chars().next())
@@ -112,23 +109,22 @@ fn severity_rank(severity: Option<&str>) -> i64 {
         .map_or(NO_SEVERITY, i64::from)
 }
 
-/// Keeps the first `limit` entries and hands the others back.
+/// Keeps the first `limit` entries and returns the others.
 #[derive(Debug)]
 pub struct Queue<T> {
     limit: usize,
-    /// Urgent entries, and the rest; each lane holds at most `limit`.
+    /// Urgent entries, and the rest; each lane has at most `limit` entries.
     lanes: [BTreeMap<QueuePosition, T>; 2],
     positions: HashMap<ItemKey, QueuePosition>,
 }
 
 impl<T> Queue<T> {
-    /// An empty queue.
     pub fn new(limit: usize) -> Self {
         Self { limit, lanes: [BTreeMap::new(), BTreeMap::new()], positions: HashMap::new() }
     }
 
-    /// Adds an entry; an older entry of the same item is replaced. Returns the entry that no longer
-    /// fits: this one, or one behind it.
+    /// Adds an entry and replaces an older one of the same item. Returns the entry that no longer
+    /// fits: this one, or a later one.
     pub fn push(&mut self, position: QueuePosition, entry: T) -> Option<T> {
         if let Some(older) = self.positions.insert(position.key.clone(), position.clone()) {
             self.lane(older.urgent).remove(&older);
@@ -151,7 +147,7 @@ impl<T> Queue<T> {
         let mut rest_came_last = true;
         loop {
             let next = match (urgent.first_key_value(), rest.first_key_value()) {
-                // An urgent entry passes the ones ahead of it only by turns.
+                // An urgent entry overtakes earlier ones only alternately.
                 (Some((hurried, _)), Some((first, _))) if first < hurried => {
                     rest_came_last = !rest_came_last;
                     if rest_came_last { rest.pop_first() } else { urgent.pop_first() }

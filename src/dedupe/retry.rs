@@ -1,24 +1,24 @@
-//! When a failed item is tried again.
+//! When a failed item is retried.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How failed attempts are spread.
+/// How retries are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in all.
+    /// Including the first.
     pub max_attempts: u32,
-    /// Before the second attempt; doubles with each one.
+    /// Before the second attempt; doubles with each further one.
     pub first_delay: Duration,
 }
 
-/// Never later than this after a failure.
+/// Maximum delay after a failure.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// When the next attempt is due after `attempts` of them failed; none when they are used up.
-/// `jitter` (0 to 1, derived from the session's id) spreads items that failed together over half
-/// of the delay.
+/// When the next attempt is due after `attempts` failures; `None` when they are used up. `jitter`
+/// (0 to 1, derived from the session's id) spreads items that failed together over half of the
+/// delay.
 pub fn next_attempt(
     now: Timestamp,
     attempts: u32,

@@ -1,7 +1,7 @@
-//! The words of an item as the index of all items has them, and which of them to search by.
+//! The words of an item in the index of all items, and which of them to search for.
 //!
-//! Words are lower case and without their commonest endings, so that `Crashes` finds `crashed`. Scripts
-//! that write without spaces are indexed by pairs of characters.
+//! Words are in lower case and without common endings, so that `Crashes` finds `crashed`. Scripts
+//! without spaces are indexed by pairs of characters.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,20 @@ use sha2::{Digest, Sha256};
 
 use crate::model::CleanItem;
 
-/// How much of an item's texts is indexed; what two reports of one thing share stands near the top.
+/// Indexed part of an item's texts, in bytes; what two reports of one problem share is near the
+/// top.
 const LONGEST_TEXT: usize = 1_500;
 /// Longer ones are hashes and encoded data.
 const LONGEST_WORD: usize = 40;
-/// Endings that are taken off, if at least this much is left.
+/// Endings that are removed if at least [`SHORTEST_STEM`] characters are left.
 const ENDINGS: [&str; 5] = ["ing", "ed", "es", "s", "ly"];
 const SHORTEST_STEM: usize = 3;
-/// Words that a search uses, the most telling first.
+/// Words in a search, most specific first.
 const MOST_TERMS: usize = 32;
-/// How much more a word of the title counts than one of the texts.
+/// Weight of a title word relative to a text word.
 const TITLE_WEIGHT: u32 = 2;
 
-/// What is indexed of an item.
+/// The indexed words of an item.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemWords {
     /// Separated by spaces.
@@ -42,19 +43,19 @@ impl ItemWords {
         Self { title: words(&item.facts.title).join(" "), text: words(&text).join(" ") }
     }
 
-    /// Of an item of which only the title is known.
+    /// For an item of which only the title is known.
     pub fn of_title(title: &str) -> Self {
         Self { title: words(title).join(" "), text: String::new() }
     }
 
-    /// Changes when the words do.
+    /// A hash of the words.
     pub fn print(&self) -> String {
         let hash = Sha256::new().chain_update(&self.title).chain_update("\n");
         let hash = hash.chain_update(&self.text).finalize();
         hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Its different words, each with its weight in a search.
+    /// The distinct words, each with its weight in a search.
     pub fn weighted(&self) -> BTreeMap<&str, u32> {
         let mut weighted: BTreeMap<&str, u32> =
             self.text.split(' ').map(|word| (word, 1)).collect();
@@ -63,8 +64,8 @@ impl ItemWords {
         weighted
     }
 
-    /// The words to search by, with their weights: those that few of the `total` items have.
-    /// `holders` tells how many have a word. What half of the items have says nothing.
+    /// The words to search for, with their weights: those that few of the `total` items have.
+    /// `holders` returns how many have a word. Words that half of the items have are useless.
     pub fn terms(&self, total: u64, holders: impl Fn(&str) -> u64) -> Vec<(&str, u32)> {
         let mut rated: Vec<(f64, &str, u32)> = Vec::new();
         for (word, weight) in self.weighted() {
@@ -108,7 +109,7 @@ fn words(text: &str) -> Vec<String> {
                 unspaced = Some(c);
             } else {
                 unspaced = None;
-                // The small letter of some is a letter and a mark.
+                // The lower case of some characters is a letter and a mark.
                 spaced.extend(c.to_lowercase().filter(|c| c.is_alphanumeric()));
             }
         }
@@ -189,7 +190,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is searched for is a word of letters and digits: nothing of a query's syntax.
+        /// Search terms contain only letters and digits, no query syntax.
         #[test]
         fn any_text_makes_plain_words(text in "\\PC{0,200}") {
             for word in words(&text) {

@@ -1,10 +1,9 @@
-//! What an event is about.
+//! The session and the item that an event refers to.
 
 use super::Event;
 use crate::model::{ItemKey, SessionId};
 
 impl Event {
-    /// The session it is about, if it is about one.
     pub fn session(&self) -> Option<SessionId> {
         match self {
             Self::SessionRegistered { session, .. }
@@ -18,12 +17,12 @@ impl Event {
             | Self::SessionEnded { session, .. }
             | Self::OrphanResolved { session, .. }
             | Self::Unkillable { session, .. }
-            | Self::FindingStored { session, .. } => Some(*session),
+            | Self::FindingStored { session, .. }
+            | Self::FindingRejected { session, .. } => Some(*session),
             _ => None,
         }
     }
 
-    /// The item it is about, if it is about one.
     pub fn item(&self) -> Option<&ItemKey> {
         match self {
             Self::TextAlarm { item, .. }
@@ -33,6 +32,7 @@ impl Event {
             | Self::ContextBuilt { item, .. }
             | Self::SurroundingsRead { item, .. }
             | Self::FindingStored { item, .. }
+            | Self::FindingRejected { item, .. }
             | Self::FindingPublished { item, .. }
             | Self::PublishFailed { item, .. }
             | Self::FeedbackGiven { item, .. }

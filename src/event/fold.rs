@@ -1,5 +1,4 @@
-//! The present state of a run as a fold over its events. Pure: the same events give the same view,
-//! live or from the log.
+//! The current state of a run as a pure fold over its events, live or from the log.
 
 use std::collections::BTreeMap;
 
@@ -7,165 +6,148 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::event::{
-    Decision, Event, LiveVerdict, Reason, Recorded, RunOutcome, RunSummary, Shares, Trigger,
+    Decision, DecisionCounts, Event, LiveVerdict, Reason, Recorded, RunOutcome, RunSummary, Trigger,
 };
 use crate::model::text::in_words;
 use crate::model::{Alarms, ItemKey, Outcome, RetryClass, RunId, SessionId, Stage, Usage, Usd};
 
-/// Items with an alarm that are named; the rest is counted.
+/// Items with alarms that are listed by name; the rest are only counted.
 const MOST_ALARMED: usize = 20;
 
-/// An item whose text shows a machine what a person may not see.
+/// An item whose text contains content that a person may not see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AlarmedItem {
     pub item: ItemKey,
-    /// How much, and why.
     pub alarms: Alarms,
 }
 
-/// Everything to be shown of one run.
+/// Everything that is shown about one run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct RunView {
-    /// Which.
     pub run: Option<RunId>,
-    /// Why it began.
     pub trigger: Option<Trigger>,
-    /// When.
     pub started_at: Option<Timestamp>,
-    /// Of the newest event.
+    /// Time of the newest event.
     pub at: Option<Timestamp>,
-    /// What it does now.
     pub step: Step,
-    /// Items delivered so far.
+    /// Items received so far.
     pub fetched: u64,
     /// Why the source could not be read.
     pub fetch_failed: Option<String>,
-    /// Every fetched item has its decision.
+    /// Whether every fetched item has a decision.
     pub planned: bool,
-    /// Bytes of text before and after cleaning.
+    /// Bytes of text before cleaning.
     pub raw_bytes: u64,
     /// Bytes of text after cleaning.
     pub clean_bytes: u64,
-    /// Items with hidden or invisible text.
+    /// Number of items with hidden or invisible text.
     pub alarms: u64,
-    /// The first of them, with how much and why.
+    /// The first of these items.
     pub alarmed: Vec<AlarmedItem>,
-    /// What became of everything that was fetched.
-    pub shares: Shares,
-    /// Decisions, counted.
+    pub shares: DecisionCounts,
+    /// Number of items per decision.
     pub decisions: BTreeMap<String, u64>,
-    /// Work for this run.
+    /// Items to process in this run.
     pub work: u64,
-    /// Items that triage works on in this run.
+    /// Items to triage in this run.
     pub to_triage: u64,
-    /// Items that deep analysis works on in this run.
+    /// Items to analyse in this run.
     pub to_analyse: u64,
-    /// What a session waits for, until when, and which key changes it; none while none waits.
+    /// What a session is waiting for, until when, and the key that changes it; `None` if none
+    /// waits.
     pub waits_for: Option<String>,
-    /// What kept the run from its work, and what to do.
+    /// What stopped the run, and what to do.
     pub error: Option<String>,
     /// Verdicts so far.
     pub triaged: u64,
-    /// Of these, for deep analysis.
+    /// Verdicts that ask for deep analysis.
     pub deep: u64,
-    /// Triage is over.
     pub triage_ended: bool,
-    /// A triage session failed.
+    /// Whether a triage session failed.
     pub triage_failed: bool,
-    /// Analyses that did not complete.
     pub failed_analyses: u64,
-    /// Why a session was last not allowed to start.
+    /// Why a session was last refused admission.
     pub refused: Option<String>,
     /// Findings stored so far.
     pub analysed: u64,
-    /// Finished by triage alone.
+    /// Items finished by triage alone.
     pub settled: u64,
     /// Sessions that did not complete.
     pub failed: u64,
-    /// Left for the next run.
+    /// Items deferred to the next run.
     pub deferred: u64,
-    /// Attempts that failed, with another to come.
+    /// Items whose attempt failed and will be retried.
     pub waiting: u64,
-    /// Left to people.
     pub parked: u64,
-    /// Spent by ended sessions, as they reported it.
+    /// Cost of ended sessions, as reported or estimated.
     pub cost: Usd,
-    /// The part of it that is estimated from tokens and prices.
+    /// The part of `cost` that is estimated from tokens and prices.
     pub cost_estimated: Usd,
-    /// Beside that, the worst case of ended sessions that never reported their cost.
+    /// Worst case of ended sessions that never reported their cost; not part of `cost`.
     pub cost_at_worst: Usd,
-    /// Sessions that are alive, by id.
+    /// Live sessions.
     pub sessions: BTreeMap<SessionId, SessionView>,
-    /// Sessions that ended.
     pub ended_sessions: u64,
-    /// Titles of items that were decided on.
+    /// Titles of the items in this run's work.
     #[serde(skip)]
     pub titles: BTreeMap<ItemKey, String>,
-    /// What needs attention: breaker, provider, configuration, something unkillable.
+    /// What needs attention: breaker, provider, configuration, a process that cannot be killed.
     pub notices: Vec<String>,
-    /// How it ended.
+    /// `None` until the run ends.
     pub outcome: Option<RunOutcome>,
-    /// With what.
+    /// `None` until the run ends.
     pub summary: Option<RunSummary>,
 }
 
-/// The part of the way a run is on.
+/// What a run is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Resolving what an earlier life left.
+    /// Cleaning up after an earlier process.
     #[default]
     Starting,
-    /// Reading, cleaning, deciding.
+    /// Fetching, cleaning, planning.
     Fetching,
-    /// One session for all.
     Triaging,
-    /// Bounded sessions on the code base.
     Analysing,
-    /// Over.
     Ended,
 }
 
-/// Everything to be shown of one live session.
+/// Everything that is shown about one live session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionView {
-    /// What for.
     pub stage: Stage,
-    /// For which item.
+    /// `None` for triage.
     pub item: Option<ItemKey>,
-    /// Which try.
     pub attempt: u32,
-    /// Containment in force.
+    /// Containment in use.
     pub tier: String,
     /// When its row was written.
     pub started_at: Timestamp,
-    /// The hard limit.
+    /// Its time limit.
     pub limit_ms: u64,
-    /// The most it may cost; what it really cost is known when it ends.
+    /// Its maximum cost; the actual cost is known when it ends.
     pub worst_case: Usd,
-    /// The host it runs on, if that is another one.
+    /// Set if it runs on another host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The agent's process.
+    /// The agent's process; `None` until it is started.
     pub pid: Option<u32>,
-    /// The model in use.
+    /// `None` until the agent reports it.
     pub model: Option<String>,
-    /// The judgement of the last sign of life.
+    /// From the last liveness event.
     pub verdict: LiveVerdict,
-    /// Its evidence.
     pub evidence: String,
-    /// Live processes at the last sign of life.
+    /// At the last liveness event.
     pub processes: u32,
-    /// Achievements so far.
+    /// Number of progress events so far.
     pub progress: u64,
-    /// The last of them.
     pub last_progress: String,
-    /// We began to end it, for this reason.
+    /// The reason, once we have begun to end it.
     pub stopping: Option<String>,
 }
 
 impl RunView {
-    /// The view after one more event.
     pub fn apply(&mut self, recorded: &Recorded) {
         self.at = Some(recorded.at);
         if recorded.run.is_some() {
@@ -178,7 +160,7 @@ impl RunView {
             }
             Event::RunEnded { outcome, summary, .. } => {
                 self.step = Step::Ended;
-                // Only of a run that crashed some are left: they are no longer its own.
+                // Only a crashed run still has some; nobody supervises them any more.
                 self.ended_sessions += self.sessions.len() as u64;
                 self.sessions.clear();
                 self.outcome = Some(*outcome);
@@ -195,7 +177,7 @@ impl RunView {
             Event::FetchProgressed { items } => self.fetched = *items,
             Event::FetchCompleted { items, .. } => {
                 self.fetched = *items;
-                // Of several sources, others were read.
+                // Other sources were read.
                 self.fetch_failed = None;
             }
             Event::FetchFailed { source, message, .. } => {
@@ -222,7 +204,7 @@ impl RunView {
             }
             Event::AdmissionRefused { reason, detail, until, .. } => {
                 self.refused = Some(format!("{}: {detail}", in_words(reason)));
-                self.waits_for = Some(waiting_words(*reason, detail, *until));
+                self.waits_for = Some(waiting_text(*reason, detail, *until));
             }
             Event::RunFailed { message } => {
                 self.error = Some(message.clone());
@@ -234,11 +216,11 @@ impl RunView {
                 self.triage_failed |= *failed > 0;
             }
             Event::ProviderBreakerChanged { agent, from, to, reason, .. } => {
-                let whose = provider_words(agent);
+                let whose = provider_text(agent);
                 self.notices.push(format!("{whose}'s circuit breaker {from} → {to}: {reason}"));
             }
             Event::ProviderSuspended { agent, until, reason } => {
-                let whose = provider_words(agent);
+                let whose = provider_text(agent);
                 self.notices.push(format!("{whose} suspended until {until}: {reason}"));
             }
             event => self.apply_item(event),
@@ -256,7 +238,8 @@ impl RunView {
                 self.alarmed.push(AlarmedItem { item: item.clone(), alarms: *alarms });
             }
             Event::ItemDecided { item, title, decision, .. } => {
-                // Only work of this run needs its title; memory must not grow with the backlog.
+                // Only items of this run's work keep a title; memory must not grow with the
+                // backlog.
                 match decision {
                     Decision::New | Decision::Changed => {
                         self.titles.insert(item.clone(), title.clone());
@@ -274,7 +257,7 @@ impl RunView {
             Event::ItemDeferred { item, reason } => {
                 self.deferred += 1;
                 if matches!(reason, Reason::MaxItemsPerRun | Reason::MaxDeepPerRun) {
-                    // Over a limit: no work of this run.
+                    // Over a limit, so not part of this run's work.
                     self.titles.remove(item);
                 }
             }
@@ -328,6 +311,10 @@ impl RunView {
                 self.sessions.remove(session);
             }
             Event::FindingStored { .. } => self.analysed += 1,
+            Event::FindingRejected { .. } => {
+                self.failed += 1;
+                self.failed_analyses += 1;
+            }
             Event::Unkillable { session, detail } => {
                 self.notices
                     .push(format!("session {} could not be killed: {detail}", session.short()));
@@ -347,13 +334,12 @@ impl RunView {
         if usage.estimated {
             self.cost_estimated += cost;
         }
-        // A provider's limit or somebody's word is no failure of the work.
+        // A provider limit or an operator's stop is not a failure of the analysis.
         let failed = outcome.retry_class() == RetryClass::CountsAsAttempt;
         self.failed += u64::from(failed);
         self.failed_analyses += u64::from(failed && stage == Stage::Deep);
     }
 
-    /// The run in figures.
     pub fn figures(&self) -> RunSummary {
         let decided =
             |decision: Decision| self.decisions.get(decision.into_str()).copied().unwrap_or(0);
@@ -375,21 +361,21 @@ impl RunView {
         }
     }
 
-    /// Title of an item, as far as it is known.
+    /// Empty if not known.
     pub fn title(&self, item: &ItemKey) -> &str {
         self.titles.get(item).map_or("", String::as_str)
     }
 }
 
-/// A model provider for people, by the name of its agent.
-pub fn provider_words(agent: &str) -> String {
+/// Display name of a model provider, by its agent.
+pub fn provider_text(agent: &str) -> String {
     match agent {
         "" => "provider".to_owned(),
         agent => format!("provider of {agent}"),
     }
 }
 
-/// The words with the source they are about, if it is named.
+/// Prefixes the text with the source's name, if there are several sources.
 pub fn of_source(source: &str, words: &str) -> String {
     match source {
         "" => words.to_owned(),
@@ -397,12 +383,12 @@ pub fn of_source(source: &str, words: &str) -> String {
     }
 }
 
-/// Why a session does not start, until when that is tried again, and the keys that change it.
-pub fn waiting_words(reason: Reason, detail: &str, until: Option<Timestamp>) -> String {
+/// Why a session does not start, until when it is retried, and the keys that change it.
+pub fn waiting_text(reason: Reason, detail: &str, until: Option<Timestamp>) -> String {
     let key = reason.limit_key().map(|key| format!(" ({key})")).unwrap_or_default();
     let until = until.map(|until| {
         let local = until.to_zoned(jiff::tz::TimeZone::system());
-        format!(", tried again until {} (limits.admission_wait)", local.strftime("%T %Z"))
+        format!(", retrying until {} (limits.admission_wait)", local.strftime("%T %Z"))
     });
     format!("{detail}{key}{}", until.unwrap_or_default())
 }
@@ -413,7 +399,7 @@ impl SessionView {
             Event::SessionSpawned { pid, host, .. } => {
                 self.pid = Some(*pid);
                 self.host.clone_from(host);
-                // Its own; the first sign of life counts the others.
+                // Counts at least the agent until the first liveness event counts all processes.
                 self.processes = self.processes.max(1);
             }
             Event::SessionInitialised { model, .. } => {

@@ -1,483 +1,405 @@
-//! The closed vocabulary of what can happen.
+//! The closed set of events.
 //!
-//! Everything a person or a machine sees is a fold over these events, in their order: the
-//! terminal, `events.ndjson`, `live.json`, `status`, the dashboard and the metrics. An event is a
-//! fact in the past tense, written once and never changed. Texts of work items are not in it.
+//! Everything that people and programs see is a fold over these events, in order: the terminal,
+//! `events.ndjson`, `live.json`, `status`, the dashboard and the metrics. An event is a fact in the
+//! past tense, written once and never changed. It contains no texts of work items except titles.
 
 mod about;
 pub mod fold;
 pub mod stages;
-mod words;
+mod values;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Alarms, FailureKind, ItemKey, Outcome, ReadSurroundings, RunId, SessionId, Stage, Usage, Usd,
+    Alarms, FailureKind, ItemKey, Outcome, ReadLinkedContent, RunId, SessionId, Stage, Usage, Usd,
 };
 
-pub use words::{Decision, LiveVerdict, Liveness, Reason, RunOutcome, RunSummary, Shares, Trigger};
+pub use values::{
+    Decision, DecisionCounts, LiveVerdict, Liveness, Reason, RunOutcome, RunSummary, Trigger,
+};
 
-/// One entry of the log: a fact, when it happened and in which order.
+/// One entry of the event log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Position in the log of this state, counted from 1, without gaps.
+    /// Position in the log, from 1, without gaps.
     pub seq: i64,
-    /// Wall time.
     pub at: Timestamp,
-    /// The run it belongs to; absent for what happens between runs.
+    /// `None` for events between runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// The fact.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Event {
-    /// A run began.
     RunStarted {
-        /// Why.
         trigger: Trigger,
-        /// Sessions that may live at once, for displays.
+        /// The configured limit, for display.
         max_live_sessions: u32,
     },
-    /// A run ended.
     RunEnded {
-        /// How.
         outcome: RunOutcome,
-        /// With what.
         summary: RunSummary,
-        /// From start to end.
         duration_ms: u64,
     },
-    /// A scheduled time was not used.
+    /// A scheduled time did not start a run.
     TickSkipped {
-        /// The time it was due.
+        /// The scheduled time.
         nominal: Timestamp,
-        /// The run in the way, or nothing if it was missed while down.
+        /// The run that was still active; `None` if the time was missed while heartbeat was down.
         blocked_by: Option<RunId>,
-        /// How many due times this one stands for.
+        /// Number of scheduled times that this event covers.
         missed: u32,
     },
-    /// A person paused the schedule.
     SchedulePaused {
-        /// Why, in their words; may be empty.
+        /// The person's note; may be empty.
         note: String,
     },
-    /// The schedule is followed again.
     ScheduleResumed,
-    /// The configuration was read again and is in force from the next run.
+    /// The configuration was reloaded and applies from the next run.
     ConfigReloaded,
-    /// The configuration was read again and is broken; the last good one stays in force.
+    /// The reloaded configuration is invalid; the last valid one stays in use.
     ConfigBroken {
-        /// The first paragraph of the error.
+        /// First paragraph of the error.
         message: String,
     },
-    /// Keys whose new value waits for the next start; none: nothing waits any more.
+    /// Keys whose new value applies after a restart; empty when none is left.
     RestartNeeded {
         /// As `section.key`.
         keys: Vec<String>,
     },
-    /// Reading from the sources began.
     FetchStarted,
-    /// One page of items arrived.
     FetchProgressed {
-        /// Items so far.
+        /// Items received so far.
         items: u64,
     },
-    /// Reading ended, well for at least one source.
+    /// Reading ended; at least one source was read.
     FetchCompleted {
-        /// Items delivered.
         items: u64,
-        /// Asked for by id and not there any more.
+        /// Items requested by id that do not exist any more.
         vanished: u64,
-        /// Requests sent.
+        /// Number of requests sent.
         requests: u64,
     },
-    /// One of several sources was read to its end.
+    /// One of several sources was read completely.
     SourceRead {
-        /// Which.
         source: String,
-        /// Items delivered.
         items: u64,
-        /// Asked for by id and not there any more.
+        /// Items requested by id that do not exist any more.
         vanished: u64,
-        /// Requests sent.
+        /// Number of requests sent.
         requests: u64,
     },
-    /// Reading from a source failed.
     FetchFailed {
-        /// Which one, if there are several.
+        /// Empty if there is only one.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         source: String,
-        /// The class, as a stable code.
+        /// The failure class, a stable code.
         class: String,
-        /// For people.
         message: String,
     },
-    /// The circuit breaker of a source changed its state.
     BreakerChanged {
-        /// Which source.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         source: String,
-        /// Before.
         from: String,
-        /// After.
         to: String,
-        /// Until when it holds, if it holds.
+        /// End of the hold, if it is open.
         until: Option<Timestamp>,
-        /// What led to it.
         reason: String,
     },
-    /// Fetched texts were cleaned.
     ItemsCleaned {
-        /// How many items.
         items: u64,
-        /// Bytes before.
+        /// Before cleaning.
         raw_bytes: u64,
-        /// Bytes after.
+        /// After cleaning.
         clean_bytes: u64,
-        /// Items with hidden or invisible text.
+        /// Number of items with hidden or invisible text.
         alarms: u64,
     },
-    /// A text of an item shows a machine what a person may not see.
+    /// A text of an item contains content that a person may not see.
     TextAlarm {
         item: ItemKey,
-        /// How much, and why.
         alarms: Alarms,
     },
-    /// The plan says something about an item. `unchanged` items are only counted.
+    /// The plan's decision on an item. `unchanged` items are only counted.
     ItemDecided {
-        /// Which.
         item: ItemKey,
-        /// Its revision.
         rev: i64,
-        /// One line, for displays.
         title: String,
-        /// What.
         decision: Decision,
-        /// Why.
         reason: Reason,
     },
-    /// A rule of the configuration applies to an item that is work.
+    /// A configured rule applies to an item that will be processed.
     RuleMatched {
-        /// Which.
         item: ItemKey,
-        /// The rule's name, or its place in the list.
+        /// The rule's name, or its position in the list.
         rule: String,
-        /// What it changes, in words.
+        /// What it changes, as text.
         changes: String,
     },
-    /// What became of everything that was fetched so far.
+    /// What was decided about all items fetched so far, in figures.
     ItemsShared {
-        /// In figures.
         #[serde(flatten)]
-        shares: Shares,
+        shares: DecisionCounts,
     },
-    /// Every fetched item has its decision.
+    /// Every fetched item has a decision.
     PlanMade {
-        /// Work for this run.
+        /// Items to process in this run.
         work: u64,
-        /// Left for later, by limits.
+        /// Deferred by limits.
         deferred: u64,
-        /// Nothing to do.
         unchanged: u64,
     },
-    /// Triage of a batch began.
     TriageStarted {
         /// Items in all batches.
         items: u64,
-        /// Sessions they fit in.
         sessions: u32,
     },
-    /// Triage judged an item.
     ItemTriaged {
-        /// Which.
         item: ItemKey,
-        /// Its size.
         complexity: crate::model::Complexity,
-        /// Goes on to deep analysis?
+        /// Whether it goes on to deep analysis.
         deep: bool,
-        /// False: the stated default, because triage gave no usable verdict.
+        /// False if triage gave no usable verdict and the default applies.
         from_model: bool,
-        /// In a sentence.
+        /// One sentence.
         reason: String,
     },
-    /// Triage ended.
     TriageEnded {
         /// Items with a verdict.
         triaged: u64,
-        /// Of these, for deep analysis.
+        /// Verdicts that ask for deep analysis.
         deep: u64,
-        /// Items whose triage session failed; they stay in line.
+        /// Items whose triage session failed; they stay queued.
         failed: u64,
     },
-    /// What stands around an item in its tracker was read for its analysis.
+    /// The links and attachments of an item were read for its analysis.
     SurroundingsRead {
-        /// For which.
         item: ItemKey,
-        /// Links, and what became of attached files.
         #[serde(flatten)]
-        read: Box<ReadSurroundings>,
+        read: Box<ReadLinkedContent>,
     },
     /// The code-base context of an item is ready.
     ContextBuilt {
-        /// For which.
         item: ItemKey,
-        /// Files named in it.
+        /// Number of files it names.
         files: u32,
-        /// Estimated tokens.
+        /// Estimated.
         tokens: u64,
-        /// The code base; an item may have one of its own.
+        /// The code base; items may have different ones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         root: Option<std::path::PathBuf>,
     },
-    /// Admission said no for now.
+    /// Admission control refused to start a session for now.
     AdmissionRefused {
-        /// For which item; none for triage.
+        /// `None` for triage.
         item: Option<ItemKey>,
-        /// Which gate.
+        /// The check that refused.
         reason: Reason,
-        /// What was measured, for people.
+        /// The measured value, as text.
         detail: String,
-        /// Until when it is tried again; none where it is not.
+        /// Until when it is retried; `None` if it is not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
-    /// Deep analysis begins.
     AnalysisStarted {
-        /// Items it will work on in this run.
+        /// Items to analyse in this run.
         items: u64,
     },
-    /// Something kept the run from its work.
+    /// The run could not do its work.
     RunFailed {
-        /// For people: what, and what to do.
+        /// What happened and what to do.
         message: String,
     },
-    /// A session's row is committed; its keeper waits for the word.
+    /// The session's row is committed; its keeper waits for the go-ahead.
     SessionRegistered {
-        /// Which.
         session: SessionId,
-        /// For what.
         stage: Stage,
-        /// For which item; none for triage.
+        /// `None` for triage.
         item: Option<ItemKey>,
-        /// 1 is the first try.
+        /// From 1.
         attempt: u32,
-        /// Process id of its keeper.
         keeper_pid: u32,
-        /// Containment in force.
+        /// Containment in use.
         tier: String,
-        /// The hard limit, for displays.
+        /// The time limit, for display.
         limit_ms: u64,
-        /// The most it may cost: what is reserved for it.
+        /// The maximum cost, reserved in the budget.
         #[serde(default)]
         worst_case: Usd,
     },
-    /// The agent runs.
+    /// The agent was started.
     SessionSpawned {
-        /// Which.
         session: SessionId,
-        /// Process id of the agent, as we see it.
+        /// The agent's pid in our pid namespace.
         pid: u32,
-        /// The host it runs on, if that is another one.
+        /// Set if it runs on another host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
-    /// No host started it; its row is removed and its work given back.
+    /// No host started the session; its row is removed and its item requeued.
     SessionWithdrawn {
-        /// Which.
         session: SessionId,
-        /// Why.
         reason: Reason,
-        /// For people.
         detail: String,
     },
-    /// The agent said hello.
+    /// The agent wrote its first line.
     SessionInitialised {
-        /// Which.
         session: SessionId,
-        /// The model in use.
         model: String,
-        /// The agent's version.
         version: String,
     },
-    /// The regular sign of life.
+    /// Periodic, by a timer.
     SessionLiveness {
-        /// Which.
         session: SessionId,
-        /// The sample.
         #[serde(flatten)]
         liveness: Liveness,
     },
-    /// Content, tool use, tool result or result: something was achieved.
+    /// The session made progress: content, tool use, tool result or result.
     SessionProgressed {
-        /// Which.
         session: SessionId,
-        /// What kind.
+        /// The kind of progress.
         what: String,
     },
-    /// The agent announced a wait before it asks the provider again.
+    /// The agent announced a wait before it retries its request to the provider.
     SessionRetrying {
-        /// Which.
         session: SessionId,
-        /// Which try.
         attempt: u32,
-        /// How long.
         delay_ms: Option<u64>,
-        /// HTTP status, if there was one.
+        /// HTTP status, if there was a response.
         status: Option<u16>,
     },
-    /// We began to end it.
+    /// We began to end the session.
     SessionStopping {
-        /// Which.
         session: SessionId,
-        /// As an outcome's name.
+        /// Name of an outcome.
         reason: String,
-        /// In detail: who asked for it, where somebody did.
+        /// Details, such as who requested it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<FailureKind>,
     },
-    /// It is over and its tree is swept.
+    /// The session is over and its process tree is empty or swept.
     SessionEnded {
-        /// Which.
         session: SessionId,
-        /// For what.
         stage: Stage,
-        /// For which item.
+        /// `None` for triage.
         item: Option<ItemKey>,
-        /// How.
         outcome: Outcome,
-        /// Used.
         usage: Usage,
-        /// From spawn to certificate.
+        /// From spawn until its process tree is certified empty.
         duration_ms: u64,
-        /// Distinct files it read.
+        /// Distinct files.
         #[serde(default)]
         files_read: u32,
-        /// Processes that the sweep had to end.
+        /// Processes that the sweep had to kill.
         swept: u32,
-        /// Processes left alive: anything but 0 is an alarm.
+        /// Processes that could not be killed; anything but 0 needs attention.
         survivors: u32,
     },
-    /// A row of an earlier life was resolved.
+    /// A session row of an earlier process was resolved.
     OrphanResolved {
-        /// Which session.
         session: SessionId,
-        /// Processes ended for it.
+        /// Number of processes killed for it.
         killed: u32,
     },
-    /// Something could not be killed; the slot stays taken.
+    /// A process could not be killed; the session's slot stays in use.
     Unkillable {
-        /// Which session.
         session: SessionId,
         /// Process ids and states.
         detail: String,
     },
     /// A finding is stored and its item is finished.
     FindingStored {
-        /// Which.
         item: ItemKey,
-        /// By which session.
         session: SessionId,
     },
-    /// A finding was left on its work item.
-    FindingPublished {
-        /// Which.
+    /// A session completed, but its finding was rejected: a failed attempt of the item.
+    FindingRejected {
         item: ItemKey,
-        /// The revision our write made.
+        session: SessionId,
+        why: FailureKind,
+    },
+    /// A finding was written to its work item.
+    FindingPublished {
+        item: ItemKey,
+        /// The revision that our write created.
         rev: i64,
     },
-    /// A finding could not be left on its work item; it is stored all the same.
+    /// A finding could not be written to its work item; it stays stored.
     PublishFailed {
-        /// Which.
         item: ItemKey,
-        /// The class, as a stable code.
+        /// The failure class, a stable code.
         class: String,
-        /// For people.
         message: String,
     },
-    /// A person said what they think of an item's newest finding.
+    /// A person rated an item's newest finding.
     FeedbackGiven {
-        /// Which.
         item: ItemKey,
-        /// In one word.
         opinion: crate::model::Opinion,
     },
-    /// Commits that fix an item with a finding were found, or more of them.
+    /// New commits that fix an item with a finding were found.
     FixFound {
-        /// Which.
         item: ItemKey,
         /// The session that made the finding.
         session: SessionId,
-        /// How many of the changed files the finding names.
+        /// Number of changed files that the finding names.
         named: u32,
-        /// How many files the fix changed.
+        /// Number of files that the fix changed.
         changed: u32,
     },
-    /// Triage alone was enough; the item is finished.
+    /// Triage was enough; the item is finished.
     ItemSettled {
-        /// Which.
         item: ItemKey,
     },
-    /// An item did not get its turn.
+    /// An item was not processed in this run.
     ItemDeferred {
-        /// Which.
         item: ItemKey,
-        /// Why.
         reason: Reason,
     },
-    /// An item's attempt failed; there will be another.
+    /// An attempt failed and will be retried.
     ItemWaiting {
-        /// Which.
         item: ItemKey,
         /// Attempts used.
         attempts: u32,
-        /// The next one is not before.
+        /// Not before this time.
         next_attempt: Timestamp,
-        /// How the last one ended.
+        /// Of the last attempt.
         outcome: Outcome,
     },
-    /// An item is left to people.
+    /// An item is not retried until it changes or a person requeues it.
     ItemParked {
-        /// Which.
         item: ItemKey,
-        /// Why.
         reason: Reason,
     },
-    /// The circuit breaker of a model provider changed its state.
     ProviderBreakerChanged {
-        /// Whose provider; empty: that of the only agent.
+        /// The agent that uses the provider; empty if there is only one agent.
         #[serde(default)]
         agent: String,
-        /// Before.
         from: String,
-        /// After.
         to: String,
-        /// Until when it holds, if it holds.
+        /// End of the hold, if it is open.
         until: Option<Timestamp>,
-        /// What led to it.
         reason: String,
     },
-    /// A provider refuses more work.
+    /// A provider accepts no more work for now.
     ProviderSuspended {
-        /// Whose provider; empty: that of the only agent.
+        /// The agent that uses the provider; empty if there is only one agent.
         #[serde(default)]
         agent: String,
-        /// Until.
         until: Timestamp,
-        /// As an outcome's detail.
+        /// Name of a failure kind.
         reason: String,
     },
 }
 
-/// Where facts go. The one implementation orders and stores them; tests collect them.
+/// Receives events. The production implementation orders and stores them; tests collect them.
 pub trait Sink: Send + Sync {
-    /// Takes one fact. Never blocks on a reader and never fails: a sink that cannot store says so
-    /// by itself.
+    /// Never blocks on a reader and never fails: a sink that cannot store an event reports it
+    /// itself.
     fn emit(&self, event: Event);
 }

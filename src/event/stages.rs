@@ -1,4 +1,4 @@
-//! The stages of a run, each with how it went and why. Pure.
+//! The stages of a run, each with its state and the reason. Pure.
 
 use serde::Serialize;
 
@@ -6,28 +6,26 @@ use super::RunOutcome;
 use super::fold::{RunView, Step};
 use crate::model::text::in_words;
 
-/// How a stage went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageState {
-    /// Its turn has not come.
+    /// Not started yet.
     Ahead,
     Running,
     Done,
     Failed,
-    /// There was nothing to do for it, or it was not allowed to work.
+    /// Nothing to do, or not allowed to start.
     Skipped,
 }
 
-/// One stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StageReport {
     pub state: StageState,
-    /// For people. A failed or skipped stage always has it.
+    /// As text; always set if failed or skipped.
     pub why: Option<String>,
 }
 
-/// All of them, in order.
+/// In order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stages {
     pub fetch: StageReport,
@@ -36,12 +34,12 @@ pub struct Stages {
     pub result: StageReport,
 }
 
-/// How far a run came.
+/// How far a run got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reached {
-    /// It is going on.
+    /// Still running.
     Live,
-    /// Nobody works on it, and it has no end.
+    /// The run has no end and no process works on it.
     Lost,
     Ended(RunOutcome),
 }
@@ -70,7 +68,7 @@ const NOT_READ: &str = "the work items could not be read";
 const NOTHING_NEW: &str = "nothing new";
 
 impl Stages {
-    /// The stages of the run with this view. An ended run without events is judged by its outcome.
+    /// The stages of a run. An ended run without events is judged by its outcome.
     pub fn of(view: &RunView, reached: Reached) -> Self {
         let fetch = fetch(view, reached);
         let triage = triage(view, reached, fetch.state);
@@ -93,7 +91,7 @@ fn fetch(view: &RunView, reached: Reached) -> StageReport {
     }
 }
 
-/// A stage that has no end though its run has one.
+/// A stage that did not end although its run did.
 fn unfinished(view: &RunView, reached: Reached) -> StageReport {
     if let Some(problem) = &view.error {
         return StageReport::failed(problem);
@@ -101,7 +99,7 @@ fn unfinished(view: &RunView, reached: Reached) -> StageReport {
     match reached {
         Reached::Ended(RunOutcome::Interrupted) => StageReport::skipped(STOPPED),
         Reached::Lost | Reached::Ended(RunOutcome::Crashed) => StageReport::failed(CRASHED),
-        // It is over and nothing is known against it: its events are gone.
+        // The run ended without a known failure, and its events are deleted.
         Reached::Live
         | Reached::Ended(
             RunOutcome::Completed
@@ -175,7 +173,7 @@ fn analyse(view: &RunView, reached: Reached, fetch: StageState, triage: StageSta
     }
 }
 
-/// The end of an analysis that had something to do.
+/// Result of an analysis stage that had items.
 fn analysed(view: &RunView, reached: Reached) -> StageReport {
     let missing = view.to_analyse.saturating_sub(view.analysed);
     if let Some(problem) = &view.error {

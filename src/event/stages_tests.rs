@@ -1,4 +1,4 @@
-//! Runs as they are stored, and what is said about each stage.
+//! Stored runs and the reported state of each stage.
 
 use jiff::Timestamp;
 
@@ -102,7 +102,7 @@ fn a_run_without_news_did_only_the_fetch() {
     let stages = ended(RunOutcome::NothingNew, events);
     assert_eq!(states(&stages), [Done, Skipped, Skipped, Done]);
     assert_eq!((why(&stages.triage), why(&stages.analyse)), (NOTHING_NEW, NOTHING_NEW));
-    // The same by its outcome alone, when its events are gone.
+    // The same by the outcome alone, after the events are deleted.
     assert_eq!(states(&ended(RunOutcome::NothingNew, vec![])), [Done, Skipped, Skipped, Done]);
 }
 

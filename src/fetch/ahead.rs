@@ -1,5 +1,5 @@
-//! Reads one page ahead: the tracker answers for one page while the one before it is consumed. One
-//! request is on its way at a time, and memory is bounded whatever the number of items.
+//! Reads one page ahead: the tracker prepares one page while the previous one is consumed. One
+//! request is in flight at a time, and memory is bounded whatever the number of items.
 
 use std::future::Future;
 
@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::{FetchError, Page};
 use crate::clock::Clock;
 
-/// Reads pages, each with the place from which to go on once it is stored.
+/// Reads pages, each with the position to continue from once it is stored.
 pub(super) trait Reader: Send + 'static {
     type Place: Send + 'static;
 
@@ -20,8 +20,8 @@ pub(super) trait Reader: Send + 'static {
 
 type Sent<P> = Result<Option<(Page, P)>, FetchError>;
 
-/// A reader at work. It goes on only when its last page was taken, so that at most three pages are
-/// in memory: with the consumer, decoded, on its way.
+/// A running reader. It continues only when its last page was taken, so at most three pages are in
+/// memory: with the consumer, decoded, in flight.
 pub(super) struct Ahead<P> {
     receiver: mpsc::Receiver<Sent<P>>,
     _task: AbortOnDropHandle<()>,
@@ -44,7 +44,7 @@ impl<P: Send + 'static> Ahead<P> {
         Self { receiver, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// The next page, or none at the end.
+    /// The next page; `None` at the end.
     pub async fn next(&mut self) -> Sent<P> {
         self.receiver.recv().await.unwrap_or(Ok(None))
     }

@@ -1,29 +1,29 @@
-//! What stands around an item, put together within bounds and whatever the tracker (pure).
+//! Collects the context of an item within limits, for any tracker (pure).
 
 use std::collections::HashSet;
 
 use reqwest::Url;
 
-use crate::model::{Attachment, ItemId, LinkKind, LinkedChange, LinkedItem, Surroundings};
+use crate::model::{Attachment, ItemId, LinkKind, LinkedChange, LinkedContent, LinkedItem};
 
-/// Links that are read with their titles, and files that are listed.
+/// Most links with titles, and most files.
 const MOST_ITEMS: usize = 20;
 const MOST_CHANGES: usize = 8;
 const MOST_FILES: usize = 30;
-/// Files of a change that are read.
+/// Most files read of a change.
 pub(super) const MOST_TOUCHED: usize = 30;
 
-/// Links and files under way, each once. One item links to another directly, so a circle of links
-/// goes nowhere.
+/// Links and files collected so far, each once. Links are not followed further, so cycles do no
+/// harm.
 pub(super) struct Around {
     own: ItemId,
-    found: Surroundings,
+    found: LinkedContent,
     seen: HashSet<String>,
 }
 
 impl Around {
     pub fn of(own: ItemId) -> Self {
-        Self { own, found: Surroundings::default(), seen: HashSet::new() }
+        Self { own, found: LinkedContent::default(), seen: HashSet::new() }
     }
 
     pub fn add_item(&mut self, item: LinkedItem) {
@@ -44,12 +44,12 @@ impl Around {
         }
     }
 
-    /// A file that is attached; leaving it out counts.
+    /// Adds an attached file; a file that is omitted is counted.
     pub fn add_file(&mut self, file: Attachment) {
         self.found.left_out += u64::from(!self.take_file(file));
     }
 
-    /// Files that a text shows. They may be anything, so none is counted as left out.
+    /// Adds files that a text shows. They may be anything, so omitted ones are not counted.
     pub fn add_shown(&mut self, text: &str, is_wanted: impl Fn(&Shown) -> bool) {
         for shown in addresses(text).into_iter().filter(is_wanted) {
             let name = file_name(&shown);
@@ -58,7 +58,7 @@ impl Around {
     }
 
     fn take_file(&mut self, file: Attachment) -> bool {
-        // The same file is often attached and shown: what follows the path is only its name.
+        // The same file is often attached and shown: the query string is only its name.
         let path = file.address.split('?').next().unwrap_or_default().to_ascii_lowercase();
         if !self.seen.insert(format!("file {path}")) {
             return true;
@@ -70,13 +70,13 @@ impl Around {
         room
     }
 
-    /// Something that nobody can use, or that is beyond the bounds.
+    /// Counts something that cannot be used or exceeds the limits.
     pub fn leave_out(&mut self) {
         self.found.left_out += 1;
     }
 
-    /// All of it, parents first.
-    pub fn finish(self) -> Surroundings {
+    /// Everything collected, parents first.
+    pub fn finish(self) -> LinkedContent {
         let mut found = self.found;
         found.items.sort_by_key(|item| (item.kind, item.id.is_none(), item.id));
         found.left_out += found.items.len().saturating_sub(MOST_ITEMS) as u64;
@@ -90,20 +90,20 @@ pub(super) fn parent_of(items: &[LinkedItem]) -> Option<ItemId> {
     items.iter().find(|item| item.kind == LinkKind::Parent).and_then(|item| item.id)
 }
 
-/// Bytes that are looked at around a link: the work grows with the text and not faster.
+/// Bytes examined around a link, so that the work grows linearly with the text.
 const LONGEST_ADDRESS: usize = 2_000;
 const LONGEST_WORDS: usize = 300;
 
-/// An address in a text, with the words that stand for it.
+/// An address in a text, with its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shown {
     pub words: String,
     pub address: String,
-    /// Shown as a picture, and not only linked.
+    /// Embedded as a picture, not only linked.
     pub is_picture: bool,
 }
 
-/// Addresses of pictures and links in a text, be it HTML or Markdown.
+/// Addresses of pictures and links in a text, in HTML or Markdown.
 fn addresses(text: &str) -> Vec<Shown> {
     let mut found = Vec::new();
     for tag in text.split("<img").skip(1) {
@@ -112,7 +112,7 @@ fn addresses(text: &str) -> Vec<Shown> {
         let words = attribute(tag, "alt=").unwrap_or_default();
         found.push(Shown { words, address, is_picture: true });
     }
-    // `[words](address "title")`, with `!` before it for a picture.
+    // `[label](address "title")`, with a leading `!` for a picture.
     for (at, _) in text.match_indices("](") {
         let after = &text[at + 2..text.floor_char_boundary(at + LONGEST_ADDRESS)];
         let address = after.split([')', ' ', '\n']).next().unwrap_or_default();
@@ -135,7 +135,7 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     value.map(|value| value.replace("&amp;", "&"))
 }
 
-/// `fileName` of the address; or else its last part, or the words where that is no name.
+/// `fileName` of the address; else its last segment, or the label if that is not a name.
 fn file_name(shown: &Shown) -> String {
     let Ok(url) = Url::parse(&shown.address) else { return shown.words.clone() };
     let named = url.query_pairs().find(|(name, _)| name.eq_ignore_ascii_case("fileName"));
@@ -147,7 +147,7 @@ fn file_name(shown: &Shown) -> String {
     if !last.contains('.') && has_words { shown.words.clone() } else { last.to_owned() }
 }
 
-/// Whether two addresses are of the same server.
+/// Whether two addresses are on the same server.
 pub(super) fn is_same_server(one: &Url, other: &Url) -> bool {
     let place = |url: &Url| {
         (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
@@ -155,7 +155,7 @@ pub(super) fn is_same_server(one: &Url, other: &Url) -> bool {
     place(one) == place(other)
 }
 
-/// The address, if it is one of the server's at `base` with one of these parts in its path.
+/// The address, if it is on the server at `base` and has one of these parts in its path.
 pub(super) fn own_address(address: &str, base: &Url, files: &[&str]) -> Result<Url, String> {
     let url = Url::parse(address).map_err(|_| "its address is not valid".to_owned())?;
     if !is_same_server(&url, base) {
@@ -173,7 +173,7 @@ pub(super) fn own_address(address: &str, base: &Url, files: &[&str]) -> Result<U
     }
 }
 
-/// Why an address of the tracker is not asked for.
+/// Why an address of the tracker is not requested.
 pub(super) const NOT_A_FILE: &str = "it is not one of the tracker's addresses for files";
 
 /// The first line of a text.

@@ -1,4 +1,4 @@
-//! Building the HTTP client: TLS, private authorities, proxy, no redirects.
+//! Builds the HTTP client: TLS, private certificate authorities, proxy, no redirects.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::settings::Source;
 
 const USER_AGENT: &str = concat!("heartbeat/", env!("CARGO_PKG_VERSION"));
 
-/// The configured address as one opaque value.
+/// Parses and validates the configured address.
 pub(super) fn base_url(text: &str, examples: &str) -> Result<Url, FetchError> {
     let wrong = |why: &str| {
         FetchError::new(
@@ -37,7 +37,7 @@ pub(super) fn base_url(text: &str, examples: &str) -> Result<Url, FetchError> {
 
 /// A client for the server at `base`.
 pub(super) fn build(config: &Source, base: &Url) -> Result<Client, FetchError> {
-    // Fails when a provider is already installed, and then that one serves as well.
+    // Fails if a provider is already installed, which then serves as well.
     let _already_installed = rustls::crypto::ring::default_provider().install_default();
     let mut builder = Client::builder()
         .user_agent(USER_AGENT)
@@ -72,7 +72,7 @@ fn authorities(config: &Source) -> Result<Vec<Certificate>, FetchError> {
     Ok(certificates)
 }
 
-/// A proxy has no business between us and our own machine.
+/// A proxy is not used for our own machine.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())

@@ -1,21 +1,20 @@
-//! Who we are to the tracker.
+//! The credential for the tracker.
 
 use secrecy::SecretString;
 
 use crate::fetch::FetchError;
 use crate::model::BoxFuture;
 
-/// A credential that the edge of the program resolved from a variable, a file or a command.
+/// A credential that the app layer resolved from a variable, a file or a command.
 pub trait Credential: Send + Sync {
-    /// The secret to use now.
     fn current(&self) -> BoxFuture<'_, Result<SecretString, FetchError>>;
 
-    /// Gets a new secret after the current one was refused; false: there is no other.
+    /// Gets a new secret after the current one was refused; false if there is no other.
     fn refresh(&self) -> BoxFuture<'_, Result<bool, FetchError>> {
         Box::pin(async { Ok(false) })
     }
 
-    /// Where it comes from, for messages: "the variable AZURE_DEVOPS_PAT".
+    /// Its origin for messages, such as "the variable AZURE_DEVOPS_PAT".
     fn origin(&self) -> String;
 }
 
@@ -26,7 +25,6 @@ pub struct FixedCredential {
 }
 
 impl FixedCredential {
-    /// `secret`, which comes from `origin`.
     pub fn new(secret: SecretString, origin: impl Into<String>) -> Self {
         Self { secret, origin: origin.into() }
     }

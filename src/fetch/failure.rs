@@ -1,4 +1,4 @@
-//! A failed request, and what every tracker's answers have in common when they fail (pure).
+//! A failed request, and what failed responses of all trackers have in common (pure).
 
 use std::time::Duration;
 
@@ -7,12 +7,11 @@ use jiff::Timestamp;
 use super::{Cause, FetchError};
 use crate::model::FailureClass;
 
-/// What a message about a request needs to say.
+/// Facts about a request, for messages.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestInfo<'a> {
     /// Such as "the query" or "work items".
     pub what: &'a str,
-    /// The configured address.
     pub base_url: &'a str,
     /// Where the credential comes from.
     pub credential: &'a str,
@@ -23,28 +22,25 @@ pub struct RequestInfo<'a> {
 /// A failed request, before it becomes a [`FetchError`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The class.
     pub class: FailureClass,
     /// The tracker's code, such as `TF401232`.
     pub code: Option<String>,
-    /// For people.
     pub message: String,
-    /// `Retry-After` of the response.
     pub retry_after: Option<Duration>,
-    /// The error of the transport or the state behind it.
+    /// The underlying error of the transport or the state.
     pub cause: Option<Cause>,
 }
 
-/// The code we give an answer that was longer than allowed; no tracker uses it.
+/// Our own code for a response above the size limit; no tracker uses it.
 pub(super) const BODY_TOO_LONG: &str = "BODY_TOO_LONG";
 
 impl Failure {
-    /// A failure without an answer of the tracker behind it.
+    /// A failure without a response of the tracker.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Self { class, code: None, message: message.into(), retry_after: None, cause: None }
     }
 
-    /// The same with the id of the answer it is about, which support asks for.
+    /// Adds the id of the response, which support asks for.
     #[must_use]
     pub fn with_request_id(mut self, id: Option<&str>) -> Self {
         if let Some(id) = id {
@@ -53,26 +49,24 @@ impl Failure {
         self
     }
 
-    /// Is it this code?
     pub fn has_code(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)
     }
 
-    /// As the seam's error.
     pub fn into_error(self, now: Timestamp) -> FetchError {
         let not_before = self.retry_after.and_then(|delay| now.checked_add(delay).ok());
         FetchError { class: self.class, message: self.message, not_before, cause: self.cause }
     }
 }
 
-/// An error of the memory or the credential, on its way up.
+/// An error of the memory or the credential.
 impl From<FetchError> for Failure {
     fn from(error: FetchError) -> Self {
         Self { cause: error.cause, ..Self::new(error.class, error.message) }
     }
 }
 
-/// What to do about a proxy that does not let us through.
+/// Remedy for a proxy that requires a credential.
 pub(super) fn proxy_needs_credential(base_url: &str) -> String {
     format!(
         "the proxy for {base_url} requires a credential: put it into HTTPS_PROXY, as in \
@@ -80,7 +74,7 @@ pub(super) fn proxy_needs_credential(base_url: &str) -> String {
     )
 }
 
-/// What a body that is not the expected JSON says to a person: the title of a page, or its text.
+/// The message in a body that is not the expected JSON: the title of a page, or its text.
 pub(super) fn plain_message(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(4096)]);
     match text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")) {

@@ -10,11 +10,11 @@ use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::model::{
-    Attachment, BoxFuture, Breaker, BreakerState, ItemId, LinkedChange, Surroundings,
+    Attachment, BoxFuture, Breaker, BreakerState, ItemId, LinkedChange, LinkedContent,
 };
 
-/// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the result
-/// of each read. Every change of the breaker is an event.
+/// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the
+/// result of each read. Every change of the breaker is an event.
 #[derive(Clone)]
 pub struct Guarded {
     inner: Arc<dyn Source>,
@@ -28,7 +28,7 @@ struct Guard {
 }
 
 impl Guarded {
-    /// Puts the breaker kept in `notebook` before `inner`.
+    /// Guards `inner` with the breaker stored in `notebook`.
     pub fn new(
         inner: Arc<dyn Source>,
         notebook: Arc<Notebook>,
@@ -39,7 +39,7 @@ impl Guarded {
     }
 }
 
-/// Closes the breaker of a source and drops "not before", on an operator's request.
+/// Closes a source's breaker and drops "not before", on a user's request.
 pub async fn close_breaker(
     notebook: Arc<Notebook>,
     clock: Clock,
@@ -50,7 +50,7 @@ pub async fn close_breaker(
     guard.notebook.update(|remembered| remembered.not_before = None).await
 }
 
-/// A source that cannot be used as it is configured: every read says why.
+/// A source whose configuration cannot be used: every read returns the reason.
 pub struct Unusable(pub FetchError);
 
 impl Source for Unusable {
@@ -91,7 +91,7 @@ impl Guard {
         self.change(reason, move |breaker| breaker.record(signal, now, &TRACKER)).await
     }
 
-    /// Records a failure and returns it, with the error of recording it if there was one.
+    /// Records a failure and returns it, with the error of recording if there was one.
     async fn failed(&self, error: FetchError, setting: Option<String>) -> FetchError {
         if error.is_state_failure() {
             return error;
@@ -164,7 +164,7 @@ impl Guard {
 }
 
 impl Guarded {
-    /// A whole question, asked if the breaker lets it through; its result is recorded.
+    /// Runs a complete query if the breaker admits it, and records its result.
     async fn ask<T>(
         &self,
         question: BoxFuture<'_, Result<T, FetchError>>,
@@ -179,7 +179,8 @@ impl Guarded {
         }
     }
 
-    /// Passes the breaker, with a probe where it asks for one; gives the source's configuration.
+    /// Passes the breaker, with a probe if it requires one; returns the source's configuration
+    /// fingerprint.
     async fn admit(&self) -> Result<Option<String>, FetchError> {
         let setting = self.inner.configuration_fingerprint().await;
         if self.guard.admit(setting.as_ref()).await? == Admission::Probe {
@@ -215,7 +216,7 @@ impl Source for Guarded {
         Box::pin(self.ask(self.inner.development_links(ids)))
     }
 
-    /// Bypasses the breaker: a light read says nothing about the health of the source.
+    /// Bypasses the breaker: a light read tells nothing about the source's health.
     fn current_states(
         &self,
         ids: Vec<ItemId>,
@@ -223,7 +224,7 @@ impl Source for Guarded {
         self.inner.current_states(ids)
     }
 
-    /// Bypasses the breaker as well.
+    /// Bypasses the breaker too.
     fn still_matching(
         &self,
         ids: Vec<ItemId>,
@@ -231,9 +232,12 @@ impl Source for Guarded {
         self.inner.still_matching(ids)
     }
 
-    /// These bypass the breaker as well: triage and analysis go on without them.
-    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
-        self.inner.surroundings(id)
+    /// These bypass the breaker too: triage and analysis continue without them.
+    fn linked_content(
+        &self,
+        id: ItemId,
+    ) -> BoxFuture<'_, Result<Option<LinkedContent>, FetchError>> {
+        self.inner.linked_content(id)
     }
 
     fn attached_files(

@@ -1,5 +1,5 @@
-//! Requests to a tracker of any kind: one at a time per organisation, bounded, retried where that
-//! is safe, and classified when they fail. What differs between trackers is in [`Dialect`].
+//! Requests to any tracker: one at a time per organisation, bounded, retried where that is safe,
+//! and classified when they fail. Differences between trackers are in [`Dialect`].
 
 mod download;
 
@@ -22,51 +22,49 @@ use super::memory::Notebook;
 use super::retry::RetryPolicy;
 use super::{Cause, Connection, FetchError, client, json};
 use crate::clock::Clock;
-use crate::model::{FailureClass, Foreign, RateLimit};
+use crate::model::{FailureClass, RateLimit, Untrusted};
 use crate::settings::Source;
 
 pub(super) use download::Wanted;
 
-/// A run waits this long for the tracker's "not before"; beyond it, the run ends.
+/// A run waits at most this long for the tracker's "not before"; for a longer wait it ends.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// How long a tracker is left alone that asks for it without saying how long.
+/// Wait if the tracker asks for one without stating how long.
 pub(super) const UNSTATED_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// What one kind of tracker says in its own way.
+/// The differences between trackers.
 pub(super) trait Dialect: Send + Sync {
-    /// Adds the credential and the headers of this kind.
+    /// Adds the tracker's credential and headers.
     fn prepare(&self, request: RequestBuilder, secret: &str) -> RequestBuilder;
 
-    /// Whether the body is the data asked for.
+    /// Whether the body is the requested data.
     fn is_success(&self, head: &Head) -> bool;
 
-    /// The failure that this answer is.
+    /// Classifies a failed response.
     fn classify(&self, head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure;
 
-    /// What the head says about limits, whatever its status.
+    /// The limits stated in the head, whatever its status.
     fn limits(&self, head: &Head) -> Limits;
 
     /// The id that support asks for, with its name.
     fn request_id(&self, head: &Head) -> Option<String>;
 }
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     pub status: u16,
     pub headers: HeaderMap,
-    /// When it came.
+    /// When it arrived.
     pub at: Timestamp,
 }
 
 impl Head {
-    /// A header as text.
     pub fn header(&self, name: &str) -> Option<String> {
         self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
     }
 
-    /// A header as a number.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.header(name)?.trim().parse::<f64>().ok().filter(|number| number.is_finite())
     }
@@ -76,12 +74,12 @@ impl Head {
         self.header(CONTENT_TYPE.as_str()).unwrap_or_default().to_ascii_lowercase()
     }
 
-    /// The server's time, by `Date`.
+    /// Server time, from `Date`.
     pub fn date(&self) -> Option<Timestamp> {
         jiff::fmt::rfc2822::parse(&self.header("date")?).ok().map(|date| date.timestamp())
     }
 
-    /// `X-RateLimit-*` with the reset as seconds since 1970, if any was sent.
+    /// `X-RateLimit-*` with the reset in seconds since 1970, if sent.
     pub fn rate_limit(&self) -> Option<RateLimit> {
         let (limit, remaining) =
             (self.number("x-ratelimit-limit"), self.number("x-ratelimit-remaining"));
@@ -106,34 +104,34 @@ fn to_i64(number: f64) -> i64 {
     number as i64
 }
 
-/// What a head says about limits.
+/// The limits stated in a head.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Limits {
-    /// Not to be called before this has passed.
+    /// Wait before the next request.
     pub retry_after: Option<Duration>,
-    /// What is left of the present window.
+    /// What is left of the current window.
     pub rate_limit: Option<RateLimit>,
 }
 
-/// May a request be sent a second time?
+/// Whether a request may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     /// A read, or a write that a tested revision makes safe.
     Safe,
-    /// Only once: a probe, or a write whose answer may have been lost.
+    /// A probe, or a write whose response may have been lost.
     Never,
 }
 
-/// One request, ready but for the credential.
+/// One request, complete except for the credential.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     pub method: Method,
     pub url: Url,
-    /// Beside those of the dialect.
+    /// In addition to those of the dialect.
     pub headers: Vec<(&'static str, String)>,
-    /// The body and its type.
+    /// The body with its content type.
     pub body: Option<(&'static str, Vec<u8>)>,
-    /// For messages.
+    /// Description for messages.
     pub what: String,
     pub repeat: Repeat,
     /// It changes something.
@@ -141,7 +139,6 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A read.
     pub fn get(url: Url, what: impl Into<String>) -> Self {
         Self {
             method: Method::GET,
@@ -155,19 +152,19 @@ impl Request {
     }
 }
 
-/// The body of a successful answer, not yet read.
+/// A successful response with an unparsed body.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub head: Head,
-    /// Where it came from.
+    /// The address that answered.
     pub url: Url,
     pub body: Vec<u8>,
-    /// For messages about what it holds.
+    /// For messages.
     pub request_id: Option<String>,
 }
 
-/// Who may send: one request at a time to each organisation, whatever number of sources read it.
-/// The turn holds until when that organisation asked to be left alone.
+/// Serialises requests: one at a time per organisation, however many sources read it. Each entry
+/// holds the organisation's "not before".
 #[derive(Debug, Clone, Default)]
 pub struct Turns(Arc<std::sync::Mutex<HashMap<String, Turn>>>);
 
@@ -191,13 +188,14 @@ pub(super) struct Http {
     clock: Clock,
     notebook: Arc<Notebook>,
     retry: RetryPolicy,
-    /// Held while a request is on its way.
+    /// Held while a request is in flight.
     turn: Turn,
     requests: AtomicU64,
 }
 
 impl Http {
-    /// Builds the client; nothing is sent. `base` is where requests go, and who they go to.
+    /// Builds the client; sends nothing. `base` is the target of all requests and identifies the
+    /// organisation.
     pub fn new(
         config: &Source,
         base: Url,
@@ -221,12 +219,11 @@ impl Http {
         })
     }
 
-    /// The configured address without a slash at its end.
+    /// The configured address without a trailing slash.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// The configured address.
     pub fn base(&self) -> &Url {
         &self.base
     }
@@ -240,37 +237,35 @@ impl Http {
         self.clock.clone()
     }
 
-    /// The clock's time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The credential as it is now.
     pub async fn secret(&self) -> Result<SecretString, FetchError> {
         self.credential.current().await
     }
 
-    /// Does the text hold our credential?
+    /// Whether the text contains our credential.
     pub async fn contains_credential(&self, text: &str) -> Result<bool, FetchError> {
         let secret = self.credential.current().await?;
         let secret = secret.expose_secret().trim();
         Ok(secret.len() >= 8 && text.contains(secret))
     }
 
-    /// What the tracker last said about its limits: is it time to do without optional calls?
+    /// Whether the tracker's last stated limit is so low that optional requests should be skipped.
     pub async fn is_rate_limit_low(&self) -> bool {
         let remembered = self.notebook.read().await.unwrap_or_default();
         remembered.rate_limit.is_some_and(|limit| limit.is_low(self.now()))
     }
 
-    /// Sends a request, again if that is safe and may help, and returns the answer.
+    /// Sends a request, with retries where they are safe and may help.
     pub async fn send(&self, request: &Request) -> Result<Answer, Failure> {
         let policy = if request.repeat == Repeat::Never { RetryPolicy::ONCE } else { self.retry };
         let attempt = || self.send_with_fresh_credential(request);
         attempt.retry(policy.delays()).sleep(tokio::time::sleep).when(is_retryable).await
     }
 
-    /// A refused credential is renewed once.
+    /// Renews a refused credential once.
     async fn send_with_fresh_credential(&self, request: &Request) -> Result<Answer, Failure> {
         match self.send_once(request).await {
             Err(failure) if failure.class == FailureClass::Auth => {
@@ -317,7 +312,7 @@ impl Http {
         };
         let failure = self.dialect.classify(&head, &body, asked);
         if failure.class == FailureClass::Throttled {
-            // Some limits are told by the body only.
+            // Some limits are stated only in the body.
             let retry_after = failure.retry_after;
             self.record_limits(Limits { retry_after, rate_limit: None }, &mut turn).await?;
         }
@@ -325,7 +320,7 @@ impl Http {
         Err(failure)
     }
 
-    /// Waits for a "not before" that is near; a far one ends the run.
+    /// Waits for a near "not before"; a distant one ends the run.
     async fn wait_until_allowed(
         &self,
         turn: &MutexGuard<'_, Option<Timestamp>>,
@@ -349,7 +344,7 @@ impl Http {
         Ok(())
     }
 
-    /// Keeps what the head of an answer says about limits, whatever its status.
+    /// Stores the limits stated in a response's head, whatever its status.
     async fn record_limits(
         &self,
         limits: Limits,
@@ -371,7 +366,7 @@ impl Http {
     }
 
     async fn read_body(&self, response: &mut Response, whole: bool) -> Result<Vec<u8>, Failure> {
-        // An error's body is only looked at.
+        // Of an error only part of the body is read.
         let limit = if whole { self.max_body } else { 1 << 20 };
         let mut body = Vec::new();
         loop {
@@ -392,7 +387,7 @@ impl Http {
         }
     }
 
-    /// Reads the JSON of an answer; what does not have the expected shape is a failure of its own.
+    /// Parses a response's JSON; an unexpected shape is a separate failure.
     pub fn decode<T: serde::de::DeserializeOwned>(
         &self,
         answer: &Answer,
@@ -400,9 +395,9 @@ impl Http {
     ) -> Result<T, Failure> {
         let Answer { body, request_id, .. } = answer;
         json::from_json(body).map_err(|error| {
-            // An error of the decoder may quote names of the answer.
-            let error = Foreign::new(error.to_string()).line(200);
-            let start = Foreign::from_bytes(&body[..body.len().min(120)]).line(80);
+            // The decoder's error may quote names of the response.
+            let error = Untrusted::new(error.to_string()).line(200);
+            let start = Untrusted::from_bytes(&body[..body.len().min(120)]).line(80);
             let message = format!(
                 "{} returned JSON that is not {what}: {error}; it starts with {start:?}. Does \
                  source.base_url point at the tracker?",
@@ -427,7 +422,7 @@ impl Http {
             );
             return Failure::new(FailureClass::Config, message);
         }
-        // The tunnel's error has no type that could be asked.
+        // The tunnel's error has no type to match on.
         if error.is_connect() && cause.contains("proxy authorization required") {
             let message = proxy_needs_credential(&self.base_url);
             return Failure::new(FailureClass::Config, message);
@@ -445,7 +440,7 @@ impl Http {
 fn is_retryable(failure: &Failure) -> bool {
     match failure.class {
         FailureClass::Transient => true,
-        // The wait itself is done before the next request is sent.
+        // The wait itself happens before the next request.
         FailureClass::Throttled => failure.retry_after.is_some_and(|delay| delay <= LONGEST_WAIT),
         _ => false,
     }

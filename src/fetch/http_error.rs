@@ -1,4 +1,4 @@
-//! What is behind a failed request.
+//! The cause of a failed request.
 
 use std::error::Error;
 

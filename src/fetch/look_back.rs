@@ -1,55 +1,55 @@
-//! What a tracker can tell about items that are done.
+//! What a tracker returns about finished items.
 
 use jiff::Timestamp;
 
+use crate::fixes::ItemName;
 use crate::model::{ItemId, WorkItem};
 
-/// Which finished items are looked for.
+/// Which finished items to find.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedRequest {
     /// Changed at or after this instant.
     pub since: Timestamp,
     /// Names of the states that count as finished.
     pub states: Vec<String>,
-    /// Only those that the configured condition would watch. Such a condition often leaves out what
-    /// is finished.
+    /// Only those that match the configured condition, which often excludes finished items.
     pub watched_only: bool,
 }
 
-/// An item that is done, without its texts: those are read as they were before the fix.
+/// A finished item without its texts, which are read as of before the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedItem {
     pub id: ItemId,
+    /// What people and commits call it.
+    pub name: ItemName,
     pub title: String,
     pub area: String,
     pub item_type: String,
     pub created_at: Option<Timestamp>,
-    /// Links to commits, pull requests and their like.
+    /// Number of links to commits, pull requests and so on.
     pub development_links: u64,
 }
 
-/// An item as it was at an instant.
+/// An item as of an instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AsOf {
     pub item: WorkItem,
     pub text: PastText,
 }
 
-/// How far the long texts of an item as it was are known.
+/// Whether the long texts of a past item are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PastText {
-    /// They are those of that time.
+    /// The texts of that time.
     OfThatTime,
-    /// They are the newest: the tracker keeps no others, and the item changed since then.
+    /// The newest texts: the tracker keeps no others, and the item has changed since.
     Unknown,
 }
 
-/// A link from an item to what changed the code.
+/// A link from an item to a code change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DevelopmentLink {
-    /// The id of a commit.
     Commit(String),
-    /// The number of a pull request.
     PullRequest(i64),
 }
 

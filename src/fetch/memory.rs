@@ -1,4 +1,4 @@
-//! What is remembered about a source between requests, runs and restarts.
+//! What is remembered about a source across requests, runs and restarts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::FetchError;
 use crate::model::{BoxFuture, SourceRecord};
 use crate::ports::{SourceMemory, StateError};
 
-/// A memory that lasts as long as the process: for tests and one-off checks.
+/// A memory in the process only: for tests and one-off checks.
 #[derive(Debug, Default)]
 pub struct InMemory(std::sync::Mutex<HashMap<String, SourceRecord>>);
 
@@ -41,8 +41,8 @@ impl SourceMemory for InMemory {
     }
 }
 
-/// One source's page in its memory: changes are read, made and written one after another, so that
-/// the breaker and the client never undo each other's notes.
+/// One source's record. Updates are serialised, so that the breaker and the client do not overwrite
+/// each other's changes.
 pub struct Notebook {
     memory: Arc<dyn SourceMemory>,
     name: String,
@@ -50,22 +50,21 @@ pub struct Notebook {
 }
 
 impl Notebook {
-    /// The page of the source called `name`.
+    /// The record of the source called `name`.
     pub fn new(memory: Arc<dyn SourceMemory>, name: impl Into<String>) -> Arc<Self> {
         Arc::new(Self { memory, name: name.into(), turn: Mutex::new(()) })
     }
 
-    /// The source's configured name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What is remembered now.
+    /// The current record.
     pub async fn read(&self) -> Result<SourceRecord, FetchError> {
         Ok(self.memory.load(&self.name).await?)
     }
 
-    /// Changes what is remembered; writes only if something changed.
+    /// Updates the record; writes only if it changed.
     pub async fn update<T>(
         &self,
         change: impl FnOnce(&mut SourceRecord) -> T + Send,

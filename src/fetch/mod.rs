@@ -1,10 +1,9 @@
-//! Reading work items from a tracker.
+//! Reads work items from a tracker.
 //!
-//! [`Source`] is the seam: a tracker that delivers items in pages; [`Tracker`] adds writing back.
-//! Each kind has a folder with its client, all with the same file names where they have the same
-//! job. Requests go through `http`, which knows limits, retries and sizes, and is told by a
-//! `Dialect` what a tracker's answers mean. The circuit breaker and the retry policy are pure;
-//! their state lives in the store.
+//! [`Source`] delivers items in pages; [`Tracker`] adds writing back. Each kind has a folder with
+//! its client; files with the same job have the same name. Requests go through `http`, which
+//! handles limits, retries and sizes; a `Dialect` interprets a tracker's responses. The circuit
+//! breaker and the retry policy are pure; their state is in the store.
 
 pub mod ado;
 mod ahead;
@@ -36,12 +35,12 @@ pub use write_back::{WriteBack, Written};
 use jiff::Timestamp;
 
 use crate::model::{
-    Attachment, BoxFuture, FailureClass, ItemId, LinkedChange, Surroundings, WorkItem,
+    Attachment, BoxFuture, FailureClass, ItemId, LinkedChange, LinkedContent, WorkItem,
 };
 use crate::ports::StateError;
 
 /// The error behind a [`FetchError`], shared because a failure is reported in several places. Two
-/// causes are equal if they read the same.
+/// causes are equal if their texts are equal.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(transparent)]
 pub struct Cause(std::sync::Arc<dyn std::error::Error + Send + Sync>);
@@ -60,32 +59,33 @@ impl PartialEq for Cause {
 
 impl Eq for Cause {}
 
-/// What a run wants from its source.
+/// What a run requests from its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// Items changed at or after this instant (overlap already taken off); none: the look-back.
+    /// Items changed at or after this instant (the overlap is already subtracted); `None`: the
+    /// look-back.
     pub changed_since: Option<Timestamp>,
-    /// Items to read whatever their date: deferred, waiting, in flight.
+    /// Items to read regardless of their date: deferred, waiting, in progress.
     pub also: Vec<ItemId>,
 }
 
 /// A bounded part of the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Items, ascending by change date within the query part of an answer.
+    /// Ascending by change date within the query part of a read.
     pub items: Vec<WorkItem>,
     /// Requested ids that no longer exist.
     pub vanished: Vec<ItemId>,
-    /// Ids that the query named and the read did not deliver: they exist, so they are asked for
+    /// Ids that the query listed and the read did not deliver: they exist, so they are requested
     /// again.
     pub undelivered: Vec<ItemId>,
-    /// Once this page's decisions are stored, the next run may begin here.
+    /// Start of the next run, once this page's decisions are stored.
     pub cursor: Option<Timestamp>,
 }
 
 /// The pages of one read; dropped when the run has enough.
 pub trait Pages: Send {
-    /// The next page, or none at the end.
+    /// The next page; `None` at the end.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>>;
 
     /// Requests sent so far.
@@ -98,8 +98,8 @@ pub trait Pages: Send {
     }
 }
 
-/// Revision and workflow state of an item, from a light read without its texts. The revision is an
-/// opaque mark that is compared for equality only: some trackers count, others give a time.
+/// Revision and workflow state of an item, from a light read without its texts. The revision is
+/// opaque and compared for equality only: some trackers count, others use a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CurrentState {
     pub id: ItemId,
@@ -115,23 +115,22 @@ pub type ItemFile = (ItemId, Attachment);
 
 /// A tracker that work items are read from.
 pub trait Source: Send + Sync {
-    /// Starts to read. Nothing is fetched before the first [`Pages::next`].
+    /// Starts reading. Nothing is fetched before the first [`Pages::next`].
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>>;
 
-    /// One cheap request without retries that shows whether the query works: the circuit breaker's
-    /// probe.
+    /// Sends one cheap request without retries that checks the query: the circuit breaker's probe.
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async { Ok(()) })
     }
 
-    /// A hash over everything a person could change to make a rejected request work: configuration
-    /// and credential. `None` if the source cannot compute one.
+    /// A hash of everything a user could change to make a rejected request work: configuration and
+    /// credential. `None` if the source cannot compute one.
     fn configuration_fingerprint(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async { None })
     }
 
-    /// The ids among these that the configured query still matches, whatever their date. `None` if
-    /// the source cannot check single items.
+    /// The ids among these that the configured query still matches, regardless of their date.
+    /// `None` if the source cannot check single items.
     fn still_matching(
         &self,
         _ids: Vec<ItemId>,
@@ -139,8 +138,8 @@ pub trait Source: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// Current state of these items, in one light request; an id missing from the result is gone.
-    /// `None` if the source has no such request.
+    /// Current state of these items, in one light request; an id missing from the result was
+    /// deleted. `None` if the source has no such request.
     fn current_states(
         &self,
         _ids: Vec<ItemId>,
@@ -148,7 +147,7 @@ pub trait Source: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// Items that are done, in the order of their numbers. `None` if the source cannot look back.
+    /// Finished items, ordered by number. `None` if the source cannot look back.
     fn finished(
         &self,
         _request: FinishedRequest,
@@ -156,8 +155,8 @@ pub trait Source: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// These items as they were at an instant; one that did not exist yet is left out. `None` if the
-    /// source cannot look back.
+    /// These items as of an instant; one that did not exist yet is omitted. `None` if the source
+    /// cannot look back.
     fn as_of(
         &self,
         _ids: Vec<ItemId>,
@@ -175,15 +174,17 @@ pub trait Source: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// What stands around an item: linked items with their titles, changes of the code, attached
-    /// files. Bounded, and read once for an item that is about to be analysed. `None` if the source
-    /// knows of none.
-    fn surroundings(&self, _id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+    /// Context of an item: linked items with their titles, code changes, attached files. Bounded,
+    /// and read once for an item that is about to be analysed. `None` if the source has none.
+    fn linked_content(
+        &self,
+        _id: ItemId,
+    ) -> BoxFuture<'_, Result<Option<LinkedContent>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 
-    /// Names and sizes of the files that are attached to these items, in a few light requests and
-    /// without the files. `None` if the source has no such request.
+    /// Names and sizes of the files attached to these items, in a few light requests and without
+    /// the files. `None` if the source has no such request.
     fn attached_files(
         &self,
         _ids: Vec<ItemId>,
@@ -191,14 +192,13 @@ pub trait Source: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// A linked change with its title, state and files, as far as the tracker tells.
+    /// Adds title, state and files to a linked change, as far as the tracker has them.
     fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {
         Box::pin(async { Ok(change) })
     }
 
-    /// The bytes of an attached file, never more than `limit`. The credential goes to the tracker's
-    /// own address for files and nowhere else: any other address, and an answer that leads
-    /// elsewhere, is an error that says so.
+    /// The bytes of an attached file, at most `limit`. The credential is sent only to the tracker's
+    /// own address for files: any other address or redirect is an error that names it.
     fn attachment(
         &self,
         file: Attachment,
@@ -214,21 +214,21 @@ pub trait Source: Send + Sync {
 #[error("{message}")]
 pub struct FetchError {
     pub class: FailureClass,
-    /// What happened, in one paragraph that names the fix.
+    /// What happened and how to fix it, in one paragraph.
     pub message: String,
-    /// The tracker asked not to be called before.
+    /// The tracker's earliest time for the next request.
     pub not_before: Option<Timestamp>,
     #[source]
     pub cause: Option<Cause>,
 }
 
 impl FetchError {
-    /// An error without a stated time to retry at.
+    /// An error without a stated retry time.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), not_before: None, cause: None }
     }
 
-    /// Whether our own state failed, such as on a full disk, and not the source.
+    /// Whether our own state failed, for example on a full disk, and not the source.
     pub fn is_state_failure(&self) -> bool {
         self.cause.as_ref().is_some_and(|cause| cause.0.is::<StateError>())
     }

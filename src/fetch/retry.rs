@@ -1,4 +1,4 @@
-//! How reads are tried again: few times, with delays that double and full jitter.
+//! Retries of reads: a few tries, with doubling delays and full jitter.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The delays between the tries of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries in all.
+    /// Including the first.
     pub tries: u32,
     /// Upper bound of the first delay; doubles with each further one.
     pub base: Duration,
@@ -21,7 +21,6 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// A single try.
     pub const ONCE: Self = Self { tries: 1, base: Duration::ZERO, cap: Duration::ZERO };
 
     /// Upper bounds of the delays, before jitter.
@@ -31,14 +30,14 @@ impl RetryPolicy {
         })
     }
 
-    /// The delays: each anywhere between nothing and its bound, so that many clients that failed
-    /// together do not come back together. This is what [`backon`] runs through.
+    /// Random delays between zero and their bound, so that clients that failed together do not
+    /// retry together. [`backon`] iterates over them.
     pub fn delays(self) -> impl Iterator<Item = Duration> + Send + Sync + Unpin {
         self.bounds().map(|bound| bound.mul_f64(random_fraction()))
     }
 }
 
-/// Somewhere in `0.0..1.0`: the standard library seeds every hasher anew from the system.
+/// A number in `0.0..1.0`: the standard library seeds every hasher from the system.
 fn random_fraction() -> f64 {
     let bits = RandomState::new().build_hasher().finish() >> 40;
     // 24 bits are exact in a float of either size.

@@ -1,6 +1,6 @@
-//! One-line values and addresses made of foreign text (pure).
+//! One-line values and addresses from foreign text (pure).
 
-/// One-line values: control characters would garble a terminal and hide text.
+/// Removes control characters, which would garble a terminal and hide text.
 pub(super) fn without_controls(text: String) -> String {
     if !text.chars().any(char::is_control) {
         return text;

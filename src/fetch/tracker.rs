@@ -1,4 +1,4 @@
-//! A source of any kind with everything beside reading: writing back, and answering `doctor`.
+//! A tracker of any kind: a source with writing back and the checks of `doctor`.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::model::BoxFuture;
 use crate::ports::SourceMemory;
 use crate::settings::{self, SourceKind};
 
-/// What a client needs beside its configuration.
+/// What a client needs besides its configuration.
 #[derive(Clone)]
 pub struct Connection {
     pub credential: Arc<dyn Credential>,
     pub clock: Clock,
     pub memory: Arc<dyn SourceMemory>,
-    /// How reads are repeated.
+    /// How reads are retried.
     pub retry: RetryPolicy,
     /// Shared by all clients of one process, so that an organisation gets one request at a time.
     pub turns: Turns,
 }
 
 impl Connection {
-    /// With the usual retries, and alone.
+    /// With default retries, and its own turns.
     pub fn new(
         credential: Arc<dyn Credential>,
         clock: Clock,
@@ -39,44 +39,44 @@ impl Connection {
     }
 }
 
-/// What was found out, part by part; each failure names its fix.
+/// Results of the checks; each failure names its fix.
 #[derive(Debug)]
 pub struct Probe {
-    /// Who the credential is.
+    /// The credential's account.
     pub account: Result<String, FetchError>,
-    /// The project by the name the tracker gives it.
+    /// The project by the tracker's name for it.
     pub project: Result<String, FetchError>,
-    /// How many items the query finds within the look-back.
+    /// Number of items that the query finds within the look-back.
     pub matching: Result<usize, FetchError>,
 }
 
 /// A tracker of any kind.
 pub trait Tracker: Source {
-    /// The notes shared with the circuit breaker.
+    /// The notebook shared with the circuit breaker.
     fn notebook(&self) -> Arc<Notebook>;
 
     /// Requests sent since the start.
     fn requests(&self) -> u64;
 
-    /// Leaves a comment and a tag, once. Where the tracker keeps revisions, one that moved on is a
-    /// [`Conflict`](crate::model::FailureClass::Conflict); a comment that is already there is
-    /// recognised by its mark.
+    /// Writes a comment and a tag, once. Where the tracker has revisions, an item that has changed
+    /// is a [`Conflict`](crate::model::FailureClass::Conflict); an existing comment is recognised
+    /// by its mark.
     fn write_back<'a>(
         &'a self,
         write: &'a WriteBack<'a>,
     ) -> BoxFuture<'a, Result<Written, FetchError>>;
 
-    /// Whether the write would be taken; nothing is changed.
+    /// Checks whether the write would be accepted; nothing is changed.
     fn validate_write_back<'a>(
         &'a self,
         write: &'a WriteBack<'a>,
     ) -> BoxFuture<'a, Result<(), FetchError>>;
 
-    /// Checks credential, project and query. It goes around the breaker: a person is asking.
+    /// Checks credential, project and query. Bypasses the breaker, since a user is asking.
     fn probe(&self) -> BoxFuture<'_, Probe>;
 }
 
-/// A client for the source in `config`. Nothing is sent yet.
+/// Creates a client for the source in `config`; sends nothing.
 pub fn connect(
     config: &settings::Source,
     connection: Connection,

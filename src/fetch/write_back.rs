@@ -1,4 +1,4 @@
-//! Leaving a finding on its item: what all kinds of trackers have in common.
+//! Writes a finding to its item: the part that all trackers share.
 
 use sha2::{Digest, Sha256};
 
@@ -7,37 +7,34 @@ use super::http::Http;
 use super::memory::Notebook;
 use crate::model::{BreakerState, FailureClass, Format, ItemId};
 
-/// How the mark begins.
+/// Prefix of the mark.
 const MARK: &str = "heartbeat ref ";
 
 /// A comment and a tag for one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteBack<'a> {
-    /// Which item.
     pub id: ItemId,
-    /// The revision the finding was made from.
+    /// The revision that was analysed.
     pub rev: i64,
-    /// The comment.
     pub comment: &'a str,
-    /// How it is written; anything but Markdown is taken for HTML.
+    /// Format of the comment; anything but Markdown is treated as HTML.
     pub format: Format,
-    /// The tag; empty: none.
+    /// Empty: no tag.
     pub tag: &'a str,
     /// An earlier attempt may have arrived: its mark is searched for first.
     pub may_be_there: bool,
 }
 
-/// What a write left behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// The revision our write made: to be kept as seen, so that it wakes nobody.
+    /// The revision our write created: stored as seen, so that it does not count as a change.
     pub rev: i64,
-    /// It was there already: an earlier try had arrived although its answer was lost.
+    /// An earlier attempt had arrived although its response was lost.
     pub repeated: bool,
 }
 
 impl WriteBack<'_> {
-    /// A text that is the same for the same finding and is found again in the comment.
+    /// A text that is the same for the same finding, by which the comment is found again.
     pub(super) fn mark(&self) -> String {
         let digest = Sha256::digest(format!("{}\n{}", self.id, self.comment));
         let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
@@ -45,7 +42,7 @@ impl WriteBack<'_> {
     }
 }
 
-/// Whether a comment is one of ours: it ends with a mark. A person who quotes one adds to it.
+/// Whether a comment is ours: it ends with a mark. A user who quotes one adds to it.
 pub fn is_ours(comment: &str) -> bool {
     let Some((_, after)) = comment.rsplit_once(MARK) else { return false };
     let hex = after.chars().take_while(char::is_ascii_hexdigit).count();
@@ -54,7 +51,8 @@ pub fn is_ours(comment: &str) -> bool {
     hex == 12 && rest.trim_matches(|c: char| c == '_' || c == '*' || c.is_whitespace()).is_empty()
 }
 
-/// Writing is optional: it gives way to everything else, and never carries our own secret.
+/// Checks that writing is allowed: it is optional, so it yields to everything else, and it never
+/// sends our own secret.
 pub(super) async fn ensure_writable(
     http: &Http,
     notebook: &Notebook,

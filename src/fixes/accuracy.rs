@@ -1,4 +1,4 @@
-//! Findings against the fixes that came later, in figures.
+//! Compares findings with the later fixes, as figures.
 
 use std::collections::BTreeMap;
 
@@ -6,37 +6,36 @@ use serde::Serialize;
 
 use crate::model::{FixScore, Opinion, Usd};
 
-/// What is known of one finding by now.
+/// What is known of one finding so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
-    /// None: no commit names the item yet.
+    /// `None`: no commit names the item yet.
     pub score: Option<FixScore>,
     pub opinion: Option<Opinion>,
     pub cost: Option<Usd>,
 }
 
-/// How often findings were right. Shares are in per cent of the findings that came before their fix.
+/// How often findings were right. DecisionCounts are percentages of the findings made before their fix.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Accuracy {
     pub findings: usize,
-    /// Whose items were fixed afterwards.
+    /// Findings whose items were fixed afterwards.
     pub fixed: usize,
-    /// Whose items had been fixed before the finding was made; they count nowhere else.
+    /// Findings whose items had been fixed before; not counted elsewhere.
     pub too_late: usize,
-    /// That name a file which the fix changed.
+    /// Findings that name a file changed by the fix.
     pub confirmed: usize,
     pub confirmed_share: f64,
-    /// Share of the files to change that the fix changed, on average.
+    /// Average share of the finding's files to change that the fix changed.
     pub precision: f64,
-    /// Share of the changed files that the finding names, on average.
+    /// Average share of the changed files that the finding names.
     pub recall: f64,
-    /// From finding to fix: half of them took no longer.
+    /// Median time from finding to fix.
     pub median_seconds_to_fix: Option<i64>,
-    /// What people said.
     pub opinions: BTreeMap<&'static str, usize>,
-    /// What all these findings cost.
+    /// Of all these findings.
     pub cost: Usd,
-    /// None before the first one is confirmed.
+    /// `None` before the first one is confirmed.
     pub cost_per_confirmed: Option<Usd>,
 }
 

@@ -4,13 +4,13 @@
 const NOT_ITEMS: &[&str] =
     &["release", "releases", "hotfix-release", "rel", "version", "tags", "dependabot", "renovate"];
 
-/// Words before a number that say it is an item.
+/// Words before a number that mark it as an item.
 const ITEM_WORDS: &[&str] = &[
     "ab", "bug", "fix", "wi", "item", "task", "story", "us", "pbi", "issue", "feature", "gh",
     "workitem",
 ];
 
-/// The branch that a merge brought in, if the subject is one of those that tools write.
+/// The merged branch, if a tool wrote the subject.
 pub fn merged(subject: &str) -> Option<&str> {
     if let Some(rest) = subject.strip_prefix("Merge branch '") {
         return rest.split('\'').next();
@@ -27,13 +27,21 @@ pub fn merged(subject: &str) -> Option<&str> {
     rest.split_once(" from ")?.1.split(' ').next()
 }
 
-/// Is it a main branch, so that the merge brings in other people's work?
+/// Whether the merge only updates a branch from its copy elsewhere.
+pub fn is_update(subject: &str) -> bool {
+    let name = |branch: &str| branch.rsplit('/').next().unwrap_or(branch).to_owned();
+    let Some((_, into)) = subject.rsplit_once(" into ") else { return false };
+    let into = into.trim().trim_matches('\'');
+    merged(subject).is_some_and(|branch| name(branch) == name(into))
+}
+
+/// Whether it is a main branch, so that the merge contains other people's work.
 pub fn is_main(branch: &str) -> bool {
     let name = branch.rsplit('/').next().unwrap_or(branch);
     matches!(name, "main" | "master" | "develop" | "dev" | "trunk" | "default")
 }
 
-/// Numbers of items in a branch name: a part that starts with one (`bugfix/123-crash`) or names one
+/// Item numbers in a branch name: a part that starts with one (`bugfix/123-crash`) or names one
 /// (`AB-123`, `bug_123`, `fix1098`).
 pub fn items(branch: &str) -> Vec<i64> {
     let parts: Vec<&str> = branch.split('/').collect();
@@ -48,7 +56,7 @@ fn item(part: &str) -> Option<i64> {
         part.split(['-', '_', '#', ' ']).filter(|word| !word.is_empty()).collect();
     let number = |word: &str| {
         let plain = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-        // A single digit counts something; leading zeros belong to dates and versions.
+        // A single digit is a count; leading zeros belong to dates and versions.
         (plain && word.len() >= 2 && !word.starts_with('0')).then(|| word.parse().ok()).flatten()
     };
     // "2024-06-cleanup" and "10-5" are dates and ranges.
@@ -65,8 +73,8 @@ fn item(part: &str) -> Option<i64> {
     let apart = words
         .windows(2)
         .find_map(|pair| if is_item_word(pair[0]) { number(pair[1]) } else { None });
-    // In one word a short number is rather a version (`fix32bit`, `item2`), and two letters that do
-    // not come first may be part of a hash (`patch-ab1234`).
+    // In one word a short number is probably a version (`fix32bit`, `item2`), and two letters that
+    // do not come first may be part of a hash (`patch-ab1234`).
     let glued = |(place, word): (usize, &&str)| {
         let digits = word.find(|c: char| c.is_ascii_digit())?;
         let (name, rest) = word.split_at(digits);
@@ -106,6 +114,14 @@ mod tests {
         ] {
             assert_eq!(items(branch), expected, "{branch}");
         }
+    }
+
+    #[test]
+    fn a_branch_that_is_merged_into_itself_is_brought_up_to_date() {
+        assert!(is_update("Merge branch 'issue944' of https://x/y into issue944"));
+        assert!(is_update("Merge remote-tracking branch 'origin/fix-12' into fix-12"));
+        assert!(!is_update("Merge branch 'issue944' into main"));
+        assert!(!is_update("Merge branch 'issue944'"));
     }
 
     #[test]

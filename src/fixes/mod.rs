@@ -1,20 +1,24 @@
-//! Which commits fixed a work item, read from commit messages and branch names (pure).
+//! Finds the commits that fixed a work item, from commit messages and branch names (pure).
 //!
-//! People name items in a handful of ways: `AB#123`, `Fixes #123`, `Related work items: #1, #2`, a
-//! merged branch `bugfix/123-crash`, or one of their own (`SHOP-123`), which the configuration names.
-//! Each link keeps its [`Reason`], so that a person can judge it. What only looks like a link is left
-//! out: numbers of pull requests (`Merged PR 12`, `(#34)` at the end of a subject that a host wrote),
-//! counts (`#5 of 10`), items that are only told of (`since #12`), reverts, merges from the main
-//! branch, and commits too wide to say anything about one item ([`unusable`]).
+//! Items are named in a few ways: `AB#123`, `Fixes #123`, `Related work items: #1, #2`, a merged
+//! branch `bugfix/123-crash`, the key of an item that has one (`SHOP-123`), or a configured pattern.
+//! Each link keeps its [`Reason`], so that a user can judge it. False links are excluded: numbers of
+//! pull requests (`Merged PR 12`, `(#34)` at the end of a subject that a host wrote), counts (`#5 of
+//! 10`), items that are only mentioned (`since #12`), reverts, merges from the main branch, and
+//! commits too wide to say anything about one item ([`unusable`]).
 
 mod accuracy;
 mod branch;
+mod keys;
 mod mention;
 mod message;
+#[cfg(test)]
+mod message_tests;
 mod phrases;
 mod width;
 
 pub use accuracy::{Accuracy, Judged};
+pub use keys::{ItemName, Keys};
 pub use message::{Commit, links, pull_request};
 pub use width::{Change, Unusable, unusable};
 
@@ -25,18 +29,22 @@ pub enum Numbers {
     Items,
     /// Issues and pull requests of another host, such as GitHub: only `AB#123` names an item.
     OtherHost,
+    /// Never an item, also not with `AB`: the tracker's items have keys.
+    Nothing,
 }
 
 /// How a team names its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     pub numbers: Numbers,
-    /// Where the repository's own host shows its issues, without the scheme and in lower case:
+    /// Address of the issues on the repository's host, without the scheme and in lower case:
     /// `github.com/contoso/shop/issues/`.
     pub issue_pages: Option<String>,
-    /// More ways, each a text with `{id}` in the number's place: `SHOP-{id}`.
+    /// Further forms with `{id}` in place of the number: `SHOP-{id}`.
     pub patterns: Vec<String>,
-    /// `(#34)` at the end of a subject is a pull request: a host appended it.
+    /// Items that have a key, such as `SHOP-12`.
+    pub keys: Keys,
+    /// `(#34)` at the end of a subject is a pull request: the host appended it.
     pub appended_pull_requests: bool,
 }
 
@@ -58,8 +66,10 @@ pub enum Reason {
     Keyword,
     /// The branch that was merged.
     Branch,
-    /// A way of the configuration.
+    /// A configured form.
     Pattern,
+    /// `SHOP-123`.
+    Key,
     /// `#123`.
     Number,
     /// `Related to #123`.
@@ -67,7 +77,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// For people.
+    /// Text for display.
     pub fn text(self) -> &'static str {
         match self {
             Self::Artifact => "linked in the tracker",
@@ -77,6 +87,7 @@ impl Reason {
             Self::Keyword => "the message says that it fixes the item",
             Self::Branch => "number in the name of the merged branch",
             Self::Pattern => "named as fixes.patterns says",
+            Self::Key => "the item's key in the message",
             Self::Number => "#number in the message",
             Self::Related => "the message says that it is related to the item",
         }
@@ -84,17 +95,15 @@ impl Reason {
 }
 
 impl Reason {
-    /// Does it say that the commit settles the item, and not only that it is about it?
+    /// Whether the commit resolves the item, and is not only about it.
     pub const fn is_strong(self) -> bool {
-        !matches!(self, Self::Number | Self::Related)
+        !matches!(self, Self::Key | Self::Number | Self::Related)
     }
 }
 
 /// A commit names an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
-    /// The item's number.
     pub item: i64,
-    /// How.
     pub reason: Reason,
 }

@@ -1,6 +1,6 @@
-//! What is said before a number, and what it makes of it.
+//! The words before a number, and what they mean.
 
-/// Words that say that the commit settles the item.
+/// The commit resolves the item.
 pub const KEYWORDS: &[&str] = &[
     "fix",
     "fixes",
@@ -27,7 +27,7 @@ pub const KEYWORDS: &[&str] = &[
     "solves",
 ];
 
-/// Words that say that the commit belongs to the item.
+/// The commit belongs to the item.
 pub const BELONGS: &[&str] = &[
     "ref",
     "refs",
@@ -43,6 +43,9 @@ pub const BELONGS: &[&str] = &[
     "addresses",
     "addressing",
     "contributes to",
+    "help",
+    "helps",
+    "jira",
     "ticket",
     "tickets",
     "issue",
@@ -54,7 +57,7 @@ pub const BELONGS: &[&str] = &[
     "defect",
 ];
 
-/// Words that say that the commit has to do with the item, and not what.
+/// The commit is related to the item in some way.
 pub const RELATED: &[&str] = &[
     "relates",
     "relates to",
@@ -71,14 +74,20 @@ pub const RELATED: &[&str] = &[
     "toward resolving",
 ];
 
-/// Words that tell why something was done: of this commit, or of the one that was told of before.
+/// State a purpose: of this commit, or of the one mentioned before.
 pub const PURPOSES: &[&str] = &["to fix", "to close", "to resolve", "to address"];
 
 /// Words between those and the number that change nothing.
-const FILLERS: &[&str] =
-    &["the", "issue", "issues", "bug", "bugs", "ticket", "tickets", "gh", "github", "number", "no"];
+const FILLERS: &[&str] = &[
+    "the", "issue", "issues", "bug", "bugs", "ticket", "tickets", "gh", "github", "number", "no",
+    "trac", "gitlab", "bugzilla",
+];
 
-/// Words before a number that make it something else than an item, or an item that is only told of.
+/// Words that name an item and say nothing about what the commit does with it.
+pub const NOUNS: &[&str] =
+    &["ticket", "tickets", "issue", "issues", "bug", "bugs", "story", "task", "defect"];
+
+/// The number is not an item, or the item is only mentioned.
 pub const OTHERS: &[&str] = &[
     "pr",
     "prs",
@@ -144,6 +153,18 @@ pub const OTHERS: &[&str] = &[
     "regression of",
     "regression in",
     "caused by",
+    "exposed by",
+    "revealed by",
+    "uncovered by",
+    "triggered by",
+    "prompted by",
+    "inspired by",
+    "workaround",
+    "workaround for",
+    "works around",
+    "work around",
+    "split out of",
+    "extracted from",
     "based on",
     "builds on",
     "depends on",
@@ -167,15 +188,15 @@ pub const OTHERS: &[&str] = &[
 
 /// The words before a number.
 pub struct Said {
-    /// In lower case, one space between words, fillers at the end taken off.
+    /// In lower case, single spaces, without fillers at the end.
     text: String,
-    /// It is said that the commit does not do it.
+    /// The words are negated.
     pub denied: bool,
 }
 
 impl Said {
     pub fn before(before: &str) -> Self {
-        // A full stop ends what was said before.
+        // A full stop ends the earlier sentence.
         let sentence = before.rsplit(". ").next().unwrap_or(before);
         let sentence =
             if before.trim_end().ends_with(['.', ';', '!', '?']) { "" } else { sentence };
@@ -193,7 +214,7 @@ impl Said {
         Self { text: words.join(" "), denied }
     }
 
-    /// Nothing is said: the number begins the line.
+    /// Nothing precedes it: the number begins the line.
     pub fn is_start(&self) -> bool {
         self.text.is_empty()
     }

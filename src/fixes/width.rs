@@ -1,18 +1,18 @@
-//! Commits that touch too much, or nothing that counts, to say where an item was fixed.
+//! Commits that change too many files, or none that count, to tell where an item was fixed.
 
-/// What a commit did to one file of the product.
+/// The change of one file of the product.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Path at the parent.
+    /// Path in the parent commit.
     pub path: String,
-    /// Ranges of lines of the parent that it changed, first and last, from 1.
+    /// Changed line ranges of the parent, first and last, from 1.
     pub lines: Vec<(u32, u32)>,
 }
 
-/// More changed files than this are a move, a reformatting or an import.
+/// A commit with more changed files is a move, a reformatting or an import.
 const WIDEST: usize = 30;
 
-/// Words of subjects of mechanical commits.
+/// Words in subjects of mechanical commits.
 const MECHANICAL: &[&str] = &[
     "reformat",
     "run formatter",
@@ -35,16 +35,16 @@ const MECHANICAL: &[&str] = &[
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Unusable {
-    /// Its files are all new, or no code of the product.
+    /// Its files are all new, or not code of the product.
     NoKnownFile,
     /// It changes very many files.
     Wide,
-    /// Its subject says that a tool made it.
+    /// According to its subject, a tool made it.
     Mechanical,
 }
 
 impl Unusable {
-    /// For people.
+    /// Text for display.
     pub fn text(self) -> &'static str {
         match self {
             Self::NoKnownFile => "the fix changed no code that existed before it",
@@ -54,7 +54,7 @@ impl Unusable {
     }
 }
 
-/// Why the changes of a commit say nothing about one item; none if they do.
+/// Why the changes of a commit say nothing about one item; `None` if they do.
 pub fn unusable(subject: &str, changes: &[Change]) -> Option<Unusable> {
     let subject = subject.to_lowercase();
     if MECHANICAL.iter().any(|word| subject.contains(word)) {

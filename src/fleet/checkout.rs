@@ -1,5 +1,5 @@
-//! A code base on several hosts: named by its folder and a commit on the coordinator, a work tree of
-//! its own for each session on a worker.
+//! A code base on several hosts: identified by its folder name and a commit on the coordinator,
+//! with a separate work tree for each session on a worker.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::context::tree::{BorrowedTree, TreeError};
 use crate::exec::{self, HelperCommand};
 use crate::settings::{Config, Environment};
 
-/// Longest fetch of a missing commit.
+/// Time limit of fetching a missing commit.
 const FETCH_WITHIN: Duration = Duration::from_mins(5);
 const FEW: u64 = 64 * 1024;
 
@@ -19,7 +19,7 @@ const FEW: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum CheckoutError {
     #[error(
-        "the code base {} cannot be named by a commit ({why}): sessions on other hosts need a git \
+        "the code base {} has no commit to refer to ({why}): sessions on other hosts need a git \
          repository with at least one commit", root.display()
     )]
     NotGit { root: PathBuf, why: String },
@@ -34,13 +34,13 @@ pub enum CheckoutError {
     NoTree { mirror: PathBuf, commit: String, why: String },
 }
 
-/// What other hosts know the code base at `root` by.
+/// The name of the code base at `root` on all hosts.
 pub fn name_of(root: &Path) -> String {
     let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
     name.strip_suffix(".git").map(str::to_owned).unwrap_or(name)
 }
 
-/// Names the code base at `root` by its present commit.
+/// Identifies the code base at `root` by its current commit.
 pub async fn of(root: &Path) -> Result<Checkout, CheckoutError> {
     let read =
         git(root, &["rev-parse", "--verify", "HEAD^{commit}"], Duration::from_secs(20)).await;
@@ -49,7 +49,7 @@ pub async fn of(root: &Path) -> Result<Checkout, CheckoutError> {
     Ok(Checkout { name: name_of(root), commit })
 }
 
-/// Whether the work tree at `root` differs from its commit: other hosts do not see that.
+/// Whether the work tree at `root` differs from its commit: other hosts do not see the difference.
 pub async fn is_dirty(root: &Path) -> bool {
     let arguments = ["status", "--porcelain", "--untracked-files=no"];
     git(root, &arguments, Duration::from_secs(60)).await.is_ok_and(|found| !found.trim().is_empty())
@@ -71,15 +71,15 @@ pub fn mirrors(config: &Config) -> Vec<(String, PathBuf)> {
     all
 }
 
-/// A work tree of its own for one session. The mirror is only read: sessions side by side, here or in
-/// other processes, do not meet in it.
+/// A separate work tree for one session. The mirror is only read, so concurrent sessions do not
+/// interfere.
 #[derive(Debug)]
 pub struct WorkTree {
     tree: BorrowedTree,
 }
 
 impl WorkTree {
-    /// Makes the work tree in `folder`; a missing commit is fetched first.
+    /// Creates the work tree in `folder`; a missing commit is fetched first.
     pub async fn make(
         config: &Config,
         environment: &Environment,
@@ -109,13 +109,12 @@ impl WorkTree {
         Err(CheckoutError::NoTree { mirror, commit: commit.clone(), why })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         self.tree.folder()
     }
 }
 
-/// Full object names only: nothing that git could take for an option or a range.
+/// Full object names only: nothing that git could interpret as an option or a range.
 fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -130,7 +129,7 @@ async fn ensure_commit(
     if git(mirror, &["cat-file", "-e", &wanted], quick).await.is_ok() {
         return Ok(());
     }
-    // With the operator's own settings and login: the mirror is theirs.
+    // With the operator's own settings and login, since the mirror is theirs.
     let fetch = HelperCommand {
         program: "git".into(),
         args: ["fetch", "--quiet", "--no-tags", "origin", commit].map(OsString::from).to_vec(),

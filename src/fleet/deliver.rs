@@ -1,5 +1,5 @@
-//! How a session ended, told by its host: delivered until the server took it, and answered to whoever
-//! asks for it.
+//! How a session ended, reported by its host: delivered until the server accepts it, and on
+//! request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,13 @@ use crate::model::{Outcome, SessionEnd};
 use crate::store::UndeliveredEnd;
 
 impl Worker {
-    /// Answers questions about sessions of this host.
+    /// Answers requests about sessions of this host.
     pub(super) async fn answer_reports(self: Arc<Self>) {
         let name = queue_of(&self.config.fleet.pool, &self.host);
-        loop {
+        let mut named = self.shared.named.subscribe();
+        // Requests for another worker of this name are not ours. The sender lives as long as
+        // the worker.
+        while named.wait_for(|is_ours| *is_ours).await.is_ok() {
             match self.engine.poll(&name).await {
                 Ok(Some(asked)) => self.answer(&asked).await,
                 Ok(None) => {}
@@ -28,7 +31,7 @@ impl Worker {
     async fn answer(&self, asked: &Taken) {
         let Ok(Task::Report(session)) = self.engine.open(What::Task, &asked.id, &asked.input)
         else {
-            return self.refuse(asked, "that is no question").await;
+            return self.refuse(asked, "not a request for a report").await;
         };
         let end = self.journal.store().sessions().whole_end(session).await;
         let report = match end {
@@ -40,11 +43,11 @@ impl Worker {
             _ => Report::Unknown,
         };
         if let Err(error) = self.engine.complete(&asked.id, &asked.token, &report).await {
-            tracing::warn!(session_id = %session, %error, "could not answer for a session");
+            tracing::warn!(session_id = %session, %error, "could not report how a session ended");
         }
     }
 
-    /// Delivers ends until the server took them, also those of an earlier process.
+    /// Delivers ends until the server accepts them, also those of an earlier process.
     pub(super) async fn deliver_ends(self: Arc<Self>) {
         loop {
             let waiting = self.journal.store().sessions().undelivered().await.unwrap_or_default();
@@ -87,7 +90,7 @@ impl Worker {
                 Err(())
             }
             Err(error) => {
-                tracing::error!(session_id = %one.session, %error, "the server does not take an end");
+                tracing::error!(session_id = %one.session, %error, "the server rejected the end of a session");
                 self.journal.sessions().delivered(one.session).await.map_err(drop)
             }
         }

@@ -1,7 +1,6 @@
-//! One session on another host, from its start to its end: a sign of life at every interval, requests
-//! to stop passed on, its end taken from the server or asked for at its host.
+//! One session on another host, from its start to its end: emits liveness events at every interval,
+//! forwards stop requests, gets the end from the server or from its host.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +10,16 @@ use tokio::time::Instant;
 use super::engine::{Described, Ended, EngineError, Sealed, Start, What};
 use super::order::{Beat, Done, Report, Task};
 use super::sessions::{AGAIN, Coordinator};
+use super::signs::{Signs, sign};
 use crate::event::{Event, LiveVerdict, Liveness, Reason, Sink as _};
-use crate::model::{BoxFuture, Outcome, SessionEnd, SessionId, SessionRef, Stage};
+use crate::model::{BoxFuture, Outcome, SessionEnd, SessionRef, Stage};
 use crate::ports::{Ledger as _, LedgerError};
 use crate::session::stop::StopState;
 use crate::session::{StopReason, StopSignal};
 
-/// How long a host may take to answer for a session; a host that is cut off answers nothing.
-const REPORT_TAKEN: Duration = Duration::from_secs(15);
-const REPORT_WITHIN: Duration = Duration::from_secs(10);
+/// How long a host may take to report a session that the server gave up, also after an outage of
+/// the server; a disconnected host does not answer.
+const REPORT: Duration = Duration::from_secs(15);
 
 pub(super) struct Follower {
     shared: Arc<Coordinator>,
@@ -27,28 +27,32 @@ pub(super) struct Follower {
     id: String,
     since: Instant,
     beats: u64,
-    /// What its host told last, and when that was noticed.
+    /// The host's last report, and when it was noticed.
     last: Option<(Beat, Instant)>,
-    /// The server's time of the last beat, and when it was noticed here.
+    /// Server time of the last heartbeat, and when it was noticed here.
     heard: Option<(Timestamp, Instant)>,
-    /// A question to its host that is under way.
+    /// A pending request to its host.
     asking: Option<BoxFuture<'static, Asked>>,
-    /// Its host was asked while the server was there, and did not answer.
+    /// The server accepted a request to its host, which did not answer in time.
     silent: bool,
     told_spawn: bool,
     told_model: bool,
     /// Why it was asked to end.
     asked: Option<StopReason>,
-    /// A request that did not reach the server yet.
+    /// A request that has not reached the server yet.
     unsent: bool,
     immediate: bool,
-    /// The server is not reached since then.
+    /// Since when the server is unreachable.
     cut_off: Option<Instant>,
+    /// Since when the server is reachable.
+    reached: Instant,
+    /// When the server was last asked about the session.
+    looked: Instant,
 }
 
 type Answer = Result<Option<Ended>, EngineError>;
 type Look = Result<Option<Described>, EngineError>;
-/// A host's answer; none: it does not answer.
+/// A host's report; `None` if it does not answer.
 type Asked = Result<Option<Report>, EngineError>;
 
 impl Follower {
@@ -69,10 +73,12 @@ impl Follower {
             unsent: false,
             immediate: false,
             cut_off: None,
+            reached: Instant::now(),
+            looked: Instant::now(),
         }
     }
 
-    /// Tells that the session has its row.
+    /// Emits the event that the session has its row.
     pub(super) fn announce(&self) {
         let config = &self.shared.config;
         let (limit, worst_case) = match self.session.stage {
@@ -91,7 +97,7 @@ impl Follower {
         });
     }
 
-    /// Stays until its end is known, or until nobody waits for it and the server is not reached.
+    /// Runs until its end is known, or until a stop was requested and the server is unreachable.
     pub(super) async fn follow(mut self, mut stop: StopSignal) -> Result<SessionEnd, LedgerError> {
         let mut known = StopState::default();
         let mut timer = tokio::time::interval(self.shared.config.timeouts.liveness);
@@ -105,7 +111,7 @@ impl Follower {
                     Ok(Some(ended)) => break ended,
                     Ok(None) => waiting = self.wait(Duration::ZERO),
                     Err(error @ EngineError::Unknown(..)) => break self.unknown(&error),
-                    // Also a refusal, such as that of a credential that expired: the session goes on.
+                    // Also a refusal, such as an expired credential: the session continues.
                     Err(error) => {
                         self.note_outage(&error);
                         waiting = self.wait(AGAIN);
@@ -117,11 +123,7 @@ impl Follower {
                 }
                 found = ready(&mut looking) => {
                     looking = None;
-                    if let Ok(Some(described)) = found {
-                        self.cut_off = None;
-                        self.take_note(described).await?;
-                        self.ask_ahead();
-                    }
+                    self.take_look(found).await?;
                 }
                 answer = ready(&mut self.asking) => {
                     self.asking = None;
@@ -135,8 +137,10 @@ impl Follower {
                     self.pass_on().await;
                 }
                 _ = again.tick() => {
-                    // Where it runs is known within a second, not at the next sign of life.
-                    looking = looking.or_else(|| self.last.is_none().then(|| self.look()));
+                    // Its host is known within a second, and a silent host is noticed well before
+                    // the server gives it up, not only at the next liveness event.
+                    let due = !self.told_spawn || self.looked.elapsed() >= self.patience_part();
+                    looking = looking.or_else(|| due.then(|| self.look()));
                     self.pass_on().await;
                     if self.may_leave() {
                         return Err(LedgerError::LeftRunning);
@@ -145,7 +149,7 @@ impl Follower {
             }
         };
         let signs = self.signs();
-        // Its row is open until its end is known, and an open row shows signs of life.
+        // Its row is open until its end is known, and an open row needs liveness events.
         tokio::select! {
             end = self.conclude(ended) => end,
             never = signs.keep_telling() => match never {},
@@ -170,31 +174,56 @@ impl Follower {
         })
     }
 
-    fn look(&self) -> BoxFuture<'static, Look> {
+    fn look(&mut self) -> BoxFuture<'static, Look> {
+        self.looked = Instant::now();
         let (engine, id) = (self.shared.engine.clone(), self.id.clone());
         Box::pin(async move { engine.describe(&id).await })
     }
 
-    /// The server lost it, or was replaced by another.
+    async fn take_look(&mut self, found: Look) -> Result<(), LedgerError> {
+        match found {
+            Ok(Some(described)) => {
+                self.note_reached();
+                self.take_note(described).await?;
+                self.ask_ahead();
+            }
+            Ok(None) => {}
+            Err(error) => self.note_outage(&error),
+        }
+        Ok(())
+    }
+
+    /// The server lost it, or was replaced.
     fn unknown(&self, error: &EngineError) -> Ended {
-        tracing::error!(session_id = %self.session.id, %error, "the fleet's server does not know a session any more");
-        Ended::Lost("the server does not know it any more")
+        tracing::error!(session_id = %self.session.id, %error, "the fleet's server no longer knows a session");
+        Ended::Lost("the server no longer knows it")
     }
 
     fn note_outage(&mut self, error: &EngineError) {
         if self.cut_off.is_none() {
-            tracing::warn!(session_id = %self.session.id, %error, "waiting for the fleet's server; the session goes on at its host");
+            tracing::warn!(session_id = %self.session.id, %error, "waiting for the fleet's server; the session continues on its host");
             self.cut_off = Some(Instant::now());
         }
     }
 
-    /// Whoever wants to leave does not wait for a server that is down: a later run takes its end.
+    fn note_reached(&mut self) {
+        if self.cut_off.take().is_some() {
+            self.reached = Instant::now();
+        }
+    }
+
+    /// Maximum interval between two requests to the server.
+    fn patience_part(&self) -> Duration {
+        self.shared.patience() / 8
+    }
+
+    /// After a stop request it does not wait for an unreachable server: a later run gets its end.
     fn may_leave(&self) -> bool {
         let longest = self.shared.config.timeouts.grace.saturating_add(Duration::from_secs(10));
         self.asked.is_some() && self.cut_off.is_some_and(|since| since.elapsed() > longest)
     }
 
-    /// The regular sign of life: by a timer, whatever the host or the server do.
+    /// The periodic liveness event: by a timer, independent of host and server.
     fn tell_life(&mut self) {
         self.beats += 1;
         let (beat, session) = (self.beats, self.session.id);
@@ -222,19 +251,21 @@ impl Follower {
         self.shared.journal.emit(Event::SessionLiveness { session, liveness });
     }
 
-    /// A host that was not heard of for most of the server's patience is asked before the patience
-    /// is over, so that a host that is gone costs no more than that.
+    /// Asks a host that was silent for most of the heartbeat timeout before the timeout is over, so
+    /// that a lost host costs no more than the timeout. A disconnected host may not answer: the
+    /// answer is awaited only until the timeout. Time without the server says nothing about a host.
     fn ask_ahead(&mut self) {
         let patience = self.shared.patience();
-        let Some((_, heard)) = self.heard.filter(|(_, at)| at.elapsed() > patience * 3 / 4) else {
+        let Some(quiet) = self.heard.map(|(_, at)| at.max(self.reached)) else { return };
+        if quiet.elapsed() < patience * 5 / 8 {
             self.silent = false;
             return;
-        };
+        }
         if let Some((last, _)) =
             self.last.as_ref().filter(|_| self.asking.is_none() && !self.silent)
         {
-            let until = (heard + patience).saturating_duration_since(Instant::now());
-            self.asking = Some(self.ask(&last.host, until + AGAIN));
+            let by = (quiet + patience).max(Instant::now() + patience / 4);
+            self.asking = Some(self.ask(&last.host, by));
         }
     }
 
@@ -250,7 +281,8 @@ impl Follower {
         if is_new {
             journal.placed(session, beat.host.clone()).await?;
         }
-        if let Some(pid) = beat.pid.filter(|_| !self.told_spawn) {
+        let spawned = beat.pid.filter(|_| !self.told_spawn);
+        if let Some(pid) = spawned {
             self.told_spawn = true;
             let host = Some(beat.host.clone());
             journal.emit(Event::SessionSpawned { session, pid, host });
@@ -264,6 +296,9 @@ impl Follower {
         if fresh {
             self.last = Some((beat, Instant::now()));
         }
+        if is_new || spawned.is_some() {
+            self.tell_life();
+        }
         Ok(())
     }
 
@@ -272,13 +307,13 @@ impl Follower {
         match self.shared.engine.open(What::Beat, &self.id, details) {
             Ok(beat) => Some(beat),
             Err(error) => {
-                tracing::error!(session_id = %self.session.id, %error, "a host's beat cannot be read");
+                tracing::error!(session_id = %self.session.id, %error, "could not read a host's heartbeat");
                 None
             }
         }
     }
 
-    /// Passes a request to stop on, until it arrived.
+    /// Forwards a stop request until it has arrived.
     async fn pass_on(&mut self) {
         let (Some(reason), true) = (self.asked, self.unsent) else { return };
         let word = reason.kind().into_str();
@@ -320,18 +355,19 @@ impl Follower {
         match opened {
             Ok(done) if done.session == self.session.id => Some(done),
             Ok(done) => {
-                tracing::error!(session_id = %self.session.id, host = done.host, "a host answered with another session's end; it is not used");
+                tracing::error!(session_id = %self.session.id, host = done.host, "ignored a host's report about another session");
                 None
             }
             Err(error) => {
-                tracing::error!(session_id = %self.session.id, %error, "a host's answer cannot be read; it is not used");
+                tracing::error!(session_id = %self.session.id, %error, "could not read a host's report; it is ignored");
                 None
             }
         }
     }
 
-    /// Without a beat nothing was started. With one, its host is asked; a host that does not answer
-    /// had to end it before the server gave it up, or within the server's patience from now.
+    /// Without a heartbeat nothing was started. With one, its host is asked; a host that does not
+    /// answer had to end it before the server gave it up, or will within the heartbeat timeout from
+    /// now.
     async fn lost(mut self, why: &'static str) -> Result<SessionEnd, LedgerError> {
         let gone_by = Instant::now() + self.shared.patience();
         let host = loop {
@@ -346,7 +382,9 @@ impl Follower {
         self.shared.journal.placed(self.session.id, host.clone()).await?;
         while !self.silent {
             let asking = self.asking.take();
-            let asking = asking.unwrap_or_else(|| self.ask(&host, REPORT_TAKEN));
+            let asking = asking.unwrap_or_else(|| {
+                self.ask(&host, Instant::now() + REPORT.min(self.shared.patience()))
+            });
             match asking.await {
                 Ok(Some(Report::Ended(done))) if done.session == self.session.id => {
                     return self.close(done.end).await;
@@ -370,37 +408,43 @@ impl Follower {
         self.close(SessionEnd::empty(Outcome::Orphaned)).await
     }
 
-    /// Asks a host how the session ended, which it has to begin with within `wait`.
-    fn ask(&self, host: &str, wait: Duration) -> BoxFuture<'static, Asked> {
+    /// Asks a host how the session ended; `None` without an answer by then. An error means that the
+    /// server did not accept the request, or was unreachable afterwards.
+    fn ask(&self, host: &str, by: Instant) -> BoxFuture<'static, Asked> {
         let (shared, session, host) = (Arc::clone(&self.shared), self.session.id, host.to_owned());
         Box::pin(async move {
             let names =
                 shared.names().await.map_err(|error| EngineError::Settings(error.to_string()))?;
             let (id, queue) = (names.report(session), names.queue_of(&host));
-            let patience = shared.patience();
+            let left = by.saturating_duration_since(Instant::now()).max(AGAIN);
             let start = Start {
                 id: &id,
                 queue: &queue,
                 task: &Task::Report(session),
-                wait: wait.min(patience),
-                limit: REPORT_WITHIN.min(patience),
+                wait: left,
+                limit: left,
                 patience: None,
                 again: false,
             };
             shared.engine.start(start).await?;
-            loop {
-                match shared.engine.wait_for(&id).await? {
-                    None => {}
-                    Some(Ended::Completed(result)) => {
-                        return shared.engine.open(What::Result, &id, &result).map(Some);
+            let answer = async {
+                loop {
+                    match shared.engine.wait_for(&id).await? {
+                        None => {}
+                        Some(Ended::Completed(result)) => {
+                            return shared.engine.open(What::Result, &id, &result).map(Some);
+                        }
+                        Some(_) => return Ok(None),
                     }
-                    Some(_) => return Ok(None),
                 }
-            }
+            };
+            tokio::time::timeout_at(by.max(Instant::now() + AGAIN), answer)
+                .await
+                .unwrap_or(Ok(None))
         })
     }
 
-    /// Its end, in the state and in the log. What was asked for is the reason for what followed.
+    /// Stores and logs its end. A requested stop is the reason for what followed.
     async fn close(self, end: SessionEnd) -> Result<SessionEnd, LedgerError> {
         let outcome = match (&end.outcome, self.asked) {
             (Outcome::Cancelled { .. } | Outcome::Orphaned, Some(reason)) => {
@@ -439,7 +483,7 @@ impl Follower {
     }
 }
 
-/// Waits for what is under way; for ever if nothing is.
+/// Waits for a pending future; forever if there is none.
 pub(super) async fn ready<T>(pending: &mut Option<BoxFuture<'static, T>>) -> T {
     match pending {
         Some(future) => future.await,
@@ -447,50 +491,6 @@ pub(super) async fn ready<T>(pending: &mut Option<BoxFuture<'static, T>>) -> T {
     }
 }
 
-/// Signs of life while the end of a session is looked for.
-struct Signs {
-    shared: Arc<Coordinator>,
-    session: SessionId,
-    host: Option<String>,
-    since: Instant,
-    beats: u64,
-}
-
-impl Signs {
-    async fn keep_telling(mut self) -> Infallible {
-        let every = self.shared.config.timeouts.liveness;
-        loop {
-            tokio::time::sleep(every).await;
-            self.beats += 1;
-            let host = self.host.as_deref().unwrap_or("its host");
-            let evidence = format!("{host}: asking how it ended");
-            let liveness = sign(self.beats, LiveVerdict::Suspect, evidence, self.since.elapsed());
-            self.shared.journal.emit(Event::SessionLiveness { session: self.session, liveness });
-        }
-    }
-}
-
-/// A sign of life without a host's own figures.
-fn sign(beat: u64, verdict: LiveVerdict, evidence: String, since: Duration) -> Liveness {
-    Liveness {
-        beat,
-        verdict,
-        evidence,
-        elapsed_ms: milliseconds(since),
-        deadline_in_ms: 0,
-        since_progress_ms: 0,
-        since_output_ms: 0,
-        stdout_bytes: 0,
-        lines: 0,
-        open_tool: None,
-        processes: 0,
-        new_processes: 0,
-        cpu_leader_ms: 0,
-        cpu_tools_ms: 0,
-        rss_kib: 0,
-    }
-}
-
-fn milliseconds(duration: Duration) -> u64 {
+pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

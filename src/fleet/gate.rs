@@ -1,4 +1,4 @@
-//! May one more session be given to the fleet now?
+//! Decides whether one more session may be given to the fleet now.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::ports::Ledger as _;
 use crate::session::Gate;
 use crate::settings::WhenDown;
 
-/// A poll lasts a minute: whoever was not seen for longer waits for no work.
+/// A poll lasts a minute: a worker not seen for longer is not waiting for work.
 pub const POLLER_SEEN: Duration = Duration::from_secs(75);
-/// How long an answer of the server is good for.
+/// How long the server's answer is valid.
 const FRESH: Duration = Duration::from_secs(2);
 
 type Answer = Result<(), (Reason, String)>;
 
-/// Asks the rows, the right to run, the server and its hosts, in this order.
+/// Checks the rows, the right to run, the server and its hosts, in this order.
 pub struct FleetGate {
     shared: Arc<Coordinator>,
     right: Arc<RunRight>,
-    /// This machine, for sessions while the server is down.
+    /// This machine, for sessions while the server is unreachable.
     machine: Arc<dyn Gate>,
     last: Mutex<Option<(Instant, Answer)>>,
 }
@@ -40,7 +40,7 @@ impl FleetGate {
         match self.right.take().await {
             Ok(()) => {}
             Err(error @ RightError::Engine(_)) => return down(error.to_string()),
-            Err(error) => return down(format!("this run may start no session: {error}")),
+            Err(error) => return down(format!("this run may not start sessions: {error}")),
         }
         let queue = match self.shared.names().await {
             Ok(names) => names.queue(),

@@ -1,47 +1,47 @@
-//! How long a worker may go on without the server, and how long the server waits for it. Pure.
+//! How long a worker may continue without the server, and how long the server waits for it. Pure.
 //!
-//! The server gives a session up `patience` after its last beat. The worker counts from the moment
-//! at which it *sent* the last beat that was acknowledged, which is never later than the server's
-//! count, and stops early enough that the grace is over and the tree is gone by then.
+//! The server gives a session up `patience` after its last heartbeat. The worker counts from the
+//! time at which it *sent* the last acknowledged heartbeat, which is never later than the server's
+//! count, and stops early enough that the grace period is over and the tree is gone by then.
 
 use std::time::Duration;
 
-/// The longest that a worker holds back beyond the grace.
+/// Maximum margin of a worker in addition to the grace period.
 const RESERVE: Duration = Duration::from_secs(15);
-/// The usual time between two beats.
+/// Default interval of heartbeats.
 const BEAT: Duration = Duration::from_secs(5);
 
 /// The times of one session on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// The server gives it up after this long without a beat.
+    /// The server gives it up after this time without a heartbeat.
     pub patience: Duration,
-    /// The worker begins to end it after this long without an acknowledged beat.
+    /// The worker begins to end it after this time without an acknowledged heartbeat.
     pub lease: Duration,
-    /// Between two beats.
+    /// Between two heartbeats.
     pub beat: Duration,
 }
 
 impl Terms {
-    /// From the configured patience and the grace between the first signal and the last.
+    /// From the configured patience and the grace period.
     pub fn new(patience: Duration, grace: Duration) -> Self {
         let reserve = RESERVE.min(patience / 8);
         let lease = patience.saturating_sub(grace).saturating_sub(reserve);
         Self { patience, lease, beat: BEAT.min(lease / 4) }
     }
 
-    /// Does the tree of a lost host have time to end before the server gives it up?
+    /// Whether the tree of a lost host ends before the server gives it up.
     pub fn are_sound(&self, grace: Duration) -> bool {
         !self.lease.is_zero() && self.lease + grace < self.patience
     }
 
-    /// The longest that a call for a beat may take.
+    /// Time limit of a heartbeat call.
     pub fn call(&self) -> Duration {
         self.beat.max(Duration::from_millis(500)).min(Duration::from_secs(3))
     }
 }
 
-/// A worker's count, in milliseconds of a clock that goes on while the machine sleeps.
+/// A worker's count, in milliseconds of a clock that continues during suspend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     length: u64,
@@ -49,18 +49,18 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Begins with a beat that was sent at `sent` and acknowledged.
+    /// Starts with an acknowledged heartbeat that was sent at `sent`.
     pub fn begin(terms: &Terms, sent: u64) -> Self {
         let length = u64::try_from(terms.lease.as_millis()).unwrap_or(u64::MAX);
         Self { length, acknowledged: sent }
     }
 
-    /// A beat that was sent at `sent` was acknowledged.
+    /// Records an acknowledged heartbeat that was sent at `sent`.
     pub fn acknowledge(&mut self, sent: u64) {
         self.acknowledged = self.acknowledged.max(sent);
     }
 
-    /// How long it still lasts; nothing: it is over.
+    /// The remaining time; `None` if it is over.
     pub fn left(&self, now: u64) -> Option<Duration> {
         let until = self.acknowledged.saturating_add(self.length);
         until.checked_sub(now).filter(|left| *left > 0).map(Duration::from_millis)

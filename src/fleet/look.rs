@@ -1,4 +1,4 @@
-//! What `heartbeat doctor` says about a fleet.
+//! The checks of `heartbeat doctor` for a fleet.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use super::{checkout, own_host, queue, queue_of_wire};
 use crate::clock::Clock;
 use crate::settings::{Config, Environment};
 
-/// Name, what was found (an error is a failure), and what to do.
+/// Name, result (an error is a failure), and remedy.
 pub type Look = (&'static str, Result<String, String>, Option<String>);
 
-/// A difference of clocks that is worth a warning, in seconds.
+/// Clock difference that causes a warning, in seconds.
 const SKEW: i64 = 5;
-/// How long a task of this process's own may take.
+/// Time limit of a task that this process gives to itself.
 const OWN_TASK: Duration = Duration::from_secs(5);
 
-/// Asks the server and looks at this host's part.
+/// Checks the server and this host.
 pub async fn look(config: &Config, environment: &Environment, clock: &Clock) -> Vec<Look> {
     let fleet = &config.fleet;
     let engine = match Engine::new(fleet, environment, &own_host(fleet)) {
         Ok(engine) => engine,
-        Err(error) => return vec![("fleet_key", Err(error.to_string()), None)],
+        Err(error) => return vec![("fleet key", Err(error.to_string()), None)],
     };
-    let mut looks = vec![("fleet_key", Ok(format!("key {}", engine.key_id())), None)];
+    let mut looks = vec![("fleet key", Ok(format!("key {}", engine.key_id())), None)];
     let server = server(&engine, &fleet.namespace).await;
     let is_there = server.1.is_ok();
     looks.push(server);
@@ -48,17 +48,17 @@ async fn server(engine: &Engine, namespace: &str) -> Look {
     };
     match asked.await {
         Ok(version) => {
-            ("fleet_server", Ok(format!("Temporal {version}, namespace {namespace}")), None)
+            ("fleet server", Ok(format!("Temporal {version}, namespace {namespace}")), None)
         }
         Err(error) => {
             let (found, fix) = error.told();
-            ("fleet_server", Err(found), Some(fix))
+            ("fleet server", Err(found), Some(fix))
         }
     }
 }
 
-/// How far the server's clock is ahead of this machine's, in seconds, told by a task that this
-/// process gives to itself: that also shows that the server hands tasks out.
+/// How far the server's clock is ahead of this machine's, in seconds, measured with a task that
+/// this process gives to itself: that also shows that the server assigns tasks.
 async fn ahead(engine: &Engine, clock: &Clock) -> Result<i64, EngineError> {
     let name = format!("heartbeat-doctor-{}", uuid::Uuid::now_v7().simple());
     let start = Start {
@@ -78,9 +78,9 @@ async fn ahead(engine: &Engine, clock: &Clock) -> Result<i64, EngineError> {
     Ok(task.at.map_or(0, |at| at.duration_since(now).as_secs()))
 }
 
-/// Whether this machine's clock and the server's agree.
+/// Compares this machine's clock with the server's.
 async fn clocks(engine: &Engine, clock: &Clock) -> (Look, i64) {
-    let name = "fleet_clock";
+    let name = "fleet clock";
     let ahead = match ahead(engine, clock).await {
         Ok(ahead) => ahead,
         Err(error) => {
@@ -93,13 +93,13 @@ async fn clocks(engine: &Engine, clock: &Clock) -> (Look, i64) {
     }
     let side = if ahead > 0 { "ahead of" } else { "behind" };
     let found = format!("the server's clock is {} s {side} this machine's", ahead.abs());
-    let fix = "set both by NTP: times in reports and limits of a day are off by as much";
+    let fix = "synchronise both with NTP: times in reports and daily limits are off by as much";
     ((name, Ok(found), Some(fix.to_owned())), ahead)
 }
 
-/// Who waits for work, by the server's clock.
+/// The hosts that wait for work, by the server's clock.
 async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> Look {
-    let (name, own) = ("fleet_hosts", queue(pool));
+    let (name, own) = ("fleet hosts", queue(pool));
     let seen = match seen_on(engine, &own, now).await {
         Ok(seen) => seen,
         Err(error) => return (name, Err(error.to_string()), None),
@@ -114,7 +114,7 @@ async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> Look {
         if !seen.is_empty() {
             let hosts = seen.join(", ");
             let found = format!("no host waits for work on {own}, but on {other}: {hosts}");
-            let fix = "these have another version of heartbeat: bring them and the coordinator to the same one";
+            let fix = "these run another version of heartbeat: install the same version on all hosts and the coordinator";
             return (name, Ok(found), Some(fix.to_owned()));
         }
     }
@@ -142,15 +142,15 @@ async fn repositories(config: &Config) -> Vec<Look> {
     let mut looks = Vec::new();
     for (name, path) in checkout::mirrors(config) {
         looks.push(match checkout::of(&path).await {
-            Err(error) => ("fleet_repository", Err(error.to_string()), None),
+            Err(error) => ("fleet commit", Err(error.to_string()), None),
             Ok(_) if checkout::is_dirty(&path).await => (
-                "fleet_repository",
+                "fleet commit",
                 Ok(format!("{name} has changes that are not committed")),
                 Some("commit them: hosts read the commit, not the folder".to_owned()),
             ),
             Ok(found) => {
                 let commit: String = found.commit.chars().take(12).collect();
-                ("fleet_repository", Ok(format!("{name} at {commit}")), None)
+                ("fleet commit", Ok(format!("{name} at {commit}")), None)
             }
         });
     }

@@ -1,5 +1,6 @@
-//! Sessions on other hosts: the coordinator keeps its state and the whole way of an item, only a
-//! session travels. The feature `fleet` builds it; without it there is one machine and no server.
+//! Sessions on other hosts: the coordinator keeps its state and all other stages of an item; only
+//! sessions run elsewhere. The feature `fleet` builds it; without it there is one machine and no
+//! server.
 //!
 //! ```text
 //! coordinator (one; has the state)           server (Temporal)            hosts: heartbeat worker
@@ -10,12 +11,12 @@
 //! close the row with its output, then apply it as ever (I4)
 //! ```
 //!
-//! - The server is asked for activities without a workflow, each tried once: retries are ours.
-//! - A worker's lease is shorter than the server's patience by the grace, so that the tree of a lost
-//!   host is gone before the server gives its session up ([`lease`]).
-//! - An execution that ended without any beat started nothing: the claim is given back whole. One
-//!   with a beat is asked for at its host before it counts as orphaned.
-//! - An id that is in doubt is burnt: started with nothing to do, it is refused for ever after.
+//! - Each session is an activity without a workflow, tried once: retries are ours.
+//! - A worker's lease is shorter than the server's patience by the grace period, so that the tree
+//!   of a lost host is gone before the server gives its session up ([`lease`]).
+//! - An execution that ended without any heartbeat started nothing: the claim is released
+//!   completely. If there was one, its host is asked before the session counts as orphaned.
+//! - An id in doubt is burnt: it is started with an empty task, so that it is refused ever after.
 //!
 //! `engine` is the only place that names the server's crates.
 
@@ -23,6 +24,8 @@ pub mod checkout;
 pub mod lease;
 pub mod order;
 
+#[cfg(feature = "fleet")]
+pub mod account;
 #[cfg(feature = "fleet")]
 mod deliver;
 #[cfg(feature = "fleet")]
@@ -34,11 +37,15 @@ pub mod gate;
 #[cfg(feature = "fleet")]
 pub mod look;
 #[cfg(feature = "fleet")]
+pub mod name;
+#[cfg(feature = "fleet")]
 pub mod right;
 #[cfg(feature = "fleet")]
 mod seal;
 #[cfg(feature = "fleet")]
 pub mod sessions;
+#[cfg(feature = "fleet")]
+mod signs;
 #[cfg(feature = "fleet")]
 mod verdict;
 #[cfg(feature = "fleet")]
@@ -47,7 +54,7 @@ pub mod worker;
 use crate::model::SessionId;
 use crate::settings::Fleet;
 
-/// Built with the feature `fleet`?
+/// Whether it was built with the feature `fleet`.
 pub const BUILT: bool = cfg!(feature = "fleet");
 
 /// The names that coordinator and workers share.
@@ -63,49 +70,49 @@ impl Names {
         Self { pool: fleet.pool.clone(), state: state.to_owned() }
     }
 
-    /// What the server knows a session by.
+    /// The server's id of a session.
     pub fn session(&self, session: SessionId) -> String {
         format!("hb/{}/{session}", self.state)
     }
 
-    /// What the server knows a question for a session's end by; each question has its own.
+    /// The server's id of a request for a session's end; unique for each request.
     pub fn report(&self, session: SessionId) -> String {
         format!("hb/{}/{session}/report/{}", self.state, uuid::Uuid::now_v7().simple())
     }
 
-    /// What the server knows the right to run by.
+    /// The server's id of the right to run.
     pub fn run(&self) -> String {
         format!("hb/{}/run", self.state)
     }
 
-    /// Where sessions wait for a host. Its version is part of the name: a worker that does not
-    /// understand an order never sees it.
+    /// The queue where sessions wait for a host. Its name contains the version, so that a worker
+    /// never gets an order that it does not understand.
     pub fn queue(&self) -> String {
         queue(&self.pool)
     }
 
-    /// Where one host is asked.
+    /// The queue of one host.
     pub fn queue_of(&self, host: &str) -> String {
         queue_of(&self.pool, host)
     }
 }
 
-/// Where sessions of a pool wait for a host.
+/// The queue where sessions of a pool wait for a host.
 pub fn queue(pool: &str) -> String {
     queue_of_wire(pool, order::WIRE)
 }
 
-/// The same for hosts of this version of what travels.
+/// The same for hosts with this protocol version.
 pub fn queue_of_wire(pool: &str, wire: u32) -> String {
     format!("heartbeat-{pool}-w{wire}")
 }
 
-/// Where one host of a pool is asked.
+/// The queue of one host of a pool.
 pub fn queue_of(pool: &str, host: &str) -> String {
     format!("{}-{host}", queue(pool))
 }
 
-/// The name of this host: as configured, or the machine's own.
+/// The name of this host: configured, or the machine's.
 pub fn own_host(fleet: &Fleet) -> String {
     if !fleet.host.is_empty() {
         return fleet.host.clone();

@@ -1,4 +1,4 @@
-//! What travels between coordinator and workers. Sealed on its way; see `seal`.
+//! Messages between coordinator and workers. Sealed in transit; see `seal`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,46 +10,45 @@ use crate::prompt::Rendered;
 use crate::session::{Attached, AttachedFile, Job};
 use crate::settings::{Analyze, Config, Timeouts, Triage};
 
-/// The version of what is defined here. It rises with every change that an older worker or
-/// coordinator would misunderstand; it is part of the queue's name.
+/// Protocol version. Increase it with every change that an older worker or coordinator would
+/// misunderstand; it is part of the queue's name.
 pub const WIRE: u32 = 1;
-/// The largest order in bytes, sealed: the server refuses two megabytes.
+/// The largest sealed order in bytes: the server refuses two megabytes.
 pub const MOST_BYTES: usize = 1_500_000;
 
-/// What an execution is about.
+/// The content of an execution.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Nothing: it only takes the id, so that a start in doubt is refused for ever.
+    /// Nothing: it only takes the id, so that a start in doubt is refused.
     Void,
-    /// Run this session.
     Session(Box<Order>),
-    /// How did this session end, on the host that is asked?
+    /// Ask a host how this session ended.
     Report(SessionId),
     /// The right to run, which the coordinator takes itself.
     Run,
 }
 
-/// One session's work, with all that its host needs beside its own configuration.
+/// One session's work, with everything its host needs besides its own configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
     pub wire: u32,
     #[serde(flatten)]
     pub session: SessionRef,
     pub words: Words,
-    /// The code base it may read; none: an empty folder.
+    /// The code base it may read; `None`: an empty folder.
     pub checkout: Option<Checkout>,
     pub triage: Triage,
     pub analyze: Analyze,
     pub timeouts: Timeouts,
-    /// Files of the item for the agent to look at.
+    /// Files of the item that the agent may read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,
-    /// The server's patience, in milliseconds.
+    /// Heartbeat timeout, in milliseconds.
     pub patience_ms: u64,
 }
 
-/// All that an agent is told.
+/// The complete prompt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Words {
     pub system: String,
@@ -57,14 +56,14 @@ pub struct Words {
     pub schema: serde_json::Value,
 }
 
-/// Files of an item: what stands in the prompt for their folder, and each by name, in base64.
+/// Files of an item: the placeholder for their folder in the prompt, and each by name, in base64.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Files {
     pub marker: String,
     pub files: Vec<(String, String)>,
 }
 
-/// A code base by name and commit: every host has its own copy of it.
+/// A code base by name and commit: every host has its own copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkout {
     pub name: String,
@@ -95,14 +94,13 @@ impl Order {
         }
     }
 
-    /// What the agent is told.
     pub fn prompt(&self) -> Rendered {
         let Words { system, user, schema } = self.words.clone();
         Rendered { system, user, schema }
     }
 
-    /// The files for the agent to look at. One whose bytes cannot be read, or whose name is a path, is
-    /// left out.
+    /// Files that the agent may read. A file whose bytes cannot be decoded, or whose name is a
+    /// path, is omitted.
     pub fn attached(&self) -> Option<Attached> {
         let Files { marker, files } = self.files.clone()?;
         let files = files
@@ -127,21 +125,21 @@ impl Order {
     }
 }
 
-/// What a worker tells with every beat: below two kilobytes, and no text of an item.
+/// A worker's report with every heartbeat: below two kilobytes, without any text of an item.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Beat {
     pub host: String,
-    /// Version of the worker's heartbeat.
+    /// Version of the worker's heartbeat program.
     pub build: String,
-    /// The agent's process on its host, once it runs.
+    /// The agent's pid on its host, once it runs.
     pub pid: Option<u32>,
-    /// Containment in force.
+    /// Effective containment.
     pub tier: String,
     pub model: Option<String>,
     pub liveness: Option<Liveness>,
 }
 
-/// How a session ended, told by the host that ran it.
+/// How a session ended, reported by its host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     pub session: SessionId,
@@ -149,23 +147,23 @@ pub struct Done {
     pub end: SessionEnd,
 }
 
-/// What a host knows of a session it is asked about.
+/// What a host knows of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "one at a time")]
 pub enum Report {
     Ended(Done),
     Running,
-    /// It could not start it, for this reason of its own.
+    /// It could not start it, for this reason.
     NotStarted(String),
     Unknown,
 }
 
-/// What the holder of the right to run tells with every beat.
+/// Report of the holder of the right to run with every heartbeat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Holder {
     pub host: String,
     pub pid: u32,
-    /// Runs of this state so far: a lower one is an old copy of the state.
+    /// Number of runs of this state: a lower one is an old copy of the state.
     pub generation: i64,
 }

@@ -1,6 +1,6 @@
-//! The right to run, over hosts: one execution per state that the coordinator takes and beats itself.
-//! A second coordinator finds it taken; one that died loses it after the server's patience; a copy of
-//! the state that is older than the last run is recognised by its generation.
+//! The right to run, across hosts: one execution per state that the coordinator takes and renews
+//! itself. A second coordinator finds it taken; one that died loses it after the heartbeat timeout;
+//! a copy of the state that is older than the last run is recognised by its generation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,24 +18,24 @@ use crate::session::{StopHandle, StopReason};
 use crate::settings::Fleet;
 use crate::store::{Journal, StoreError};
 
-/// The server's patience with a coordinator.
+/// Heartbeat timeout of a coordinator.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How long the coordinator's own task may wait for it.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
-/// Beyond the longest run.
+/// Longer than the longest run.
 const LONGEST: Duration = Duration::from_hours(48);
 
 /// Why this process may not run.
 #[derive(Debug, thiserror::Error)]
 pub enum RightError {
     #[error(
-        "another coordinator of this state is running ({0}); of two, one works. It loses the right \
+        "another coordinator of this state is running ({0}); only one may run. It loses the right \
          a minute after it stops"
     )]
     Held(String),
     #[error(
         "this state is an old copy: it has seen {own} runs, and the fleet's last run was number \
-         {newest} on {host}. Restore the newest copy of the state; a run on this one would pay for \
+         {newest} on {host}. Restore the newest copy of the state; a run on this copy would pay for \
          items again"
     )]
     OldCopy { own: i64, newest: i64, host: String },
@@ -45,7 +45,7 @@ pub enum RightError {
     Store(#[from] StoreError),
 }
 
-/// The right of one run: taken when it is first needed, given back at the end.
+/// The right of one run: taken when it is first needed, released at the end.
 pub struct RunRight {
     engine: Engine,
     journal: Journal,
@@ -53,7 +53,7 @@ pub struct RunRight {
     /// Ends the run when the right is lost.
     run: StopHandle,
     kept: Mutex<Option<Kept>>,
-    /// Milliseconds that the server's clock is ahead of this machine's.
+    /// How far the server's clock is ahead of this machine's, in milliseconds.
     ahead: AtomicI64,
 }
 
@@ -75,7 +75,7 @@ impl RunRight {
         }
     }
 
-    /// The server's time, as far as it is known: its word on hosts is by its own clock.
+    /// The server's time, as far as it is known, since its data on hosts is by its own clock.
     pub(super) fn server_time(&self) -> Timestamp {
         let now = self.journal.clock().now();
         let ahead = SignedDuration::from_millis(self.ahead.load(Ordering::Relaxed));
@@ -86,7 +86,7 @@ impl RunRight {
         PATIENCE.min(self.fleet.lease)
     }
 
-    /// Takes it, unless this run has it.
+    /// Takes it, unless this run already has it.
     pub async fn take(&self) -> Result<(), RightError> {
         let mut kept = self.kept.lock().await;
         if kept.is_some() {
@@ -112,7 +112,7 @@ impl RunRight {
         }
         let polled = tokio::time::timeout(TAKEN_WITHIN, self.engine.poll(&queue)).await;
         let Ok(Some(task)) = polled.unwrap_or(Ok(None)) else {
-            let why = "its own task did not come back".to_owned();
+            let why = "the server did not assign the task for the right to run".to_owned();
             return Err(EngineError::Unreachable(self.fleet.address.clone(), why).into());
         };
         if let Some(at) = task.at {
@@ -151,23 +151,23 @@ impl RunRight {
         }
         match holder {
             _ if !found.is_open => Ok(()),
-            // This process holds the lock of the state on this host, so the other one is gone.
+            // This process holds the state's lock on this host, so the other one is gone.
             Some(holder) if holder.host == own_host(&self.fleet) && is_gone(holder.pid) => {
                 Ok(self.engine.terminate(id, "its process is gone").await?)
             }
             Some(holder) => {
                 Err(RightError::Held(format!("on {}, process {}", holder.host, holder.pid)))
             }
-            None => Err(RightError::Held("it has not said where".to_owned())),
+            None => Err(RightError::Held("it has not reported its host".to_owned())),
         }
     }
 
-    /// Gives it back.
+    /// Releases it.
     pub async fn release(&self) {
         let Some(kept) = self.kept.lock().await.take() else { return };
         kept.beats.abort();
         if let Err(error) = self.engine.complete(&kept.id, &kept.token, &()).await {
-            tracing::warn!(%error, "could not give the right to run back; it ends by itself within a minute");
+            tracing::warn!(%error, "could not release the right to run; it expires within a minute");
         }
     }
 }
@@ -176,7 +176,7 @@ fn is_gone(pid: u32) -> bool {
     pid == std::process::id() || process::stat(pid).is_none_or(|stat| stat.is_dead())
 }
 
-/// Keeps the right for as long as the run lasts.
+/// Keeps the right for the duration of the run.
 struct Keeper {
     engine: Engine,
     id: String,
@@ -197,7 +197,7 @@ impl Keeper {
                 Ok(Held::Yes | Held::CancelRequested) => heard = sent,
                 Ok(Held::No) => break,
                 Err(_) if heard.elapsed() < longest => {}
-                // Sessions of this run go on at their hosts; the next run takes their ends.
+                // Sessions of this run continue at their hosts; the next run gets their ends.
                 Err(_) => break,
             }
         }
@@ -206,7 +206,6 @@ impl Keeper {
     }
 }
 
-/// For whoever builds the edges of a run.
 pub fn shared(engine: Engine, journal: Journal, fleet: &Fleet, run: StopHandle) -> Arc<RunRight> {
     Arc::new(RunRight::new(engine, journal, fleet, run))
 }

@@ -1,5 +1,5 @@
-//! What the server stores of an order or an end: packed and sealed, so that nobody without the
-//! fleet's key can read it, and bound to the execution it belongs to, so that it is no use elsewhere.
+//! Data stored by the server: compressed and encrypted, so that only holders of the fleet's key can
+//! read it, and bound to its execution, so that it is useless elsewhere.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-/// Nothing that travels is larger once it is unpacked.
+/// Upper bound of uncompressed data.
 const MOST_UNPACKED: u64 = 64 << 20;
 
 /// Why something could not be sealed or opened.
@@ -23,7 +23,7 @@ pub enum SealError {
     #[error("cannot read [fleet] key_file {0}: {1}")]
     Unreadable(String, String),
     #[error(
-        "[fleet] key_file {0} holds no usable key: write 32 random bytes as base64 on one line \
+        "[fleet] key_file {0} contains no usable key: write 32 random bytes as base64 on one line \
          (`openssl rand -base64 32`), the same on every host; more lines are older keys"
     )]
     NotAKey(String),
@@ -34,20 +34,20 @@ pub enum SealError {
          needs the same one"
     )]
     OtherKey(String),
-    #[error("it was changed on its way or belongs to another session")]
+    #[error("it was modified in transit or belongs to another session")]
     Broken,
-    #[error("it is not in the form that this version knows: {0}")]
+    #[error("this version cannot read its format: {0}")]
     Form(String),
 }
 
-/// The keys of a fleet: the first one seals, each one opens.
+/// The keys of a fleet: the first one seals, all of them open.
 pub struct Seal {
     keys: Vec<(String, LessSafeKey)>,
     random: SystemRandom,
 }
 
 impl Seal {
-    /// From the key file.
+    /// Reads the key file.
     pub fn read(path: &Path) -> Result<Self, SealError> {
         let shown = path.display().to_string();
         let unreadable =
@@ -65,12 +65,12 @@ impl Seal {
         }
     }
 
-    /// What the key that seals is called: nothing can be learnt about it from that.
+    /// The id of the sealing key; it reveals nothing about the key.
     pub fn key_id(&self) -> &str {
         self.keys.first().map_or("", |(id, _)| id)
     }
 
-    /// Packs and seals a value for one purpose, such as the end of one session.
+    /// Compresses and seals a value for one purpose, such as the end of one session.
     pub fn seal(
         &self,
         purpose: &str,
@@ -92,7 +92,7 @@ impl Seal {
         Ok((id.clone(), sealed))
     }
 
-    /// Opens what was sealed for the same purpose.
+    /// Opens a value that was sealed for the same purpose.
     pub fn open<T: DeserializeOwned>(
         &self,
         purpose: &str,

@@ -20,17 +20,17 @@ use crate::session::{Job, LiveSessions, Sessions, StopSignal};
 use crate::settings::{Config, WhenDown};
 use crate::store::Journal;
 
-/// Between two tries to reach a server that is down.
+/// Between two attempts to reach the server.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
-/// What a host may take for a session beyond its limits: checkout, start, delivery.
+/// Additional time of a host for a session: checkout, start, delivery.
 const BEYOND_LIMITS: Duration = Duration::from_mins(7);
 
-/// What the coordinator's sessions share.
+/// Shared by the coordinator's sessions.
 pub struct Coordinator {
     pub(super) engine: Engine,
     pub(super) config: Arc<Config>,
     pub(super) journal: Journal,
-    /// Sessions that somebody in this process waits for.
+    /// Sessions that a task of this process waits for.
     pub(super) live: LiveSessions,
     names: OnceCell<Names>,
 }
@@ -49,12 +49,12 @@ impl Coordinator {
         named.await.map_err(LedgerError::store)
     }
 
-    /// The server's patience between two beats.
+    /// Heartbeat timeout.
     pub(super) fn patience(&self) -> Duration {
         self.config.fleet.lease
     }
 
-    /// The longest that a host may have a session.
+    /// The longest time that a host may have a session.
     fn limit(&self, stage: Stage) -> Duration {
         let own = match stage {
             Stage::Triage => self.config.triage.timeout,
@@ -65,8 +65,8 @@ impl Coordinator {
         parts.into_iter().fold(own, Duration::saturating_add)
     }
 
-    /// Starts the same id with nothing to do: accepted, and a start in doubt is refused for ever;
-    /// refused, and the first start was taken.
+    /// Starts the same id with an empty task. If that is accepted, a start in doubt will be
+    /// refused; if it is refused, the first start was accepted.
     async fn burn(&self, id: &str) -> Result<Started, EngineError> {
         let queue = format!("{}-void", self.config.fleet.pool);
         let second = Duration::from_secs(1);
@@ -83,19 +83,19 @@ impl Coordinator {
     }
 }
 
-/// What became of giving a session to the server.
+/// Result of giving a session to the server.
 enum Dispatch {
     Accepted,
-    /// It is certain that no host will see it.
+    /// No host will get it.
     Refused(String),
-    /// Nobody can tell, and nobody wants to wait for it any more.
+    /// It is unknown whether a host gets it, and a stop was requested.
     InDoubt,
 }
 
 /// Runs sessions on the hosts of a fleet.
 pub struct FleetSessions {
     shared: Arc<Coordinator>,
-    /// Rows of this machine, and sessions while the server is down, if that is wanted.
+    /// Rows of this machine, and sessions while the server is unreachable, if configured.
     local: Arc<dyn Sessions>,
 }
 
@@ -109,7 +109,7 @@ impl FleetSessions {
         here && self.shared.engine.version().await.is_err()
     }
 
-    /// The order for a job; an error says why no host could do it.
+    /// The order for a job; an error tells why no host could do it.
     async fn task(&self, id: &str, job: &Job) -> Result<Task, LedgerError> {
         let not_now = |why: &dyn std::fmt::Display| {
             LedgerError::NotStarted(Reason::CannotStart, why.to_string())
@@ -168,12 +168,12 @@ impl FleetSessions {
             Err(error) if !error.is_in_doubt() => return Ok(Dispatch::Refused(error.to_string())),
             Err(error) => error,
         };
-        tracing::warn!(%id, error = %first, "a start is in doubt; asking until it is certain");
+        tracing::warn!(%id, error = %first, "it is not known whether a session was started; asking the server until it is");
         loop {
             match shared.burn(id).await {
                 Ok(Started::New) => return Ok(Dispatch::Refused(first.to_string())),
                 Ok(Started::Known) => return Ok(Dispatch::Accepted),
-                // Also a refusal: it says nothing about the first start.
+                // Also a refusal, which says nothing about the first start.
                 Err(_) if stop.state().reason.is_some() => return Ok(Dispatch::InDoubt),
                 Err(_) => {}
             }
@@ -198,8 +198,8 @@ impl FleetSessions {
         }
     }
 
-    /// Takes up a row that nobody in this process waits for: closes it if its session is over,
-    /// follows it beside everything else if it is not.
+    /// Resumes a row that no task of this process waits for: closes it if its session is over, else
+    /// follows it in the background.
     async fn attach(shared: Arc<Coordinator>, row: LedgerRow) -> Result<(), LedgerError> {
         let id = shared.names().await?.session(row.session.id);
         let described = match shared.engine.describe(&id).await {
@@ -238,9 +238,9 @@ impl FleetSessions {
     }
 }
 
-/// Its row stays and counts.
+/// Its row stays open and counts as live.
 fn leave(row: &LedgerRow, error: &EngineError) -> Result<(), LedgerError> {
-    tracing::warn!(session_id = %row.session.id, %error, "cannot ask for a session on another host; its row stays open");
+    tracing::warn!(session_id = %row.session.id, %error, "could not get the state of a session on another host; its row stays open");
     Ok(())
 }
 
@@ -282,7 +282,7 @@ impl Sessions for FleetSessions {
 }
 
 impl Coordinator {
-    /// Says that no host started a session, and removes its row.
+    /// Records that no host started a session, and removes its row.
     pub(super) async fn withdraw(
         &self,
         session: &SessionRef,

@@ -1,24 +1,23 @@
-//! What a session's end says: something about the work, or about the host that ran it.
+//! Whether a session's end concerns the work or the host that ran it.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Clock;
-use crate::model::{FailureKind, Foreign, Outcome, SessionEnd};
+use crate::model::{FailureKind, Outcome, SessionEnd, Untrusted};
 use crate::settings::Account;
 
-/// How long a host with a fault asks for no work.
+/// How long a faulty host does not ask for work.
 pub(super) const PAUSE: Duration = Duration::from_mins(10);
 
-/// What the server knows a session by, as it is stored.
+/// The stored id of a session on the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Token {
     pub(super) id: String,
     pub(super) token: Vec<u8>,
 }
 
-/// Whether an end says something about the work or about this host.
+/// Whether an end concerns the work or this host.
 pub(super) enum Verdict {
     Its(SessionEnd),
     Hosts(String),
@@ -37,7 +36,7 @@ pub(super) fn verdict(end: &SessionEnd, account: Account) -> Verdict {
         {
             Verdict::Hosts(end.outcome.to_string())
         }
-        // It cost something, which must be booked; it says nothing about other hosts' accounts.
+        // It has a cost, which must be booked; it says nothing about other hosts' accounts.
         Outcome::ProviderLimit { why } if own_account => {
             Verdict::Its(SessionEnd { outcome: Outcome::Cancelled { why: *why }, ..end.clone() })
         }
@@ -45,12 +44,7 @@ pub(super) fn verdict(end: &SessionEnd, account: Account) -> Verdict {
     }
 }
 
-pub(super) fn pause_for(end: &SessionEnd, clock: &Clock) -> Duration {
-    let until = end.suspended_until.map(|until| until.duration_since(clock.now()));
-    until.and_then(|left| Duration::try_from(left).ok()).unwrap_or(PAUSE)
-}
-
 pub(super) fn not_started(why: &str) -> SessionEnd {
     let outcome = Outcome::SpawnFailed { why: FailureKind::KeeperFailed };
-    SessionEnd { stderr_tail: Foreign::new(why), ..SessionEnd::empty(outcome) }
+    SessionEnd { stderr_tail: Untrusted::new(why), ..SessionEnd::empty(outcome) }
 }

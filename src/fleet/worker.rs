@@ -1,48 +1,51 @@
-//! A host of a fleet: waits for sessions, runs each under the same supervisor as a single machine
-//! does, and delivers its end.
+//! A host of a fleet: waits for sessions, runs each under the same supervisor as on a single
+//! machine, and delivers its end.
 //!
-//! The host's own limits and gates decide whether it asks for work at all. A fault of the host
-//! (no checkout, no agent, no login) gives the session back as not started, and the host asks for
-//! nothing for a while.
+//! The host's own limits and gates decide whether it asks for work. A fault of the host (no
+//! checkout, no agent, no login) returns the session as not started, and the host pauses.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::account::Fingerprint;
 use super::checkout::WorkTree;
 use super::engine::{Engine, EngineError, Held, Taken, What};
 use super::follow::ready;
 use super::lease::{Lease, Terms};
+use super::name::ServeError;
 use super::order::{Beat, Order, Task, WIRE};
 use super::queue;
-use super::verdict::{PAUSE, Token, Verdict, not_started, pause_for, verdict};
+use super::verdict::{PAUSE, Token, Verdict, not_started, verdict};
 use crate::clock::Clock;
-use crate::event::{Event, Recorded};
-use crate::model::{BoxFuture, SessionEnd, SessionId};
+use crate::event::{Event, Reason, Recorded};
+use crate::model::{BoxFuture, Outcome, SessionEnd, SessionId};
 use crate::ports::LedgerError;
 use crate::session::stop::StopState;
 use crate::session::{Gate, Job, LiveSessions, Sessions, StopHandle, StopReason, StopSignal};
 use crate::settings::{Config, Environment};
 use crate::store::{Journal, StoreError};
 
-/// The same for a host that is only full.
+/// Pause of a host that is only full.
 const SHORT_PAUSE: Duration = Duration::from_secs(5);
-/// Between two tries to reach a server that is down.
+/// Between two beats until the start of the agent was told.
+const FIRST_BEATS: Duration = Duration::from_millis(500);
+/// Between two attempts to reach the server.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
-/// How long ends are delivered after a request to stop.
+/// How long ends are delivered after a stop request.
 const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Builds the sessions of this host for one order's limits, with the longest silence of this process
-/// that its keepers bear.
+/// Builds the sessions of this host for one order's limits, with the longest silence of this
+/// process that its keepers tolerate.
 pub type MakeSessions =
     Arc<dyn Fn(Config, Duration) -> Result<Arc<dyn Sessions>, String> + Send + Sync>;
 
-/// All that a worker works with.
+/// Dependencies of a worker.
 pub struct Worker {
     pub engine: Engine,
     pub config: Arc<Config>,
@@ -50,20 +53,23 @@ pub struct Worker {
     pub journal: Journal,
     pub clock: Clock,
     pub host: String,
-    /// Where work trees are made.
+    /// Folder of the work trees.
     pub trees: PathBuf,
     pub live: LiveSessions,
     pub make: MakeSessions,
     pub gate: Arc<dyn Gate>,
+    pub fingerprint: Fingerprint,
     pub shared: Shared,
 }
 
-/// What the parts of a worker tell one another.
+/// State shared by the parts of a worker.
 #[derive(Default)]
 pub struct Shared {
     beats: Mutex<HashMap<SessionId, Beat>>,
     paused_until: Mutex<Option<Instant>>,
     pub(super) to_deliver: Notify,
+    /// Whether this process has the host's name.
+    pub(super) named: watch::Sender<bool>,
     /// Ends every session of this worker.
     shutdown: StopHandle,
 }
@@ -82,21 +88,43 @@ impl Worker {
             host = self.host,
             seconds = time.as_secs(),
             why,
-            "this host asks for no work for a while"
+            "this host takes no work for a while"
         );
         *self.paused_until() = Some(Instant::now() + time);
     }
 
-    /// Serves until a request to stop; then ends its sessions and delivers their ends.
-    pub async fn serve(self: Arc<Self>, mut stop: StopSignal) -> Result<(), StoreError> {
+    /// Serves until a stop request; then ends its sessions and delivers their ends.
+    pub async fn serve(self: Arc<Self>, mut stop: StopSignal) -> Result<(), ServeError> {
         self.recover().await?;
         let mut beside = JoinSet::new();
         beside.spawn(Arc::clone(&self).follow_events());
         beside.spawn(Arc::clone(&self).write_events());
-        beside.spawn(Arc::clone(&self).answer_reports());
         beside.spawn(Arc::clone(&self).deliver_ends());
+        let name = self.take_name(&mut stop).await?;
+        if let Some(name) = &name {
+            beside.spawn(Arc::clone(&self).keep_name(Arc::clone(name)));
+            beside.spawn(Arc::clone(&self).answer_reports());
+            self.serve_named(&mut stop).await;
+        }
+        beside.shutdown().await;
+        if let Some(name) = &name {
+            name.give_back().await;
+        }
+        Ok(self.journal.flush().await?)
+    }
+
+    /// Runs sessions until a stop request, and delivers their ends.
+    async fn serve_named(self: &Arc<Self>, stop: &mut StopSignal) {
+        let (fleet, limits) = (&self.config.fleet, &self.config.limits);
+        tracing::info!(
+            host = self.host,
+            queue = queue(&fleet.pool),
+            server = fleet.address,
+            slots = limits.max_live_sessions,
+            "worker waits for sessions"
+        );
         let mut tasks: JoinSet<()> = JoinSet::new();
-        self.work(&mut tasks, &mut stop).await;
+        self.work(&mut tasks, stop).await;
         self.shared.shutdown.stop(StopReason::Shutdown);
         let mut known = stop.state();
         loop {
@@ -123,13 +151,13 @@ impl Worker {
             }
         };
         if tokio::time::timeout(DELIVER_WITHIN, delivered).await.is_err() {
-            tracing::warn!("the server did not take every end; the next start delivers them");
+            tracing::warn!(
+                "the server did not accept the end of every session; the next start delivers the rest"
+            );
         }
-        beside.shutdown().await;
-        self.journal.flush().await
     }
 
-    /// What an earlier process left: its sessions are ended, and their ends wait for delivery.
+    /// Ends sessions of an earlier process; their ends wait for delivery.
     async fn recover(&self) -> Result<(), StoreError> {
         let lease = Terms::new(self.config.fleet.lease, self.config.timeouts.grace).lease;
         match (self.make)((*self.config).clone(), lease) {
@@ -142,19 +170,19 @@ impl Worker {
         {
             tracing::warn!(%error, "could not remove old work trees");
         }
-        for session in self.journal.sessions().taken_and_not_started().await? {
+        for session in self.journal.sessions().accepted_unstarted().await? {
             let end = not_started("the worker stopped before it started the session");
             self.journal.sessions().end_unstarted(session, end).await?;
         }
         Ok(())
     }
 
-    /// Asks for work, one session at a time, as long as this host can carry another.
+    /// Asks for work, one session at a time, while this host has capacity.
     async fn work(self: &Arc<Self>, tasks: &mut JoinSet<()>, stop: &mut StopSignal) {
         let slots = usize::try_from(self.config.limits.max_live_sessions).unwrap_or(1).max(1);
         let name = queue(&self.config.fleet.pool);
         let (mut known, mut fault, mut closed) = (StopState::default(), None, None);
-        // Kept over turns: a poll that is dropped may swallow the session it was just given.
+        // Kept across iterations: a dropped poll may lose the session it was just given.
         let mut polling: Option<BoxFuture<'static, Result<Option<Taken>, EngineError>>> = None;
         loop {
             if polling.is_none() && tasks.len() < slots && self.may_ask(&mut closed).await {
@@ -174,13 +202,16 @@ impl Worker {
                     match polled {
                         Ok(Some(task)) => {
                             fault = None;
-                            tasks.spawn(Arc::clone(self).run_task(task));
+                            match self.refuses_by_now().await {
+                                Some(why) => self.refuse(&task, &why).await,
+                                None => drop(tasks.spawn(Arc::clone(self).run_task(task))),
+                            }
                         }
                         Ok(None) => fault = None,
                         Err(error) => {
                             let text = error.to_string();
                             if fault.as_ref() != Some(&text) {
-                                tracing::error!(error = text, "cannot ask for work; trying again");
+                                tracing::error!(error = text, "could not poll for work; retrying");
                                 fault = Some(text);
                             }
                             tokio::time::sleep(AGAIN).await;
@@ -192,39 +223,50 @@ impl Worker {
         }
     }
 
-    async fn may_ask(&self, closed: &mut Option<String>) -> bool {
-        let paused = *self.paused_until();
-        if paused.is_some_and(|until| Instant::now() < until) {
+    fn is_paused(&self) -> bool {
+        self.paused_until().is_some_and(|until| Instant::now() < until)
+    }
+
+    async fn may_ask(&self, closed: &mut Option<Reason>) -> bool {
+        if self.is_paused() || !*self.shared.named.borrow() {
             return false;
         }
-        match self.gate.admit().await {
-            Ok(()) => {
-                *closed = None;
-                true
-            }
-            Err((_, why)) => {
-                if closed.as_ref() != Some(&why) {
-                    tracing::warn!(why, "this machine can carry no other session now");
-                    *closed = Some(why);
-                }
-                false
-            }
+        let refused = match self.gate.admit().await {
+            Ok(()) => self.account_refuses().await.map(|why| (Reason::ProviderLimit, why)),
+            Err(refused) => Some(refused),
+        };
+        let reason = refused.as_ref().map(|(reason, _)| *reason);
+        if let Some((_, why)) = refused.filter(|_| *closed != reason) {
+            tracing::warn!(why, "this host has no capacity for another session now");
         }
+        *closed = reason;
+        reason.is_none()
+    }
+
+    /// Why this host must refuse the work that it was just given.
+    async fn refuses_by_now(&self) -> Option<String> {
+        let why = match self.account_was_refused().await {
+            Some(why) => why,
+            None if self.is_paused() => "it has a fault".to_owned(),
+            None if !*self.shared.named.borrow() => "another worker has its name".to_owned(),
+            None => return None,
+        };
+        Some(format!("host {} no longer takes work: {why}", self.host))
     }
 
     async fn run_task(self: Arc<Self>, taken: Taken) {
         if let Err(error) = self.run_taken(&taken).await {
-            tracing::error!(id = taken.id, %error, "could not keep a session in the state");
+            tracing::error!(id = taken.id, %error, "could not store a session");
             let why = format!("the state of host {} cannot be written: {error}", self.host);
             self.refuse(&taken, &why).await;
             self.pause(PAUSE, &why);
         }
     }
 
-    /// Says that nothing was started. If the server does not hear it, it finds no beat.
+    /// Reports that nothing was started. If that does not reach the server, it finds no heartbeat.
     pub(super) async fn refuse(&self, taken: &Taken, why: &str) {
         if let Err(error) = self.engine.give_back(&taken.id, &taken.token, why).await {
-            tracing::warn!(id = taken.id, %error, "could not give a session back");
+            tracing::warn!(id = taken.id, %error, "could not return a session to the server");
         }
     }
 
@@ -269,7 +311,7 @@ impl Worker {
         };
         self.beats().remove(&id);
         match end {
-            Ok(end) => self.note_fault(&end),
+            Ok(end) => self.note_fault(&order, &end).await?,
             Err(why) => {
                 let why = format!("host {}: {why}", self.host);
                 self.journal.sessions().end_unstarted(id, not_started(&why)).await?;
@@ -279,7 +321,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs the session while its beats go on; an error says why nothing was started.
+    /// Runs the session while its heartbeats continue; an error tells why nothing was started.
     async fn perform(
         &self,
         order: &Order,
@@ -295,7 +337,7 @@ impl Worker {
         tokio::pin!(beats);
         tokio::select! {
             end = &mut work => end,
-            // The lease is over or lost: the session was told, and ends.
+            // The lease is over or lost: the session was asked to end.
             () = &mut beats => work.await,
         }
     }
@@ -312,7 +354,7 @@ impl Worker {
             && folder.exists()
             && let Err(error) = crate::private::remove_folder(&folder)
         {
-            tracing::warn!(folder = %folder.display(), %error, "could not remove a work tree; the next start of the worker does");
+            tracing::warn!(folder = %folder.display(), %error, "could not remove a work tree; the next start of the worker removes it");
         }
         done
     }
@@ -330,7 +372,7 @@ impl Worker {
                 let made = tokio::select! {
                     made = made => made,
                     _ = stop.changed(StopState::default()) => {
-                        return Err("it was to end before it started".to_owned());
+                        return Err("a stop was requested before it started".to_owned());
                     }
                 };
                 Some(made.map_err(|error| {
@@ -358,7 +400,7 @@ impl Worker {
         })
     }
 
-    /// Returns when the session is not ours any more; it was asked to end by then.
+    /// Returns when the session is no longer ours; by then it was asked to end.
     async fn keep_beating(
         &self,
         session: SessionId,
@@ -367,24 +409,30 @@ impl Worker {
         mut lease: Lease,
         stop: StopHandle,
     ) {
+        // The last beat that arrived named the agent's process.
+        let mut told = false;
         loop {
             let Some(left) = lease.left(self.clock.elapsed_ms()) else {
-                tracing::error!(session_id = %session, "the server was not reached for too long; ending the session");
+                tracing::error!(session_id = %session, "the server was unreachable for too long; ending the session");
                 return stop.stop(StopReason::LeaseLost);
             };
-            tokio::time::sleep(terms.beat.min(left)).await;
+            let every = if told { terms.beat } else { terms.beat.min(FIRST_BEATS) };
+            tokio::time::sleep(every.min(left)).await;
             let sent = self.clock.elapsed_ms();
             let Some(left) = lease.left(sent) else { continue };
             let beat = self.beats().get(&session).cloned().unwrap_or_default();
             let call = self.engine.beat(&taken.id, &taken.token, &beat, terms.call());
             match tokio::time::timeout(left.min(terms.call()), call).await {
-                Ok(Ok(Held::Yes)) => lease.acknowledge(sent),
+                Ok(Ok(Held::Yes)) => {
+                    lease.acknowledge(sent);
+                    told = beat.pid.is_some();
+                }
                 Ok(Ok(Held::CancelRequested)) => {
                     lease.acknowledge(sent);
                     stop.stop(StopReason::Operator);
                 }
                 Ok(Ok(Held::No)) => {
-                    tracing::warn!(session_id = %session, "the session is not this host's any more; ending it at once");
+                    tracing::warn!(session_id = %session, "the session is no longer assigned to this host; killing it");
                     return stop.stop_now(StopReason::LeaseLost);
                 }
                 Ok(Err(_)) | Err(_) => {
@@ -394,12 +442,16 @@ impl Worker {
         }
     }
 
-    /// A fault of this host ends its asking for a while; the coordinator tries another host.
-    fn note_fault(&self, end: &SessionEnd) {
-        match verdict(end, self.config.fleet.account) {
-            Verdict::Its(_) => {}
-            Verdict::Hosts(why) => self.pause(pause_for(end, &self.clock), &why),
+    /// After a fault of this host it pauses; the coordinator tries another host.
+    async fn note_fault(&self, order: &Order, end: &SessionEnd) -> Result<(), StoreError> {
+        let agent = order.config_on(&self.config).agent_of(order.session.stage);
+        self.note_account(agent, end).await?;
+        if let Outcome::SpawnFailed { .. } = end.outcome
+            && let Verdict::Hosts(why) = verdict(end, self.config.fleet.account)
+        {
+            self.pause(PAUSE, &why);
         }
+        Ok(())
     }
 
     async fn follow_events(self: Arc<Self>) {

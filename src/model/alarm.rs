@@ -1,23 +1,23 @@
-//! Alarms: signs that a text shows a machine what a person does not see, and why.
+//! Alarms: signs that a text contains content that a machine reads and a person does not see.
 
 use serde::{Deserialize, Serialize};
 
-/// Why nobody can say whether a reader sees a text.
+/// Why it cannot be decided whether a reader sees a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum Doubt {
+pub enum VisibilityIssue {
     /// A box, a mask or a clip path may cut it off.
     Clipped,
-    /// It may stand outside the page: position, transform, margin, indent.
+    /// May be positioned outside the page: position, transform, margin, indent.
     Moved,
     /// Another element may lie on top of it.
     Covered,
-    /// A picture, a filter or a colour we do not evaluate decides what is painted.
+    /// Depends on a picture, a filter or a colour that we do not evaluate.
     Painted,
     /// A size or a spacing outside the usual range.
     Sized,
-    /// An animation decides.
+    /// Depends on an animation.
     Animated,
     /// A property or a value we do not know.
     UnknownStyle,
@@ -33,14 +33,14 @@ pub enum Doubt {
     Malformed,
     /// An element whose content we do not evaluate: `svg`, `marquee`, parts of MathML.
     Element,
-    /// The budget of work for one text was spent.
+    /// The work limit for one text was reached.
     Budget,
-    /// The time for a page of items was over.
+    /// The time limit for a page of items was reached.
     Time,
 }
 
-impl Doubt {
-    /// All of them, in the order of their bits.
+impl VisibilityIssue {
+    /// In the order of their bits.
     pub const ALL: [Self; 15] = [
         Self::Clipped,
         Self::Moved,
@@ -59,8 +59,8 @@ impl Doubt {
         Self::Time,
     ];
 
-    /// The reason in a few plain words.
-    pub fn words(self) -> &'static str {
+    /// A short phrase for reports and prompts.
+    pub fn to_text(self) -> &'static str {
         match self {
             Self::Clipped => "may be clipped",
             Self::Moved => "may be off the page",
@@ -81,105 +81,94 @@ impl Doubt {
     }
 }
 
-/// A set of doubts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Doubts(u16);
+pub struct VisibilityIssues(u16);
 
-impl Doubts {
-    /// No doubt.
+impl VisibilityIssues {
     pub const NONE: Self = Self(0);
 
-    /// A set of one.
-    pub const fn of(doubt: Doubt) -> Self {
+    pub const fn of(doubt: VisibilityIssue) -> Self {
         Self(1 << doubt as u16)
     }
 
-    /// Is there no doubt?
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Both sets together.
+    /// The union of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Adds one.
-    pub fn add(&mut self, doubt: Doubt) {
+    pub fn add(&mut self, doubt: VisibilityIssue) {
         *self = self.and(Self::of(doubt));
     }
 
-    /// Is this one among them?
-    pub const fn has(self, doubt: Doubt) -> bool {
+    pub const fn has(self, doubt: VisibilityIssue) -> bool {
         self.0 & Self::of(doubt).0 != 0
     }
 
-    /// One after the other.
-    pub fn iter(self) -> impl Iterator<Item = Doubt> {
-        Doubt::ALL.into_iter().filter(move |doubt| self.has(*doubt))
+    pub fn iter(self) -> impl Iterator<Item = VisibilityIssue> {
+        VisibilityIssue::ALL.into_iter().filter(move |doubt| self.has(*doubt))
     }
 
     /// The reasons, separated by commas.
-    pub fn words(self) -> String {
-        self.iter().map(Doubt::words).collect::<Vec<_>>().join(", ")
+    pub fn to_text(self) -> String {
+        self.iter().map(VisibilityIssue::to_text).collect::<Vec<_>>().join(", ")
     }
 }
 
-impl FromIterator<Doubt> for Doubts {
-    fn from_iter<I: IntoIterator<Item = Doubt>>(doubts: I) -> Self {
+impl FromIterator<VisibilityIssue> for VisibilityIssues {
+    fn from_iter<I: IntoIterator<Item = VisibilityIssue>>(doubts: I) -> Self {
         doubts.into_iter().fold(Self::NONE, |set, doubt| set.and(Self::of(doubt)))
     }
 }
 
-impl Serialize for Doubts {
+impl Serialize for VisibilityIssues {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
     }
 }
 
-impl<'de> Deserialize<'de> for Doubts {
+impl<'de> Deserialize<'de> for VisibilityIssues {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Vec::<Doubt>::deserialize(deserializer)?.into_iter().collect())
+        Ok(Vec::<VisibilityIssue>::deserialize(deserializer)?.into_iter().collect())
     }
 }
 
-/// What to do with text of which nobody can say whether a reader sees it.
+/// What to do with text whose visibility is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Doubtful {
-    /// Leave it out, with a mark in its place.
+pub enum UnclearTextPolicy {
+    /// Remove it and put a marker in its place.
     #[default]
     LeaveOut,
-    /// Keep it, with a mark before it.
+    /// Keep it and put a marker before it.
     MarkAndKeep,
 }
 
-/// Signs that a text tries to show a machine what a person does not see.
+/// What cleaning found in a text that a person may not see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Alarms {
-    /// Characters of text hidden from a reader (by style or attribute) and left out.
+    /// Characters hidden from a reader (by style or attribute), removed.
     pub hidden_chars: usize,
-    /// Characters whose colour is nearly that of a light page; a mark stands in their place.
+    /// Characters in a colour close to that of a light page, replaced by a marker.
     pub low_contrast_chars: usize,
-    /// Zero-width, bidirectional-control, tag and control characters left out.
+    /// Zero-width, bidirectional-control, tag and control characters, removed.
     pub invisible_chars: usize,
-    /// Characters of text of which nobody can say whether a reader sees it; a mark stands in
-    /// their place, or before them when they are kept.
+    /// Characters whose visibility is not known: replaced by a marker, or kept behind one.
     #[serde(default)]
     pub doubtful_chars: usize,
-    /// Why that text is doubtful.
     #[serde(default)]
-    pub doubts: Doubts,
+    pub doubts: VisibilityIssues,
 }
 
 impl Alarms {
-    /// Whether there is anything to report.
     pub fn any(self) -> bool {
         self != Self::default()
     }
 
-    /// Both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -191,11 +180,11 @@ impl Alarms {
         }
     }
 
-    /// The alarm in one line: what was left out, how many characters of it, and why.
-    pub fn words(self) -> String {
+    /// One line: how many characters of each kind, and why.
+    pub fn to_text(self) -> String {
         let doubtful = match self.doubts.is_empty() {
             true => "doubtful".to_owned(),
-            false => format!("doubtful ({})", self.doubts.words()),
+            false => format!("doubtful ({})", self.doubts.to_text()),
         };
         let parts: Vec<String> = [
             (self.hidden_chars, "hidden"),
@@ -217,14 +206,17 @@ mod tests {
 
     #[test]
     fn doubts_add_up_and_travel_by_name() {
-        let mut doubts = Doubts::of(Doubt::Moved);
-        doubts.add(Doubt::Time);
-        assert!(doubts.has(Doubt::Time) && !doubts.has(Doubt::Clipped));
-        assert_eq!(doubts.words(), "may be off the page, time limit reached");
+        let mut doubts = VisibilityIssues::of(VisibilityIssue::Moved);
+        doubts.add(VisibilityIssue::Time);
+        assert!(doubts.has(VisibilityIssue::Time) && !doubts.has(VisibilityIssue::Clipped));
+        assert_eq!(doubts.to_text(), "may be off the page, time limit reached");
         let text = serde_json::to_string(&doubts).unwrap();
         assert_eq!(text, r#"["moved","time"]"#);
-        assert_eq!(serde_json::from_str::<Doubts>(&text).unwrap(), doubts);
-        assert_eq!(Doubt::ALL.into_iter().collect::<Doubts>().iter().count(), Doubt::ALL.len());
+        assert_eq!(serde_json::from_str::<VisibilityIssues>(&text).unwrap(), doubts);
+        assert_eq!(
+            VisibilityIssue::ALL.into_iter().collect::<VisibilityIssues>().iter().count(),
+            VisibilityIssue::ALL.len()
+        );
     }
 
     #[test]
@@ -232,10 +224,10 @@ mod tests {
         let alarms = Alarms {
             hidden_chars: 3,
             doubtful_chars: 7,
-            doubts: Doubts::of(Doubt::Clipped),
+            doubts: VisibilityIssues::of(VisibilityIssue::Clipped),
             ..Alarms::default()
         };
-        assert_eq!(alarms.words(), "3 hidden, 7 doubtful (may be clipped) characters");
+        assert_eq!(alarms.to_text(), "3 hidden, 7 doubtful (may be clipped) characters");
         assert!(alarms.any() && !Alarms::default().any());
     }
 }

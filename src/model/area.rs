@@ -1,7 +1,7 @@
 //! Area paths: `Project\Team\Component`.
 
-/// Whether `area` is `parent` or below it. Case does not matter, as in the tracker; `/` may stand
-/// for `\`, which no name contains. Everything is within an empty parent.
+/// Whether `area` equals `parent` or is below it. Case is ignored, as in the tracker. `/` counts as
+/// `\`, which no name contains. An empty parent contains everything.
 pub fn is_within_area(area: &str, parent: &str) -> bool {
     let mut area = names(area);
     names(parent).all(|name| area.next().is_some_and(|other| other == name))

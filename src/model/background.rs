@@ -1,43 +1,39 @@
-//! What is known about an item beside its present text. Others wrote all of it, so in a prompt it
-//! stands inside the fence.
+//! What is known about an item besides its current text. All of it is untrusted and goes inside the
+//! delimiters of a prompt.
 
 use jiff::Timestamp;
 
 use super::{Finding, ItemId, ItemKey, Phase, Verdict};
 
-/// What the state knows about an item.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Background {
-    /// Title of the item above it in the backlog, if that was ever read.
+    /// Title of the parent item, if it was ever read.
     pub parent: Option<String>,
-    /// What was said about it before.
     pub earlier: Option<Earlier>,
-    /// Other items that may report the same, the most similar first.
+    /// Items that may report the same problem, most similar first.
     pub similar: Vec<KnownTitle>,
-    /// Items, commits and pull requests that the tracker links with it; only for an analysis.
+    /// Items, commits and pull requests linked in the tracker; only for an analysis.
     pub links: String,
     /// Attached pictures and texts; only for an analysis.
     pub files: String,
-    /// Names and sizes of attached files in a line; only for triage.
+    /// Names and sizes of attached files, one line; only for triage.
     pub file_names: String,
 }
 
-/// What was said about an item before.
+/// Earlier results for an item.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Earlier {
-    /// What triage said, and when.
     pub verdict: Option<(Timestamp, Verdict)>,
-    /// What the newest analysis found, and when.
+    /// The newest one.
     pub finding: Option<(Timestamp, Finding)>,
-    /// What changed since that verdict, one short phrase each; none if that is not known.
+    /// What changed since that verdict, one short phrase each; `None` if not known.
     pub changes: Option<Vec<String>>,
 }
 
-/// An item as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownTitle {
     pub key: ItemKey,
-    /// What a prompt calls it: its own number, or one that stands for it.
+    /// The id used in the prompt: the item's number, or a substitute.
     pub id: ItemId,
     pub phase: Phase,
     pub title: String,

@@ -1,9 +1,9 @@
-//! What a deep analysis leaves behind.
+//! The result of a deep analysis.
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-/// What could go wrong with the suggested change.
+/// Risk of the suggested change.
 #[derive(
     Debug,
     Clone,
@@ -29,7 +29,7 @@ pub enum Risk {
     High,
 }
 
-/// How long a person would take.
+/// Estimated time for a person to make the change.
 #[derive(
     Debug,
     Clone,
@@ -55,7 +55,7 @@ pub enum Effort {
     Large,
 }
 
-/// How sure the analysis is of itself.
+/// The agent's confidence in its own analysis.
 #[derive(
     Debug,
     Clone,
@@ -77,11 +77,11 @@ pub enum Confidence {
     Low,
     /// Likely.
     Medium,
-    /// Read in the code.
+    /// Confirmed by reading the code.
     High,
 }
 
-/// What a file is to the suggested change.
+/// Why a finding names a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileRole {
@@ -96,25 +96,23 @@ pub enum FileRole {
 /// A file the analysis points to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReference {
-    /// Relative to the repository's root.
+    /// Relative to the repository root.
     pub path: String,
-    /// None in findings of earlier versions.
+    /// `None` in findings of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<FileRole>,
-    /// Whether the agent says that it read the file; none in findings of earlier versions.
+    /// Whether the agent claims to have read the file; `None` in findings of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<bool>,
-    /// Why it matters.
     pub reason: String,
-    /// Did the path exist when the finding was stored? Set by us, never by the agent.
+    /// Whether the path existed when the finding was stored. Set by us, never by the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exists: Option<bool>,
 }
 
-/// What a finding was made with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MadeWith {
-    /// As configured.
+    /// The model's configured name.
     pub model: String,
     /// The version of the prompts.
     pub prompt: String,
@@ -127,17 +125,12 @@ pub struct Finding {
     pub summary: String,
     /// Most likely first.
     pub likely_causes: Vec<String>,
-    /// Where to look.
     pub files: Vec<FileReference>,
-    /// What to do.
     pub suggested_change: String,
-    /// Of the suggested change.
     pub risk: Risk,
-    /// Of the suggested change.
     pub effort: Effort,
-    /// In all of this.
     pub confidence: Confidence,
-    /// What a person has to answer.
+    /// Questions that a person has to answer.
     #[serde(default)]
     pub open_questions: Vec<String>,
     /// Tests to run, extend or write.
@@ -146,13 +139,13 @@ pub struct Finding {
     /// What the change could break, and obvious fixes that are wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pitfalls: Vec<String>,
-    /// What was assumed without reading it.
+    /// Assumptions that the agent did not verify.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_checked: Vec<String>,
 }
 
 impl Finding {
-    /// Every text in it that the agent wrote.
+    /// Every text that the agent wrote.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
         [&mut self.summary, &mut self.suggested_change]
             .into_iter()

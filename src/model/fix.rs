@@ -1,4 +1,4 @@
-//! The fix that came after a finding.
+//! The fix that was committed after a finding.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,34 +9,33 @@ use super::{FileRole, Finding};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixCommit {
     pub id: String,
-    /// How it names the item, for people.
+    /// How the commit refers to the item, as text.
     pub why: String,
 }
 
 /// What fixed an item that has a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fix {
-    /// When its first commit was made.
+    /// Time of its first commit.
     pub fixed_at: Timestamp,
     pub commits: Vec<FixCommit>,
-    /// The files it changed, by the names they had before.
+    /// Files it changed, by their names before the change.
     pub changed: Vec<String>,
-    /// Files that the finding would change.
+    /// Number of files that the finding would change.
     pub named: u32,
-    /// Of these, the ones that the fix changed.
+    /// How many of these the fix changed.
     pub hits: u32,
 }
 
-/// A finding against the fix.
+/// A finding compared with the fix.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FixScore {
     /// Files that the finding names and the fix changed.
     pub hits: u32,
     /// Files that the finding would change.
     pub named: u32,
-    /// Files that the fix changed.
     pub changed: u32,
-    /// The finding came first. One that came later foresaw nothing.
+    /// Whether the finding came before the fix.
     pub in_time: bool,
     /// From the finding to the fix; negative if the fix came first.
     pub seconds_to_fix: i64,
@@ -53,14 +52,13 @@ impl FixScore {
         f64::from(self.hits) / f64::from(self.changed.max(1))
     }
 
-    /// The fix confirms the finding: it came first and names a file that was changed.
+    /// Whether the finding came first and names a file that the fix changed.
     pub const fn confirmed(&self) -> bool {
         self.in_time && self.hits > 0
     }
 }
 
 impl Fix {
-    /// The fix of an item that `finding` is about.
     pub fn new(
         fixed_at: Timestamp,
         commits: Vec<FixCommit>,
@@ -68,7 +66,7 @@ impl Fix {
         finding: &Finding,
     ) -> Self {
         // Tests and files that only explain are not expected in a fix. Earlier versions did not
-        // tell them apart.
+        // record the role.
         let to_change = |role: Option<FileRole>| role.is_none_or(|role| role == FileRole::Change);
         let files = finding.files.iter().filter(|file| to_change(file.role));
         let mut named: Vec<&str> =
@@ -79,13 +77,13 @@ impl Fix {
         Self { fixed_at, commits, named: count(named.len()), hits: count(hits), changed }
     }
 
-    /// How well the finding, made at `found_at`, foresaw this fix.
+    /// How well the finding, made at `found_at`, predicted this fix.
     pub fn score(&self, found_at: Timestamp) -> FixScore {
         FixScore {
             hits: self.hits,
             named: self.named,
             changed: count(self.changed.len()),
-            // Commits know whole seconds only.
+            // Commit times have whole seconds only.
             in_time: found_at.as_second() <= self.fixed_at.as_second(),
             seconds_to_fix: self.fixed_at.as_second() - found_at.as_second(),
         }

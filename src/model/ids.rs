@@ -1,11 +1,11 @@
-//! Identifiers as types of their own, so that one can never be passed for another.
+//! Identifier newtypes, so that one kind cannot be passed for another.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The number a tracker gives a work item; unique within one collection.
+/// The tracker's number of a work item; unique within one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ItemId(pub i64);
@@ -16,7 +16,8 @@ impl fmt::Display for ItemId {
     }
 }
 
-/// What the state is keyed by: the source's configured name and the item's number, as `name/123`.
+/// Primary key of an item in the state: the source's configured name and the item's number, as
+/// `name/123`.
 ///
 /// The project is not part of it: an item that moves to another project keeps its number and its
 /// history.
@@ -25,33 +26,29 @@ impl fmt::Display for ItemId {
 pub struct ItemKey(String);
 
 impl ItemKey {
-    /// The key of item `id` in the source called `source`.
     pub fn new(source: &str, id: ItemId) -> Self {
         Self(format!("{source}/{id}"))
     }
 
-    /// The key of another item of the same source.
     #[must_use]
     pub fn of_same_source(&self, id: ItemId) -> Self {
         Self::new(self.0.rsplit_once('/').map_or(self.0.as_str(), |(source, _)| source), id)
     }
 
-    /// A key as it was stored.
     pub fn from_stored(text: String) -> Self {
         Self(text)
     }
 
-    /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The configured name of the source; the whole key if it is not well formed.
+    /// The source's configured name; the whole key if it is malformed.
     pub fn source(&self) -> &str {
         self.0.split_once('/').map_or(self.0.as_str(), |(source, _)| source)
     }
 
-    /// The tracker's number in this key, if the key is well formed.
+    /// The tracker's number; `None` if the key is malformed.
     pub fn item_id(&self) -> Option<ItemId> {
         self.0.rsplit_once('/').and_then(|(_, n)| n.parse().ok()).map(ItemId)
     }
@@ -86,18 +83,18 @@ macro_rules! uuid_id {
 }
 
 uuid_id!(
-    /// One run of the job: a tick that fired, or one `--once`. Time-ordered.
+    /// One run of the job: a scheduled tick or one `--once`. Time-ordered.
     RunId
 );
 impl SessionId {
-    /// The handle that people see and type: the last eight digits, which are random. The first ones
-    /// are the time, which sessions that start together share.
+    /// The short id that people see and type: the last eight digits, which are random. The first
+    /// digits are the time, which sessions started together share.
     pub fn short(self) -> String {
         self.0.simple().to_string().split_off(24)
     }
 }
 
 uuid_id!(
-    /// One supervised agent session. Time-ordered, and the `--session-id` the agent is given.
+    /// One supervised agent session. Time-ordered; also passed to the agent as `--session-id`.
     SessionId
 );

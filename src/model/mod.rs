@@ -1,6 +1,6 @@
-//! The words of the program: plain data that every module shares, with no behaviour beyond itself.
+//! Plain data that all modules share.
 //!
-//! Nothing here does IO, reads a clock or knows another module.
+//! Nothing here does IO, reads a clock or uses another module.
 
 mod alarm;
 mod area;
@@ -8,10 +8,10 @@ mod background;
 mod feedback;
 mod finding;
 mod fix;
-mod foreign;
 mod future;
 mod ids;
 mod item;
+mod linked_content;
 mod money;
 mod outcome;
 mod phase;
@@ -20,23 +20,26 @@ mod process;
 mod session;
 mod source;
 mod stale;
-mod surroundings;
 pub mod text;
 mod tokens;
 mod transcript;
+mod untrusted;
 mod verdict;
 mod wait;
 
-pub use alarm::{Alarms, Doubt, Doubtful, Doubts};
+pub use alarm::{Alarms, UnclearTextPolicy, VisibilityIssue, VisibilityIssues};
 pub use area::is_within_area;
 pub use background::{Background, Earlier, KnownTitle};
 pub use feedback::{Feedback, LONGEST_NOTE, Opinion};
 pub use finding::{Confidence, Effort, FileReference, FileRole, Finding, MadeWith, Risk};
 pub use fix::{Fix, FixCommit, FixScore};
-pub use foreign::Foreign;
 pub use future::BoxFuture;
 pub use ids::{ItemId, ItemKey, RunId, SessionId};
 pub use item::{CleanField, CleanItem, Comment, Format, Links, TextField, TextStats, WorkItem};
+pub use linked_content::{
+    Attachment, AttachmentUse, ChangeKind, LinkKind, LinkedChange, LinkedContent, LinkedItem,
+    ReadLinkedContent,
+};
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use phase::Phase;
@@ -45,11 +48,8 @@ pub use process::ProcessIdentity;
 pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, RepositoryRecord, SourceRecord};
 pub use stale::{LaterCommit, Stale};
-pub use surroundings::{
-    Attachment, AttachmentFate, ChangeKind, LinkKind, LinkedChange, LinkedItem, ReadSurroundings,
-    Surroundings,
-};
 pub use tokens::{BYTES_PER_TOKEN, estimate_tokens, tokens_of_bytes};
 pub use transcript::{SessionTranscript, TranscriptKind, TranscriptLine};
+pub use untrusted::Untrusted;
 pub use verdict::{Complexity, Duplicate, Verdict};
 pub use wait::LONGEST_WAIT;

@@ -6,40 +6,36 @@ use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An amount in US dollars, counted in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Usd {
     micros: i64,
 }
 
 impl Usd {
-    /// Nothing.
     pub const ZERO: Self = Self { micros: 0 };
 
-    /// From whole millionths of a dollar.
     pub const fn from_micros(micros: i64) -> Self {
         Self { micros }
     }
 
-    /// From a figure such as the agent reports; rounded up to the next millionth, so that an
-    /// account of many small amounts is never below the truth. Not-a-number counts as nothing.
+    /// Rounds up to the next millionth, so that a sum of many small amounts is never too low. NaN
+    /// counts as zero.
     #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
     pub fn from_dollars(dollars: f64) -> Self {
-        // The tiny subtraction keeps figures such as 0.1 + 0.2 from rounding a whole step up.
+        // The tiny subtraction keeps values such as 0.1 + 0.2 from being rounded up a whole step.
         Self { micros: (dollars * 1e6 - 1e-4).ceil() as i64 }
     }
 
-    /// Whole millionths of a dollar.
     pub const fn micros(self) -> i64 {
         self.micros
     }
 
-    /// As a limit of spending; zero sets none.
+    /// As a spending limit: `None` (no limit) if zero.
     pub fn as_cap(self) -> Option<Self> {
         (self > Self::ZERO).then_some(self)
     }
 
-    /// As a floating-point figure, for display and JSON.
+    /// For display and JSON.
     #[expect(
         clippy::cast_precision_loss,
         reason = "display only; exact below nine billion dollars"
@@ -48,12 +44,12 @@ impl Usd {
         self.micros as f64 / 1e6
     }
 
-    /// `self - other`, never below nothing.
+    /// `self - other`, at least zero.
     pub fn saturating_sub(self, other: Self) -> Self {
         Self { micros: (self.micros - other.micros).max(0) }
     }
 
-    /// For people, where a part of it is only an estimate.
+    /// For display, with the estimated part named.
     pub fn with_estimate(self, part: Self) -> String {
         match part {
             Self::ZERO => self.to_string(),
@@ -62,7 +58,6 @@ impl Usd {
         }
     }
 
-    /// `self` times a whole number.
     pub fn times(self, n: usize) -> Self {
         Self { micros: self.micros.saturating_mul(i64::try_from(n).unwrap_or(i64::MAX)) }
     }

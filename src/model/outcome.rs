@@ -1,4 +1,4 @@
-//! How a session can end: a closed list, never free text.
+//! How a session can end: closed enums, no free text.
 
 use std::fmt;
 
@@ -8,7 +8,6 @@ use strum::IntoStaticStr;
 use super::Usd;
 use super::text::in_words;
 
-/// What a session is for.
 #[derive(
     Debug,
     Clone,
@@ -26,26 +25,25 @@ use super::text::in_words;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Stage {
-    /// All changed items at once, cheap model, no tools.
+    /// Many changed items in one session: cheap model, no tools.
     Triage,
-    /// One item on the code base.
+    /// One item, with access to the code base.
     Deep,
 }
 
-/// Who is asked to try again, and whether it counts.
+/// Whether a session is retried, and whether it costs the item an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryClass {
-    /// Finished; nothing to repeat.
+    /// Finished; not retried.
     Done,
-    /// Counts as one of the item's attempts.
+    /// Retried; costs one of the item's attempts.
     CountsAsAttempt,
-    /// Not the item's fault: our own shutdown, a provider limit, the configuration, the machine, an
-    /// operator's word.
+    /// Retried without cost: the cause was our shutdown, a provider limit, the configuration, the
+    /// machine or an operator.
     DoesNotCount,
 }
 
-/// How one session ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
@@ -54,64 +52,54 @@ pub enum Outcome {
     Completed,
     /// Exit 0, but no usable result: no JSON, schema ignored, slash command, wrong shape.
     BadOutput {
-        /// Which check failed.
         why: FailureKind,
     },
-    /// The agent reported an error of its own.
+    /// The agent reported an error.
     AgentError {
-        /// Which one.
         why: FailureKind,
     },
-    /// Left with this code and no result.
+    /// The agent exited with this code and without a result.
     ExitCode {
-        /// As the kernel reports it.
         code: i32,
     },
-    /// Ended by a signal that was not ours.
+    /// Ended by a signal that we did not send.
     Signal {
-        /// Its number.
         signal: i32,
     },
-    /// The program could not be started.
     SpawnFailed {
-        /// Which step failed.
         why: FailureKind,
     },
-    /// No sign of life from the agent in the first seconds.
+    /// No output from the agent within the startup time.
     InitTimeout,
-    /// The hard limit.
+    /// The time limit.
     TimedOut,
-    /// No progress, no working tool, no new process, for the stall limit.
+    /// No progress, no running tool and no new process for the stall limit.
     Stalled,
-    /// Stopped by us: shutdown, the run's deadline, an operator, the item went away.
+    /// Stopped by us: shutdown, deadline of the run, operator, or the item is gone.
     Cancelled {
-        /// Who asked.
         why: FailureKind,
     },
-    /// The agent's own budget limit ended it.
+    /// Ended by the agent's own budget limit.
     OverBudget,
-    /// More live processes than allowed.
     TooManyProcesses,
-    /// More memory than allowed.
     TooMuchMemory,
-    /// Read more distinct files than it was told to.
+    /// Read more distinct files than allowed.
     TooManyReads,
-    /// Wrote a line beyond the limit, or flooded its output.
+    /// Wrote a line beyond the limit, or too much output.
     OutputFlood,
-    /// Found open after a crash of heartbeat.
+    /// Found open after heartbeat crashed.
     Orphaned,
-    /// The provider refuses more work for now: usage limit, credit, credential.
+    /// The provider accepts no more work for now: usage limit, credit, credential.
     ProviderLimit {
-        /// Which one.
         why: FailureKind,
     },
-    /// Something of it could not be killed; its slot stays taken.
+    /// A process could not be killed; the session's slot stays in use.
     Unkillable,
-    /// Our own code panicked, which is a bug.
+    /// Our own code panicked: a bug.
     Panicked,
 }
 
-/// The detail inside an [`Outcome`]: closed as well.
+/// The cause inside an [`Outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
@@ -120,84 +108,84 @@ pub enum FailureKind {
     NoJson,
     /// The stream ended without a result line.
     NoResult,
-    /// A result without the structured output that was asked for.
+    /// A result without the requested structured output.
     SchemaIgnored,
-    /// Structured output that our own validation refuses.
+    /// Structured output that fails our validation.
     SchemaViolated,
     /// The agent gave up after several invalid outputs.
     SchemaExhausted,
     /// The prompt never reached the model.
     NotSent,
-    /// Interrupted from outside.
     Interrupted,
-    /// The model declined.
+    /// The model declined the request.
     Refused,
-    /// Turn limit.
     MaxTurns,
     /// More tool calls than allowed.
     MaxToolCalls,
-    /// The answer was cut at the token limit.
     MaxOutputTokens,
-    /// The provider answered with an error that retrying may cure.
+    /// A provider error that may be temporary.
     ApiError,
-    /// The provider failed on this request while it answered others.
+    /// The provider failed on this request but answered others.
     RequestFailed,
-    /// The provider refused the request itself.
+    /// The provider rejected the request.
     InvalidRequest,
-    /// The provider refused one of the settings that every request has.
+    /// The provider rejected a setting that every request has.
     BadSetting,
-    /// The model's name is not known there.
+    /// The provider does not know the model.
     ModelNotFound,
     /// Too many requests, with a stated or long wait.
     RateLimit,
     /// The plan's usage limit.
     UsageLimit,
-    /// No credit left.
     Billing,
-    /// Credential missing or refused.
+    /// Credential missing or rejected.
     Authentication,
-    /// The executable is not there.
+    /// The executable does not exist.
     NotFound,
-    /// It may not be executed.
     NotExecutable,
     /// The kernel refused to start it.
     ExecFailed,
-    /// The program refused its command line.
+    /// The agent rejected its command line.
     CommandLine,
-    /// The keeper did not come up.
+    /// The keeper did not start.
     KeeperFailed,
-    /// The sandbox of its own that the agent needs does not work on this machine.
+    /// The sandbox that the agent needs does not work on this machine.
     SandboxFailed,
-    /// We are shutting down.
+    /// heartbeat is shutting down.
     Shutdown,
-    /// The run reached its own limit.
+    /// The run reached its time limit.
     RunDeadline,
     /// `heartbeat kill`.
     Operator,
-    /// The item went away or became terminal.
+    /// The item is gone or in a terminal state.
     ItemGone,
     /// The ledger or its lease was lost.
     LeaseLost,
 }
 
 impl Outcome {
-    /// Does another try count against the item?
+    /// Ended by a limit of the account of the host that ran it, which says nothing about others.
+    pub const fn is_of_one_host(&self) -> bool {
+        use FailureKind::{Authentication, Billing, RateLimit, UsageLimit};
+        matches!(self, Self::Cancelled { why: RateLimit | UsageLimit | Billing | Authentication })
+    }
+
     pub const fn retry_class(&self) -> RetryClass {
         match self {
             Self::Completed => RetryClass::Done,
-            // No session starts unless its own time limit fits into the run's: it had its time.
+            // A session starts only if its time limit fits into the run's, so it had its full time.
             Self::Cancelled { why: FailureKind::RunDeadline } => RetryClass::CountsAsAttempt,
             Self::Cancelled { .. } | Self::ProviderLimit { .. } => RetryClass::DoesNotCount,
             // The provider failed, not the item.
             Self::AgentError { why: FailureKind::ApiError } => RetryClass::DoesNotCount,
-            // Nothing was started: the machine or the configuration is to blame.
+            // Nothing was started: the cause is the machine or the configuration.
             Self::SpawnFailed { .. } => RetryClass::DoesNotCount,
             outcome if outcome.is_configuration() => RetryClass::DoesNotCount,
             _ => RetryClass::CountsAsAttempt,
         }
     }
 
-    /// Would every session end like this until somebody changes a setting?
+    /// Whether every session would end like this until a setting changes.
     pub const fn is_configuration(&self) -> bool {
         use FailureKind::{
             BadSetting, CommandLine, ExecFailed, ModelNotFound, NotExecutable, NotFound,
@@ -209,14 +197,13 @@ impl Outcome {
         )
     }
 
-    /// Is it booked with its worst case? Only a session whose cost nobody knows is, and
-    /// only if the provider may have charged for it: a failing provider that sent not one token of
-    /// an answer has not.
+    /// Whether the session is charged at its worst case: its cost is not known and the provider may
+    /// have charged for it. A provider that failed without sending a token has not.
     pub fn counts_at_worst(&self, usage: &Usage) -> bool {
         let never_asked = matches!(
             self,
             Self::SpawnFailed { .. }
-                | Self::BadOutput { why: FailureKind::NoJson | FailureKind::NotSent }
+                | Self::BadOutput { why: FailureKind::NotSent }
                 | Self::ProviderLimit { .. }
         ) || self.is_configuration();
         let never_answered =
@@ -224,7 +211,6 @@ impl Outcome {
         usage.cost.is_none() && !never_asked && !never_answered
     }
 
-    /// The exit code of the agent, where it left with one.
     pub const fn exit_code(&self) -> Option<i32> {
         match self {
             Self::Completed => Some(0),
@@ -233,7 +219,6 @@ impl Outcome {
         }
     }
 
-    /// Did it do what it was asked to?
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Completed)
     }
@@ -263,26 +248,25 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// What a session used, as the agent itself reports it.
+/// What a session used, as reported by the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "StoredUsage", into = "StoredUsage")]
 pub struct Usage {
-    /// Fresh input tokens.
+    /// Without cached tokens.
     pub input_tokens: u64,
-    /// Output tokens.
     pub output_tokens: u64,
     /// Input tokens read from the provider's cache.
     pub cache_read_tokens: u64,
     /// Input tokens written to the provider's cache.
     pub cache_creation_tokens: u64,
-    /// In US dollars, zero included; none if nobody knows.
+    /// `None` if not known; zero is a known cost.
     pub cost: Option<Usd>,
-    /// The cost is ours, from tokens and a price list, because the agent reports none.
+    /// Computed by us from tokens and the price list, because the agent reports no cost.
     pub estimated: bool,
 }
 
 impl Usage {
-    /// All tokens, whatever they cost.
+    /// Tokens of all kinds.
     pub const fn tokens(&self) -> u64 {
         self.input_tokens
             .saturating_add(self.output_tokens)
@@ -290,13 +274,12 @@ impl Usage {
             .saturating_add(self.cache_creation_tokens)
     }
 
-    /// Did the agent itself report the cost?
     pub const fn is_reported(&self) -> bool {
         self.cost.is_some() && !self.estimated
     }
 
-    /// The cost for people: an estimate says so.
-    pub fn cost_in_words(&self) -> String {
+    /// The cost as text; an estimate is marked.
+    pub fn cost_text(&self) -> String {
         match (self.cost, self.estimated) {
             (Some(cost), false) => cost.to_string(),
             (Some(cost), true) => format!("{cost} (estimated)"),
@@ -304,7 +287,7 @@ impl Usage {
         }
     }
 
-    /// Of both sessions together; the cost is known if both are, and an estimate if one is.
+    /// The sum. The cost is known if both are, and an estimate if either is.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -320,8 +303,8 @@ impl Usage {
     }
 }
 
-/// As it is stored: rows of earlier versions say whether the cost was reported, the oldest not even
-/// that.
+/// The stored form. Rows of earlier versions record whether the cost was reported; the oldest do
+/// not.
 #[derive(Serialize, Deserialize)]
 struct StoredUsage {
     input_tokens: u64,
@@ -380,6 +363,7 @@ mod tests {
             Outcome::TimedOut,
             Outcome::OverBudget,
             Outcome::ExitCode { code: 1 },
+            Outcome::BadOutput { why: FailureKind::NoJson },
         ] {
             assert!(!outcome.counts_at_worst(&reported), "{outcome}");
             assert!(outcome.counts_at_worst(&Usage::default()), "{outcome}");

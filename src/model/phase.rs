@@ -1,20 +1,20 @@
 use serde::{Deserialize, Serialize};
 
-/// Where an item stands.
+/// Processing state of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Phase {
-    /// Work that waits for its turn.
+    /// Waits to be processed.
     Pending,
-    /// A session for it is running, or was when heartbeat died.
+    /// A session for it is running, or was when heartbeat crashed.
     Claimed,
-    /// Finished; nothing to do until it changes.
+    /// Finished; no work until it changes.
     Done,
-    /// Failed; there will be another attempt.
+    /// Failed; will be retried.
     Waiting,
-    /// Left to people until it changes or is retried.
+    /// Not retried until it changes or a person requeues it.
     Parked,
-    /// Gone from the source.
+    /// No longer in the source.
     Vanished,
 }

@@ -1,10 +1,10 @@
-//! Text of others (agents, trackers, helper commands) made fit to be shown anywhere.
+//! Makes untrusted text (agents, trackers, helper commands) safe to show anywhere.
 
 use pulldown_cmark::{Event, Parser, Tag};
 use serde_json::Value;
 
-/// Does this character act on a terminal or a reader instead of being read? Controls but for line
-/// ends and tabs, marks of writing direction, invisible characters and tags.
+/// Whether a character acts on a terminal or a reader instead of being read: controls except line
+/// ends and tabs, direction marks, invisible characters and tags.
 pub const fn is_acting(character: char) -> bool {
     matches!(
         character,
@@ -21,7 +21,7 @@ pub const fn is_acting(character: char) -> bool {
     )
 }
 
-/// The text without characters that act on a terminal or change the order of what is read.
+/// Removes characters that act on a terminal or change the reading order.
 pub fn plain_text(text: &str) -> String {
     if !text.contains(is_acting) {
         return text.to_owned();
@@ -29,8 +29,8 @@ pub fn plain_text(text: &str) -> String {
     text.replace("\r\n", "\n").chars().filter(|character| !is_acting(*character)).collect()
 }
 
-/// As [`plain_text`], with a code fence that was left open closed: what follows it in a report or a
-/// comment would be read as code. A Markdown parser decides what is open.
+/// Like [`plain_text`], and closes an open code fence: otherwise the text after it in a report or a
+/// comment would render as code. A Markdown parser decides what is open.
 pub fn plain_markdown(text: &str) -> String {
     let text = plain_text(text);
     if !swallows_what_follows(&text) {
@@ -38,11 +38,11 @@ pub fn plain_markdown(text: &str) -> String {
     }
     let close = |fence: String| format!("{text}\n{fence}");
     let closed = fences(&text).map(close).find(|closed| !swallows_what_follows(closed));
-    // A fence that cannot be closed is none.
+    // This fence cannot be closed, so it is replaced.
     closed.unwrap_or_else(|| text.replace("```", "'''").replace("~~~", "---"))
 }
 
-/// What lines begin with that may open a fence, newest first.
+/// The line prefixes that may open a fence, newest first.
 fn fences(text: &str) -> impl Iterator<Item = String> {
     text.lines().rev().filter_map(|line| {
         let line = line.trim_start();
@@ -52,7 +52,8 @@ fn fences(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether a heading after the text is not read as one. HTML is escaped wherever it is shown.
+/// Whether a heading after the text would not be parsed as one. HTML is escaped wherever it is
+/// shown.
 fn swallows_what_follows(text: &str) -> bool {
     if !text.contains("```") && !text.contains("~~~") {
         return false;
@@ -64,7 +65,7 @@ fn swallows_what_follows(text: &str) -> bool {
     headings.last().is_none_or(|place| place.end + 1 < page.len())
 }
 
-/// Every text in a JSON value as [`plain_markdown`].
+/// Applies [`plain_markdown`] to every text in a JSON value.
 #[must_use]
 pub fn plain_json(value: Value) -> Value {
     match value {

@@ -1,4 +1,4 @@
-//! One agent session: which one it is, and what it leaves.
+//! Identity and result of an agent session.
 
 use std::time::Duration;
 
@@ -6,47 +6,42 @@ use jiff::Timestamp;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Foreign, ItemKey, Outcome, RunId, SessionId, SessionTranscript, Stage, Usage};
+use super::{ItemKey, Outcome, RunId, SessionId, SessionTranscript, Stage, Untrusted, Usage};
 
-/// Which session: its id and what it was started for.
+/// A session and what it was started for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRef {
-    /// Also the marker in the environment of every process it starts.
+    /// Also in the environment of every process it starts, to find strays.
     #[serde(rename = "session")]
     pub id: SessionId,
-    /// The run it belongs to.
     pub run: RunId,
-    /// What it is for.
     pub stage: Stage,
-    /// None for triage, which judges many items in one session.
+    /// `None` for triage, which judges many items in one session.
     pub item: Option<ItemKey>,
     /// 1 is the first attempt.
     pub attempt: u32,
 }
 
-/// How a session ended, what it returned and what it used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionEnd {
-    /// How it ended.
     pub outcome: Outcome,
-    /// The structured output, if the outcome is `Completed`.
+    /// The structured output if the outcome is `Completed`.
     pub output: Option<serde_json::Value>,
-    /// Used, also when it was killed after its result.
+    /// Also set when the session was killed after its result.
     pub usage: Usage,
-    /// The provider's reset, if it refuses more work.
+    /// When the provider accepts work again, if it refused.
     pub suspended_until: Option<Timestamp>,
-    /// From spawn to certificate.
+    /// From spawn until its process tree is certified empty.
     pub duration: Duration,
-    /// Files it read.
+    /// Number of files read.
     pub reads: u32,
-    /// Processes the sweep had to end.
+    /// Number of processes that the sweep had to kill.
     pub swept: u32,
-    /// Processes left alive.
+    /// Number of processes that could not be killed.
     pub survivors: u32,
-    /// Last lines of standard error, for diagnosis.
+    /// Last lines of standard error.
     #[serde(with = "as_it_came")]
-    pub stderr_tail: Foreign,
-    /// What it read and said, in short.
+    pub stderr_tail: Untrusted,
     pub transcript: SessionTranscript,
 }
 
@@ -62,12 +57,12 @@ impl SessionEnd {
             reads: 0,
             swept: 0,
             survivors: 0,
-            stderr_tail: Foreign::default(),
+            stderr_tail: Untrusted::default(),
             transcript: SessionTranscript::default(),
         }
     }
 
-    /// The texts of its output, for whoever takes secrets out of them.
+    /// The texts in the output, so that secrets can be removed from them.
     pub fn output_texts_mut(&mut self) -> Vec<&mut String> {
         let mut texts = Vec::new();
         if let Some(output) = &mut self.output {
@@ -87,17 +82,17 @@ fn collect_texts<'a>(value: &'a mut serde_json::Value, texts: &mut Vec<&'a mut S
     }
 }
 
-/// Text of others on its way between two heartbeats: stored and sent as it came, still not shown.
+/// Serde form of untrusted text sent between two heartbeats: unchanged, and still not shown.
 mod as_it_came {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-    use super::Foreign;
+    use super::Untrusted;
 
-    pub fn serialize<S: Serializer>(text: &Foreign, to: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(text: &Untrusted, to: S) -> Result<S::Ok, S::Error> {
         text.raw().serialize(to)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Foreign, D::Error> {
-        String::deserialize(from).map(Foreign::new)
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Untrusted, D::Error> {
+        String::deserialize(from).map(Untrusted::new)
     }
 }

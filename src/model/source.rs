@@ -1,74 +1,71 @@
-//! What is known about a source between requests, runs and restarts, and how reading it fails.
+//! What is stored about a source between requests, runs and restarts, and how reading it can fail.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Everything remembered about one source; small, and stored as one JSON value.
+/// State of one source; small, stored as one JSON value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceRecord {
-    /// The circuit breaker.
     pub breaker: Breaker,
-    /// The source's setting (`Source::setting`) when a failure opened the breaker that only
-    /// a person can help.
+    /// The source's `Source::setting` when the breaker opened on a failure that only a person can
+    /// fix.
     pub opened_with: Option<String>,
-    /// The source asked not to be called before.
+    /// The source asked for no request before this time.
     pub not_before: Option<Timestamp>,
-    /// Newest change whose decisions are stored.
+    /// Time of the newest change whose decisions are stored.
     pub cursor: Option<Timestamp>,
-    /// Where the revision stream goes on, in reporting mode.
+    /// Position in the revision stream, in reporting mode.
     pub continuation_token: Option<String>,
-    /// API versions agreed with the server, by resource; empty: the configured one.
+    /// API versions negotiated with the server, by resource; if empty, the configured version is
+    /// used.
     pub api_versions: BTreeMap<String, String>,
-    /// What the source last said about its limits.
+    /// The last rate-limit headers.
     pub rate_limit: Option<RateLimit>,
-    /// What the server said about itself, and when it was last read widely, by name.
+    /// Facts the server reported about itself and times of the last full reads, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
-    /// The repositories that the source ever had, where it consists of some. The place in this list
-    /// is part of the numbers of their items: entries are added and never removed.
+    /// All repositories that the source ever had, if it consists of repositories. The index is part
+    /// of the items' numbers, so entries are never removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repositories: Vec<RepositoryRecord>,
 }
 
-/// What is remembered about one repository of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RepositoryRecord {
-    /// The tracker's number for it, which a new name does not change.
+    /// The tracker's id, which does not change when the repository is renamed.
     pub id: i64,
-    /// Its name when it was last seen.
+    /// Last known name.
     pub name: String,
-    /// Newest change whose decisions are stored.
+    /// Time of the newest change whose decisions are stored.
     pub cursor: Option<Timestamp>,
-    /// Address of the last list that was complete in one answer.
+    /// Address of the last listing that fit into one response.
     pub list_address: Option<String>,
-    /// The mark (`ETag`) by which the tracker says that the list is still the same.
+    /// The `ETag` of that listing.
     pub list_mark: Option<String>,
 }
 
-/// The `X-RateLimit-*` headers as last seen.
+/// The last seen `X-RateLimit-*` headers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RateLimit {
-    /// Which resource is limited.
+    /// Name of the limited resource.
     pub resource: Option<String>,
-    /// Units allowed in the window.
+    /// Units allowed per window.
     pub limit: Option<i64>,
-    /// Units left.
     pub remaining: Option<i64>,
-    /// When the window ends.
+    /// End of the window.
     pub reset: Option<Timestamp>,
-    /// Milliseconds the request was held back.
+    /// How long the server delayed the request.
     pub delay_ms: Option<i64>,
-    /// When the headers were seen.
     pub seen_at: Option<Timestamp>,
 }
 
 impl RateLimit {
-    /// Is less than a tenth left, in a window that has not ended?
+    /// Whether less than a tenth is left in a window that has not ended.
     pub fn is_low(&self, now: Timestamp) -> bool {
         let ended = self.reset.is_some_and(|reset| reset <= now);
         match (self.remaining, self.limit) {
@@ -78,42 +75,34 @@ impl RateLimit {
     }
 }
 
-/// The breaker of one source.
+/// Circuit breaker of one source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Breaker {
-    /// Where it stands.
     pub state: BreakerState,
     /// Counted failures since the last success.
     pub failures: u32,
-    /// Times it opened since the last whole success; the hold doubles with each.
+    /// Times it opened since the last full success; the hold doubles each time.
     pub openings: u32,
 }
 
-/// Where a breaker stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "is", rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum BreakerState {
-    /// Requests go through.
     #[default]
     Closed,
-    /// No request goes through.
     Open {
-        /// Until then.
         until: Timestamp,
         /// The failure that opened it.
         class: FailureClass,
     },
-    /// One probe is on its way.
-    HalfOpen {
-        /// When it was let through.
-        since: Timestamp,
-    },
+    /// One probe request is under way.
+    HalfOpen { since: Timestamp },
 }
 
 impl BreakerState {
-    /// Until when it lets nothing through, if it is open.
+    /// The end of the hold, if it is open.
     pub const fn until(&self) -> Option<Timestamp> {
         match self {
             Self::Open { until, .. } => Some(*until),
@@ -127,36 +116,35 @@ impl BreakerState {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum FailureClass {
-    /// The credential is missing, expired or refused.
+    /// The credential is missing, expired or rejected.
     Auth,
-    /// Known, but not permitted.
+    /// Authenticated, but not permitted.
     Denied,
-    /// Address, project or collection is wrong.
+    /// Wrong address, project or collection.
     Config,
-    /// One item is gone.
+    /// The item does not exist any more.
     Gone,
-    /// More rows than the tracker returns.
     TooMany,
-    /// The query ran out of its time.
+    /// The query timed out on the server.
     TooSlow,
-    /// The API version is not spoken there.
+    /// The server does not support the API version.
     Version,
-    /// The query or a field is wrong.
+    /// Wrong query or field.
     BadQuery,
-    /// The item changed under us.
+    /// The item changed during an update.
     Conflict,
-    /// Asked to slow down.
+    /// The server asked to slow down.
     Throttled,
-    /// Down for longer.
+    /// Unavailable for longer.
     Down,
-    /// Worth another try.
+    /// A retry may help.
     Transient,
-    /// Not asked: the breaker is open or the tracker said "not before".
+    /// No request was made: the breaker is open or the tracker set a "not before" time.
     BreakerOpen,
 }
 
 impl FailureClass {
-    /// Can only a person help, by another credential or another configuration?
+    /// Whether only a person can fix it, by another credential or configuration.
     pub const fn needs_a_person(self) -> bool {
         matches!(self, Self::Auth | Self::Denied | Self::Config | Self::BadQuery)
     }

@@ -12,13 +12,12 @@ pub struct LaterCommit {
     pub at: Timestamp,
 }
 
-/// What makes a finding stale.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stale {
-    /// The newest of them, newest first.
+    /// Only the newest commits, newest first.
     pub commits: Vec<LaterCommit>,
-    /// How many there are.
+    /// Number of such commits, including those not in `commits`.
     pub total: u32,
-    /// Of the files that the finding names, those that changed.
+    /// The changed files among those that the finding names.
     pub files: Vec<String>,
 }

@@ -1,6 +1,6 @@
-//! Values as people read them.
+//! Formatting of values for people.
 
-/// At most `width` characters, with a mark where it was cut.
+/// Cuts the text to `width` characters; an ellipsis marks the cut.
 pub fn clip(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -8,12 +8,11 @@ pub fn clip(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// The name of an enum's value as people read it: `TimedOut` is `timed out`.
+/// An enum's name as words: `TimedOut` becomes `timed out`.
 pub fn in_words(value: impl Into<&'static str>) -> String {
     value.into().replace('_', " ")
 }
 
-/// Milliseconds as people read them.
 pub fn seconds(ms: u64) -> String {
     match ms {
         0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
@@ -22,12 +21,14 @@ pub fn seconds(ms: u64) -> String {
     }
 }
 
-/// Bytes as people read them.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),
         1_000..1_000_000 => format!("{} kB", bytes / 1_000),
-        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+        1_000_000..1_000_000_000 => {
+            format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
+        }
+        _ => format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000),
     }
 }
 

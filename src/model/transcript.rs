@@ -1,4 +1,4 @@
-//! What a session read and said, in short: enough to follow it later, bounded whatever the agent does.
+//! A bounded summary of what a session read and said.
 
 use std::collections::VecDeque;
 
@@ -6,30 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::text::clip;
 
-/// Lines kept from the beginning, and as many from the end.
+/// Lines kept from the beginning, and the same number from the end.
 const EACH_END: usize = 100;
-/// Longest text of a line, in characters.
+/// Per line, in characters.
 const LONGEST: usize = 1_000;
 
-/// What a line tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum TranscriptKind {
-    /// Text of the model.
+    /// Text from the model.
     Said,
-    /// A file was read: its path.
+    /// The path of a file that was read.
     Read,
-    /// Another tool was called: its name.
+    /// The name of another tool that was called.
     Tool,
-    /// A tool call failed: what it was.
+    /// A tool call that failed.
     Failed,
 }
 
-/// One line of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TranscriptLine {
-    /// Since the start of the session.
+    /// Since the session's start.
     pub after_ms: u64,
     pub kind: TranscriptKind,
     pub text: String,
@@ -39,13 +37,13 @@ pub struct TranscriptLine {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionTranscript {
     pub lines: VecDeque<TranscriptLine>,
-    /// Lines in the middle that were not kept.
+    /// Number of lines dropped from the middle.
     #[serde(default)]
     pub left_out: u32,
 }
 
 impl SessionTranscript {
-    /// Adds a line; beyond the bound, the oldest of the last lines goes.
+    /// Adds a line. When full, drops the oldest of the last lines.
     pub fn push(&mut self, after_ms: u64, kind: TranscriptKind, text: &str) {
         let text = clip(text.trim(), LONGEST);
         if text.is_empty() {
@@ -58,7 +56,7 @@ impl SessionTranscript {
         self.lines.push_back(TranscriptLine { after_ms, kind, text });
     }
 
-    /// Its texts, for whoever takes secrets out of them.
+    /// The texts, so that secrets can be removed from them.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
         self.lines.iter_mut().map(|line| &mut line.text)
     }

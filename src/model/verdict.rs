@@ -1,10 +1,10 @@
-//! What triage says about an item.
+//! Triage's verdict on an item.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Confidence, ItemId, ItemKey};
 
-/// How much work an item looks like.
+/// Estimated amount of work.
 #[derive(
     Debug,
     Clone,
@@ -21,65 +21,60 @@ use super::{Confidence, ItemId, ItemKey};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Complexity {
-    /// No thought needed.
     Trivial,
     /// One obvious place to change.
     Simple,
     /// Several places, or a cause that is not obvious.
     Moderate,
-    /// Needs design or a long hunt.
+    /// Needs design or a long search for the cause.
     Complex,
 }
 
-/// Triage's answer for one item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// The item it is about.
     pub id: ItemId,
-    /// Size of the work.
     pub complexity: Complexity,
-    /// Is a session on the code base worth its price?
+    /// Whether a session on the code base is worth its cost.
     pub needs_deep_analysis: bool,
-    /// Parts of the code base it names, as the item's words suggest them.
+    /// Parts of the code base that the item's text suggests.
     #[serde(default)]
     pub modules: Vec<String>,
-    /// The question that only the code can answer, or else the next step.
+    /// The question that only the code can answer, otherwise the next step.
     pub reason: String,
-    /// Items that one change or decision settles together with it.
+    /// Items of this source that the same change or decision resolves.
     #[serde(default)]
     pub related: Vec<ItemId>,
-    /// The same of other sources.
+    /// Such items of other sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_elsewhere: Vec<ItemKey>,
-    /// English words and likely names in the code by which to find the places that matter.
+    /// English words and likely identifiers with which to search the code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub terms: Vec<String>,
-    /// How sure triage is of this; none in verdicts of earlier versions.
+    /// `None` in verdicts of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
-    /// What in the text does not fit together; empty if nothing.
+    /// Contradictions in the text; empty if none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub doubt: String,
-    /// Items that report the same thing.
+    /// Items that report the same problem.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub duplicates: Vec<Duplicate>,
 }
 
-/// An item that reports the same thing, and what shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredDuplicate")]
 pub struct Duplicate {
     pub id: ItemId,
-    /// Empty in verdicts of earlier versions.
+    /// The evidence; empty in verdicts of earlier versions.
     pub why: String,
-    /// The source it is in, if that is another one.
+    /// Set if the item is in another source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
 impl Duplicate {
-    /// The item that is meant, in a verdict on `own`.
+    /// The duplicate's key; `own` is the item that the verdict is about.
     pub fn key(&self, own: &ItemKey) -> ItemKey {
         match &self.source {
             Some(source) => ItemKey::new(source, self.id),
@@ -88,7 +83,7 @@ impl Duplicate {
     }
 }
 
-/// Verdicts of earlier versions have only the number.
+/// Verdicts of earlier versions stored only the number.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum StoredDuplicate {
@@ -111,7 +106,7 @@ impl From<StoredDuplicate> for Duplicate {
 }
 
 impl Verdict {
-    /// A verdict that says this and nothing else.
+    /// A verdict with only these values.
     pub fn new(id: ItemId, complexity: Complexity, reason: impl Into<String>) -> Self {
         Self {
             id,
@@ -128,13 +123,13 @@ impl Verdict {
         }
     }
 
-    /// The items that belong together with `own`, which this verdict is about.
+    /// Keys of the related items; `own` is the item that the verdict is about.
     pub fn related_keys(&self, own: &ItemKey) -> Vec<ItemKey> {
         let here = self.related.iter().map(|id| own.of_same_source(*id));
         here.chain(self.related_elsewhere.iter().cloned()).collect()
     }
 
-    /// Every text in it that the agent wrote.
+    /// Every text that the agent wrote.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
         [&mut self.reason, &mut self.doubt]
             .into_iter()

@@ -1,7 +1,7 @@
-//! How long anybody waits.
+//! Limits of waiting times.
 
 use jiff::SignedDuration;
 
-/// A wait for the next attempt that is longer than any retry delay: it was written by a clock that
-/// was wrong, and is over.
+/// Longer than any retry delay. A stored retry time further ahead than this was written with a
+/// wrong clock and counts as reached.
 pub const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(36);

@@ -1,10 +1,10 @@
-//! What macOS says about processes, in place of `/proc`.
+//! Process information on macOS, instead of `/proc`.
 #![expect(unsafe_code, reason = "raw system calls; every block says why it is sound")]
 
 use super::Stat;
 
-/// The same facts as a line of `/proc/PID/stat`; times in microseconds since the epoch, used
-/// processor time in hundredths of a second.
+/// The fields of `/proc/PID/stat`; times in microseconds since the epoch, CPU time in hundredths of
+/// a second.
 pub fn stat(pid: u32) -> Option<Stat> {
     let number = i32::try_from(pid).ok()?;
     // SAFETY: all-zero is a valid value of these plain structures.
@@ -12,7 +12,7 @@ pub fn stat(pid: u32) -> Option<Stat> {
     // SAFETY: as above.
     let mut task: libc::proc_taskinfo = unsafe { std::mem::zeroed() };
     fill(number, libc::PROC_PIDTBSDINFO, &mut info)?;
-    // Not given for processes of other users; their use counts as nothing.
+    // Not available for processes of other users; their CPU time counts as zero.
     fill(number, libc::PROC_PIDTASKINFO, &mut task);
     let used = nanoseconds(task.pti_total_user) + nanoseconds(task.pti_total_system);
     Some(Stat {
@@ -43,7 +43,6 @@ fn fill<T>(pid: i32, flavour: i32, into: &mut T) -> Option<()> {
     (got == size).then_some(())
 }
 
-/// Every process id.
 pub fn all() -> Vec<u32> {
     // SAFETY: the pointer and the length in bytes describe the buffer given by `list`.
     list(|buffer, bytes| unsafe { libc::proc_listallpids(buffer.cast(), bytes) })
@@ -64,7 +63,6 @@ fn list(call: impl Fn(*mut i32, i32) -> i32) -> Vec<u32> {
     buffer.into_iter().filter_map(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0).collect()
 }
 
-/// An id of this boot.
 pub fn boot_id() -> String {
     let mut text = [0_u8; 64];
     let mut length = text.len();

@@ -1,23 +1,22 @@
-//! How busy this machine is.
+//! Load and memory of this machine.
 
 use std::fs;
 
 use serde::Serialize;
 
-/// One reading of the machine. Memory is absent where there is no `/proc`.
+/// One measurement. Memory is `None` on systems without `/proc`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Machine {
-    /// Load average over one minute.
+    /// One-minute average.
     pub load: f64,
-    /// Processors.
     pub cores: u32,
-    /// Memory available without swapping, in bytes.
+    /// Without swapping, in bytes.
     pub available_memory: Option<u64>,
-    /// Share of the last ten seconds in which a process waited for memory, in percent.
+    /// Percentage of the last ten seconds in which a process waited for memory.
     pub memory_pressure: Option<f64>,
 }
 
-/// The name of this machine, of letters, digits, `-`, `_` and `.`; empty if it is unknown.
+/// Host name reduced to letters, digits, `-`, `_` and `.`; empty if unknown.
 pub fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -25,7 +24,6 @@ pub fn host_name() -> String {
 }
 
 impl Machine {
-    /// Reads `/proc`.
     pub fn read() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self {
@@ -37,7 +35,6 @@ impl Machine {
         }
     }
 
-    /// The load average divided by the number of processors.
     pub fn load_per_core(&self) -> f64 {
         self.load / f64::from(self.cores.max(1))
     }

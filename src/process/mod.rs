@@ -1,8 +1,8 @@
-//! What `/proc` says about a process: its identity, its place in the tree, what it used.
+//! Process information from `/proc`: identity, position in the tree, resource use.
 //!
-//! A process is never known by its number alone. [`identity`] joins the number with the start
-//! time, the boot and, where the kernel has it, the inode of the pidfd; [`is_same`] compares all of
-//! them. On systems without `/proc` every reading is absent, and callers treat that as "unknown".
+//! A pid alone never identifies a process. [`identity`] combines it with the start time, the boot
+//! and, where the kernel supports it, the inode of the pidfd; [`is_same`] compares all of them. On
+//! systems without `/proc` every reading is `None`, which callers treat as "unknown".
 
 #[cfg(target_os = "macos")]
 pub mod apple;
@@ -19,56 +19,51 @@ pub use system::Pidfd;
 use crate::model::ProcessIdentity;
 use crate::settings::Environment;
 
-/// One line of `/proc/PID/stat`, as far as it is needed.
+/// The fields we use of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// Process id.
     pub pid: u32,
     /// State letter: R, S, D, T, t, Z, …
     pub state: char,
-    /// Parent.
+    /// Parent pid.
     pub parent: u32,
-    /// Clock ticks used by itself.
+    /// CPU time of the process, in clock ticks.
     pub own_ticks: u64,
-    /// Clock ticks used by children it has waited for.
+    /// CPU time of children it has waited for, in clock ticks.
     pub waited_ticks: u64,
-    /// Clock ticks since boot at its start.
+    /// Start in clock ticks since boot.
     pub start_time: u64,
-    /// Resident pages.
     pub resident_pages: u64,
-    /// Threads.
     pub threads: u64,
 }
 
 impl Stat {
-    /// Is it dead and only waiting to be collected?
+    /// Whether it has exited and waits to be reaped.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
-    /// Is it stopped?
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
     }
 }
 
-/// What the system says of a process; none if there is no such process.
+/// `None` if there is no such process.
 #[cfg(target_os = "macos")]
 pub use apple::{all, boot_id, stat};
 
-/// Direct children of a process.
 #[cfg(target_os = "macos")]
 pub fn children(pid: u32) -> Option<Vec<u32>> {
     Some(apple::children(pid))
 }
 
-/// Reads `/proc/PID/stat`; none if there is no such process.
+/// Reads `/proc/PID/stat`; `None` if there is no such process.
 #[cfg(not(target_os = "macos"))]
 pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Parses one stat line. The name in brackets may hold anything, so fields count from the last
+/// Parses one stat line. The name in brackets may contain anything, so fields count from the last
 /// bracket.
 pub fn parse_stat(line: &[u8]) -> Option<Stat> {
     let text = String::from_utf8_lossy(line);
@@ -88,7 +83,7 @@ pub fn parse_stat(line: &[u8]) -> Option<Stat> {
     })
 }
 
-/// The id of this boot, or an empty text where there is none.
+/// Empty if the system has none.
 #[cfg(not(target_os = "macos"))]
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
@@ -96,17 +91,16 @@ pub fn boot_id() -> String {
         .unwrap_or_default()
 }
 
-/// The identity of a living process.
 pub fn identity(pid: u32) -> Option<ProcessIdentity> {
     let pidfd_inode = Pidfd::open(pid).ok().and_then(|pidfd| pidfd.inode());
     let stat = stat(pid)?;
     Some(ProcessIdentity { pid, start_time: stat.start_time, pidfd_inode, boot_id: boot_id() })
 }
 
-/// Opens a handle on exactly that process; none if it is gone, however its number is used now.
+/// Opens a handle on exactly that process; `None` if it is gone, even if its pid is reused.
 ///
-/// The handle is opened first and the identity compared afterwards: if it matches then, the handle
-/// is on the right process for ever.
+/// The handle is opened before the identity is compared: if it matches, the handle refers to the
+/// right process permanently.
 pub fn open_verified(identity: &ProcessIdentity) -> Option<Pidfd> {
     if identity.boot_id != boot_id() {
         return None;
@@ -121,7 +115,6 @@ pub fn open_verified(identity: &ProcessIdentity) -> Option<Pidfd> {
     same.then_some(pidfd)
 }
 
-/// Who this process is.
 pub fn own_identity() -> ProcessIdentity {
     let pid = std::process::id();
     identity(pid).unwrap_or_else(|| ProcessIdentity {
@@ -132,23 +125,23 @@ pub fn own_identity() -> ProcessIdentity {
     })
 }
 
-/// Is exactly that process alive?
+/// Whether exactly that process is alive.
 pub fn is_same(identity: &ProcessIdentity) -> bool {
     open_verified(identity).is_some()
 }
 
-/// Every process id on the machine (in our namespace).
+/// Every pid in our namespace.
 #[cfg(not(target_os = "macos"))]
 pub fn all() -> Vec<u32> {
     numbers_in(Path::new("/proc"))
 }
 
-/// The number that was given out last.
+/// The last pid that the kernel assigned.
 pub fn newest() -> Option<u32> {
     fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
-/// Direct children of a process, over all of its threads. None where the kernel does not list them.
+/// Direct children over all threads. `None` if the kernel does not list them.
 #[cfg(not(target_os = "macos"))]
 pub fn children(pid: u32) -> Option<Vec<u32>> {
     let tasks = format!("/proc/{pid}/task");
@@ -156,7 +149,7 @@ pub fn children(pid: u32) -> Option<Vec<u32>> {
     for thread in numbers_in(Path::new(&tasks)) {
         match fs::read_to_string(format!("{tasks}/{thread}/children")) {
             Ok(list) => found.extend(parse_list(&list)),
-            // The thread ended meanwhile; the process itself decides whether the list exists.
+            // The thread has ended; the process itself decides whether the list exists.
             Err(_) if stat(pid).is_none() => return Some(found),
             Err(_) if !Path::new("/proc/thread-self/children").exists() => {
                 return Some(children_by_parent(pid));
@@ -178,7 +171,7 @@ fn numbers_in(folder: &Path) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Direct children of this process, which must have one thread.
+/// Direct children of this process, which must be single-threaded.
 pub fn own_children() -> Vec<u32> {
     match fs::read_to_string("/proc/thread-self/children") {
         Ok(list) => parse_list(&list),
@@ -190,7 +183,7 @@ fn parse_list(list: &str) -> Vec<u32> {
     list.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Children of a process whose number of threads is known: saves a look into its folder.
+/// Uses the known thread count to save reading the task folder.
 fn children_of(stat: &Stat) -> Vec<u32> {
     if stat.threads == 1
         && let Ok(list) = fs::read_to_string(format!("/proc/{0}/task/{0}/children", stat.pid))
@@ -200,7 +193,7 @@ fn children_of(stat: &Stat) -> Vec<u32> {
     children(stat.pid).unwrap_or_default()
 }
 
-/// Everything below a process, itself excluded, dead ones included.
+/// All descendants, without the process itself, including dead ones.
 pub fn descendants(root: u32) -> Vec<Stat> {
     let mut found = Vec::new();
     let mut pending = stat(root).map_or_else(Vec::new, |stat| children_of(&stat));
@@ -212,12 +205,12 @@ pub fn descendants(root: u32) -> Vec<Stat> {
     found
 }
 
-/// The environment a process was started with; none if it may not be read.
+/// The environment at its start; `None` if it may not be read.
 pub fn environment(pid: u32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok()
 }
 
-/// Both values of the limit that carries the session's mark, see [`crate::session::mark`].
+/// Both values of the limit that holds the session's marker, see [`crate::session::mark`].
 pub fn realtime_limit(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text.lines().find(|line| line.starts_with("Max realtime timeout"))?;
@@ -225,7 +218,7 @@ pub fn realtime_limit(pid: u32) -> Option<(u64, u64)> {
     Some((values.next()?.parse().ok()?, values.next()?.parse().ok()?))
 }
 
-/// Did the process give up new privileges and take a filter of system calls, as every confined agent?
+/// Whether the process has `no_new_privs` and a seccomp filter, like every confined agent.
 pub fn is_confined(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let has = |name: &str, value: &str| {
@@ -235,12 +228,11 @@ pub fn is_confined(pid: u32) -> bool {
     has("NoNewPrivs:", "1") && has("Seccomp:", "2")
 }
 
-/// Where a process is in the kernel, for the report on something that cannot be killed.
+/// Its position in the kernel, for the report on a process that cannot be killed.
 pub fn waits_in(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default()
 }
 
-/// The command line of a process.
 pub fn command_line(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     bytes
@@ -250,16 +242,15 @@ pub fn command_line(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// Keeps others of the same user from reading this process's memory and environment, and leaves no
-/// core file with secrets. A program it executes begins without this protection.
+/// Keeps other processes of the user from reading this process's memory and environment, and
+/// prevents core files with secrets. Not inherited by an executed program.
 pub fn protect_from_inspection() {
-    // Both can only fail where they are unknown; then there is nothing to be done.
+    // These only fail where they are not supported, which cannot be helped.
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_dumpable(false).ok();
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
 }
 
-/// The environment of this process.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 pub fn own_environment() -> Environment {
     Environment::new(std::env::vars_os())

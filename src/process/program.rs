@@ -1,11 +1,11 @@
-//! Finding an executable as a shell would, so that a missing one is reported before it is needed.
+//! Finds an executable as a shell would, so that a missing one is reported early.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The executable that `program` names: a path as it is, a name by `search_path`. None: there is
-/// none that may be executed.
+/// A path is used as it is, a name is looked up in `search_path`. `None` if nothing executable is
+/// found.
 pub fn find(program: &str, search_path: &OsStr) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|file| is_executable(file));

@@ -1,4 +1,5 @@
-//! The system calls that need `unsafe`, each behind a safe function. No other file has any.
+//! The system calls that need `unsafe`, each behind a safe function. No other file has `unsafe`
+//! code.
 #![expect(unsafe_code, reason = "raw system calls; every block says why it is sound")]
 
 use std::convert::Infallible;
@@ -11,14 +12,14 @@ use std::os::unix::ffi::OsStrExt;
 
 use nix::unistd::{ForkResult, Pid};
 
-/// A handle on one process: unlike a number, it can never come to mean another one.
+/// A handle on one process: unlike a pid, it can never refer to another process.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Pidfd(OwnedFd);
 
 #[cfg(target_os = "linux")]
 impl Pidfd {
-    /// A handle on the process that has this number now.
+    /// A handle on the process that has this pid now.
     pub fn open(pid: u32) -> io::Result<Self> {
         // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -30,7 +31,6 @@ impl Pidfd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Sends a signal to exactly this process.
     pub fn signal(&self, signal: nix::sys::signal::Signal) -> io::Result<()> {
         let none = std::ptr::null::<libc::siginfo_t>();
         // SAFETY: the descriptor is open while `self` lives; a null siginfo means "as kill does".
@@ -40,17 +40,17 @@ impl Pidfd {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The inode, unique for a boot where the kernel has the pidfs (6.9 and later).
+    /// The inode, unique per boot on kernels with pidfs (6.9 and later).
     pub fn inode(&self) -> Option<u64> {
         const PIDFS: nix::sys::statfs::FsType = nix::sys::statfs::FsType(0x5049_4446);
-        // Before the pidfs all pidfds share one anonymous inode, which says nothing.
+        // Without pidfs all pidfds share one anonymous inode, which identifies nothing.
         let kind = nix::sys::statfs::fstatfs(&self.0).ok()?.filesystem_type();
         let stat = nix::sys::stat::fstat(&self.0).ok()?;
         (kind == PIDFS).then_some(stat.st_ino)
     }
 }
 
-/// Without handles in the kernel: the number and the start time, compared before every signal.
+/// For kernels without pidfds: pid and start time, compared before every signal.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 pub struct Pidfd {
@@ -60,14 +60,13 @@ pub struct Pidfd {
 
 #[cfg(not(target_os = "linux"))]
 impl Pidfd {
-    /// Remembers the process that has this number now.
     pub fn open(pid: u32) -> io::Result<Self> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let stat = crate::process::stat(pid).ok_or_else(gone)?;
         Ok(Self { pid, start_time: stat.start_time })
     }
 
-    /// Sends a signal, if the number still belongs to the same process.
+    /// Sends the signal only if the pid still belongs to the same process.
     pub fn signal(&self, signal: nix::sys::signal::Signal) -> io::Result<()> {
         let now = crate::process::stat(self.pid).map(|stat| stat.start_time);
         if now != Some(self.start_time) {
@@ -77,15 +76,15 @@ impl Pidfd {
         Ok(nix::sys::signal::kill(Pid::from_raw(pid), signal)?)
     }
 
-    /// There is none here.
+    /// Not supported here.
     pub fn inode(&self) -> Option<u64> {
         None
     }
 }
 
-/// Forks and runs `child` in the new process, which ends with the code it returns.
+/// Forks and runs `child` in the new process, which exits with the returned code.
 ///
-/// Only for processes with a single thread: keepers and misbehaving agents.
+/// Only for single-threaded processes: keepers and misbehaving test agents.
 pub fn fork_into(child: impl FnOnce() -> i32) -> io::Result<Pid> {
     // SAFETY: callers have one thread, so no lock can be held by a thread that does not exist in
     // the child.
@@ -93,54 +92,55 @@ pub fn fork_into(child: impl FnOnce() -> i32) -> io::Result<Pid> {
         ForkResult::Parent { child } => Ok(child),
         ForkResult::Child => {
             let code = child();
-            leave(code)
+            exit_immediately(code)
         }
     }
 }
 
-/// What a call that forks returned: the child's number here, its work and its end there.
+/// Result of a forking call: returns the child's pid in the parent; runs `child` and exits in the
+/// child.
 #[cfg(target_os = "linux")]
 fn after_fork(pid: libc::c_long, child: impl FnOnce() -> i32) -> io::Result<Pid> {
     match i32::try_from(pid) {
         Ok(0) => {
             let code = child();
-            leave(code)
+            exit_immediately(code)
         }
         Ok(pid) if pid > 0 => Ok(Pid::from_raw(pid)),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// As [`fork_into`], for a child that stands aside: its end sends no signal, waiting for any child
-/// does not wait for it, and only [`end_aside`] collects it.
+/// Like [`fork_into`], but the child's exit sends no signal, waiting for any child ignores it, and
+/// only [`kill_detached`] reaps it.
 #[cfg(target_os = "linux")]
-pub fn fork_aside(child: impl FnOnce() -> i32) -> io::Result<Pid> {
+pub fn fork_detached(child: impl FnOnce() -> i32) -> io::Result<Pid> {
     // SAFETY: clone(2) with all arguments zero is fork(2) without a signal at the child's end; it
     // shares no memory, and callers have one thread.
     let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
     after_fork(pid, child)
 }
 
-/// Kills and collects a child of [`fork_aside`]. It is not collected before, so the number is its
+/// Kills and reaps a child of [`fork_detached`]. It was not reaped before, so its pid is still its
 /// own.
 #[cfg(target_os = "linux")]
-pub fn end_aside(child: Pid) {
+pub fn kill_detached(child: Pid) {
     use nix::sys::wait::{WaitPidFlag, waitpid};
     nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL).ok();
     waitpid(child, Some(WaitPidFlag::__WCLONE)).ok();
 }
 
-/// There are no such children here.
+/// Not supported here.
 #[cfg(not(target_os = "linux"))]
-pub fn end_aside(_child: Pid) {}
+pub fn kill_detached(_child: Pid) {}
 
-/// Ends this process at once, without the exit handlers of the process it was forked from.
-pub fn leave(code: i32) -> ! {
+/// Exits immediately, without the exit handlers of the parent it was forked from.
+pub fn exit_immediately(code: i32) -> ! {
     // SAFETY: _exit never returns and touches no memory.
     unsafe { libc::_exit(code) }
 }
 
-/// Replaces this process by a program; returns only with the error.
+/// Replaces this process by a program; returns only on error.
 pub fn execute(program: &OsStr, args: &[CString], env: &[CString]) -> io::Error {
     let Ok(program) = CString::new(program.as_bytes()) else {
         return io::Error::from_raw_os_error(libc::EINVAL);
@@ -152,18 +152,18 @@ pub fn execute(program: &OsStr, args: &[CString], env: &[CString]) -> io::Error 
     }
 }
 
-/// Every signal back to its default and none blocked, as a program expects at its start.
+/// Resets every signal to its default and unblocks all, as a program expects at its start.
 pub fn reset_signals() {
     for signal in nix::sys::signal::Signal::iterator() {
         // SAFETY: setting a default disposition installs no code; KILL and STOP are refused.
         unsafe { libc::signal(signal as i32, libc::SIG_DFL) };
     }
     let none = nix::sys::signal::SigSet::empty();
-    // An error is impossible with a valid set, and nothing could be done about it here.
+    // Cannot fail with a valid set.
     none.thread_set_mask().ok();
 }
 
-/// Lowers the priority of this process for the processor and, where it exists, for the disk.
+/// Lowers the CPU priority and, where supported, the disk priority of this process.
 pub fn lower_priority(nice: i32) {
     // SAFETY: plain integers; failure leaves the priority as it is.
     unsafe { libc::nice(nice) };
@@ -176,7 +176,7 @@ pub fn lower_priority(nice: i32) {
     }
 }
 
-/// Marks every descriptor above standard error to be closed when a program is executed.
+/// Sets close-on-exec on every descriptor above standard error.
 #[cfg(target_os = "linux")]
 pub fn close_others_on_exec() {
     // SAFETY: plain integers; descriptors stay open until the exec.
@@ -185,7 +185,7 @@ pub fn close_others_on_exec() {
     }
 }
 
-/// Marks every descriptor above standard error to be closed when a program is executed.
+/// Sets close-on-exec on every descriptor above standard error.
 #[cfg(not(target_os = "linux"))]
 pub fn close_others_on_exec() {
     for fd in 3..256 {
@@ -194,44 +194,44 @@ pub fn close_others_on_exec() {
     }
 }
 
-/// Takes ownership of a standard descriptor that was given to this process for that purpose.
+/// Takes ownership of standard input, which was passed to this process for that purpose.
 pub fn take_standard_input() -> io::Result<OwnedFd> {
     // SAFETY: descriptor 0 is open in a keeper (its parent passed the control socket there);
-    // duplicating it gives a descriptor of our own.
+    // duplicating it creates a descriptor that we own.
     let fd = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 10) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just returned to us.
+    // SAFETY: the kernel just returned this descriptor to us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Where a forked child begins its life.
+/// Namespaces and control group of a forked child.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Birthplace<'a> {
-    /// As the first process of a new PID namespace.
+pub struct SpawnTarget<'a> {
+    /// First process of a new PID namespace.
     pub new_processes: bool,
-    /// In a user namespace of its own, which needs no privilege.
+    /// In a new user namespace, which needs no privilege.
     pub new_users: bool,
-    /// In this control group, from its first instruction on.
+    /// In this control group from its first instruction.
     pub group: Option<&'a std::fs::File>,
 }
 
-/// As [`fork_into`], with the child born somewhere else.
+/// Like [`fork_into`], with the child in other namespaces or another control group.
 #[cfg(target_os = "linux")]
-pub fn fork_into_place(place: Birthplace<'_>, child: impl FnOnce() -> i32) -> io::Result<Pid> {
-    /// `CLONE_INTO_CGROUP`; the constant of the C library overflows its type.
+pub fn fork_into_target(target: SpawnTarget<'_>, child: impl FnOnce() -> i32) -> io::Result<Pid> {
+    /// `CLONE_INTO_CGROUP`; the C library's constant overflows its type.
     const INTO_GROUP: u64 = 0x2_0000_0000;
-    if !place.new_processes && !place.new_users && place.group.is_none() {
-        // Where clone3 is filtered (some containers) the plain fork still works.
+    if !target.new_processes && !target.new_users && target.group.is_none() {
+        // Plain fork also works where clone3 is filtered (some containers).
         return fork_into(child);
     }
     let flag = |wanted: bool, flag: i32| if wanted { u64::from(flag.unsigned_abs()) } else { 0 };
     // SAFETY: all-zero is a valid value of this plain structure of integers.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.flags =
-        flag(place.new_processes, libc::CLONE_NEWPID) | flag(place.new_users, libc::CLONE_NEWUSER);
-    if let Some(group) = place.group {
+    args.flags = flag(target.new_processes, libc::CLONE_NEWPID)
+        | flag(target.new_users, libc::CLONE_NEWUSER);
+    if let Some(group) = target.group {
         args.flags |= INTO_GROUP;
         args.cgroup = u64::from(group.as_raw_fd().unsigned_abs());
     }
@@ -243,25 +243,24 @@ pub fn fork_into_place(place: Birthplace<'_>, child: impl FnOnce() -> i32) -> io
     after_fork(pid, child)
 }
 
-/// As [`fork_into`]: there are no other places here.
+/// Like [`fork_into`]: namespaces and control groups are not supported here.
 #[cfg(not(target_os = "linux"))]
-pub fn fork_into_place(_place: Birthplace<'_>, child: impl FnOnce() -> i32) -> io::Result<Pid> {
+pub fn fork_into_target(_target: SpawnTarget<'_>, child: impl FnOnce() -> i32) -> io::Result<Pid> {
     fork_into(child)
 }
 
-/// Bytes in one page of memory.
+/// In bytes.
 pub fn page_size() -> u64 {
     // SAFETY: takes an integer, returns an integer.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(size).unwrap_or(4096)
 }
 
-/// Gives back the pages of this program's code and constants that it has touched so far. They are
-/// as the file has them, so what is needed again comes from there: for a process that has done most
-/// of its work and now waits.
+/// Releases the pages of this program's code and constants. They are unchanged from the file and
+/// are read again when needed: for a process that has done most of its work and now waits.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub fn release_program_pages() {
-    /// The first object is the program itself; the libraries are shared by the whole machine.
+    /// The first object is the program itself; libraries are shared with other processes.
     extern "C" fn release(
         object: *mut libc::dl_phdr_info,
         _size: usize,
@@ -298,17 +297,17 @@ pub fn release_program_pages() {
     unsafe { libc::dl_iterate_phdr(Some(release), std::ptr::null_mut()) };
 }
 
-/// The system does as it likes here.
+/// Not supported here.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 pub fn release_program_pages() {}
 
-/// Sets what happens on a signal to "ignored" or "default".
+/// Sets a signal to "ignored" or "default".
 pub fn set_handler(signal: nix::sys::signal::Signal, handler: nix::sys::signal::SigHandler) {
-    // SAFETY: callers pass dispositions without code of their own.
+    // SAFETY: callers pass only dispositions without a handler function.
     unsafe { nix::sys::signal::signal(signal, handler) }.ok();
 }
 
-/// The version of Landlock this kernel has; 0: none, or switched off.
+/// The kernel's Landlock version; 0 if absent or disabled.
 #[cfg(target_os = "linux")]
 pub fn landlock_version() -> u32 {
     const ASK_FOR_VERSION: u32 = 1;
@@ -319,14 +318,13 @@ pub fn landlock_version() -> u32 {
     u32::try_from(found).unwrap_or_default()
 }
 
-/// There is no Landlock here.
+/// Not supported here.
 #[cfg(not(target_os = "linux"))]
 pub fn landlock_version() -> u32 {
     0
 }
 
-/// Takes every capability from this process and from what it executes; without effect where it has
-/// none.
+/// Drops every capability of this process and of what it executes; no effect if it has none.
 #[cfg(target_os = "linux")]
 pub fn drop_capabilities(keep_for_namespaces: bool) {
     /// Without it root cannot map itself into a user namespace.
@@ -338,12 +336,12 @@ pub fn drop_capabilities(keep_for_namespaces: bool) {
     }
     const VERSION_3: u32 = 0x2008_0522;
     for capability in (0..64).filter(|number| !keep_for_namespaces || *number != SETFCAP) {
-        // SAFETY: plain integers; numbers that are no capability are refused.
+        // SAFETY: plain integers; invalid capability numbers are rejected.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
     }
     let header = Header { version: VERSION_3, pid: 0 };
     let kept = if keep_for_namespaces { 1 << SETFCAP } else { 0 };
-    // What a process does not have it cannot keep: then it keeps nothing.
+    // A capability that the process does not have cannot be kept; then all are dropped.
     for sets in [[kept, kept, 0, 0, 0, 0], [0_u32; 6]] {
         // SAFETY: version 3 reads one header and two sets of three words, which both live on our
         // stack.

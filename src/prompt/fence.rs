@@ -1,40 +1,38 @@
-//! The fence: where text of strangers begins and ends in a prompt.
+//! The fence: delimiters around untrusted text in a prompt.
 //!
-//! A tag whose name nobody can guess opens and closes each piece of untrusted text. The text is
-//! guarded as well, so that the fence would hold even if the name were known: the name itself is
-//! taken out of it, and nothing in it looks like one of our tags.
+//! A tag with an unguessable name opens and closes each piece of untrusted text. The text is also
+//! escaped, so that the fence holds even if the name were known: the name is removed from it, and
+//! nothing in it looks like one of our tags.
 
 use uuid::Uuid;
 
-/// What every fence's tag name begins with.
+/// Prefix of every fence's tag name.
 const PREFIX: &str = "data-";
 
-/// The replacement for `@`: looks like it, and no program takes it for a file.
+/// Replaces `@`: looks the same, but no program treats it as a file reference.
 const FULL_WIDTH_AT: char = '\u{ff20}';
 
-/// The replacement for `<` before something that looks like one of our tags.
+/// Replaces `<` before something that looks like one of our tags.
 const QUOTE: char = '\u{2039}';
 
-/// The fence of one prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
     nonce: String,
 }
 
 impl Fence {
-    /// A fence with this nonce; take a fresh random id for every prompt.
+    /// Use a fresh random id for every prompt.
     pub fn new(nonce: Uuid) -> Self {
-        // The second half of an id is its random half, also where the first is a time.
+        // The second half of an id is random, even if the first is a time.
         let text = nonce.simple().to_string();
         Self { nonce: text[16..].to_owned() }
     }
 
-    /// The name of its tags.
     pub fn tag(&self) -> String {
         format!("{PREFIX}{}", self.nonce)
     }
 
-    /// The text as it may stand inside the fence.
+    /// Escapes text for use inside the fence.
     pub fn guard(&self, text: &str) -> String {
         let mut guarded = String::with_capacity(text.len());
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -48,13 +46,13 @@ impl Fence {
         guarded
     }
 
-    /// The same for something that has to stay on one line.
+    /// Like `guard`, on one line.
     pub fn guard_line(&self, text: &str) -> String {
         self.guard(text).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 }
 
-/// `text` without `nonce`, in upper or lower case, however often taking it out makes a new one.
+/// Removes `nonce` in any case, repeatedly, because a removal can create a new occurrence.
 fn without(text: &str, nonce: &str) -> String {
     let mut text = text.to_owned();
     while let Some(position) = text.to_ascii_lowercase().find(nonce) {
@@ -68,8 +66,8 @@ fn begins_like_a_tag(rest: &str) -> bool {
     rest.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
-/// Takes the power out of `@path`: the agent, when it runs on a login, reads the file that is
-/// named after an `@` at the start of a word, wherever it is. Addresses such as `a@b.example` stay.
+/// Neutralises `@path`: an agent that uses a login reads the file named after an `@` at the start
+/// of a word, anywhere on the machine. Addresses such as `a@b.example` stay.
 pub fn neutralise_mentions(text: &str) -> String {
     let mut previous = None;
     text.chars()

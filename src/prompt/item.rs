@@ -1,41 +1,37 @@
-//! A work item as text for a prompt, and what is known about it beside its text. Nothing here is
-//! fenced yet.
+//! A work item and its background as text for a prompt. Not fenced yet.
 
 use crate::model::{
     BYTES_PER_TOKEN, CleanItem, Earlier, Finding, ItemKey, KnownTitle, Links, Verdict,
     tokens_of_bytes,
 };
 
-/// How much is shown of another item's title.
+/// Of another item's title, in characters.
 const LONGEST_TITLE: usize = 120;
-/// Of what changed since the item was read before.
+/// Of the changes since the last reading, in characters.
 const LONGEST_CHANGES: usize = 400;
-/// Files of an earlier finding that are named.
+/// Files of an earlier finding that are listed.
 const MOST_FILES: usize = 10;
 
-/// How much of an item a prompt has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The shortened texts, for triage.
     Tight,
-    /// Everything a reader sees.
+    /// The complete texts.
     Full,
 }
 
-/// An item as a prompt has it, with what is missing from it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ItemText {
-    /// Facts, title and texts; not yet fenced.
+    /// Facts, title and texts; not fenced yet.
     pub text: String,
-    /// Characters that a reader would not see, or may not see, and that were left out.
+    /// Number of removed characters that a reader does not or may not see.
     pub hidden: usize,
-    /// Bytes left out for want of room.
+    /// Bytes cut to fit the budget.
     pub cut: usize,
 }
 
 impl ItemText {
-    /// What is missing, as attributes of the program's own tag. In the text itself a stranger could
-    /// write the same words.
+    /// What is missing, as attributes of our own tag. The text itself could contain the same words.
     pub fn marks(&self) -> String {
         let one = |name: &str, count: usize| match count {
             0 => String::new(),
@@ -45,7 +41,7 @@ impl ItemText {
     }
 }
 
-/// The item in a few lines: facts, title, texts; within the budget. `parent` is its parent's title.
+/// The item as facts, title and texts, within the budget. `parent` is its parent's title.
 pub fn item_text(
     item: &CleanItem,
     parent: Option<&str>,
@@ -74,7 +70,7 @@ pub fn item_text(
         }
     }
     lines.retain(|line| !line.is_empty());
-    // What is cut is the end of the texts, not the last word of the discussion.
+    // Cuts the end of the texts rather than the newest comment.
     let (newest_comment, beyond) = cut_to_tokens(&newest_comment, max_tokens / 2);
     let room = max_tokens.saturating_sub(tokens(&newest_comment));
     let (mut text, more_beyond) = cut_to_tokens(&lines.join("\n"), room);
@@ -86,13 +82,13 @@ pub fn item_text(
     ItemText { text, hidden, cut: cut + beyond + more_beyond }
 }
 
-/// With the line break before it.
+/// Includes the line break before it.
 fn tokens(line: &str) -> u32 {
     let bytes = if line.is_empty() { 0 } else { line.len() + 1 };
     u32::try_from(tokens_of_bytes(bytes)).unwrap_or(u32::MAX)
 }
 
-/// The cleaner says at the end of a text how much it left out; here the tag says it.
+/// Removes the cleaner's note on how much was cut; here the tag says it.
 fn without_mark(text: &str) -> &str {
     let end = text.trim_end();
     let (before, last) = end.rsplit_once('\n').unwrap_or(("", end));
@@ -124,7 +120,7 @@ fn facts(clean: &CleanItem, parent: Option<&str>) -> String {
     facts.join(" | ")
 }
 
-/// That there is more to look at, and of what kind.
+/// Number of links by kind.
 fn links(links: Links) -> Option<String> {
     let kinds = [
         (links.items, "other items"),
@@ -144,7 +140,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// On one line, and no longer than this many characters.
+/// One line, at most `longest` characters.
 fn cut_line(text: &str, longest: usize) -> String {
     let line = one_line(text);
     match line.char_indices().nth(longest) {
@@ -153,7 +149,7 @@ fn cut_line(text: &str, longest: usize) -> String {
     }
 }
 
-/// What was said before and what changed since.
+/// Earlier results and what changed since.
 pub fn earlier_text(earlier: &Earlier, detail: Detail) -> String {
     let mut lines = Vec::new();
     if let Some((at, verdict)) = &earlier.verdict {
@@ -193,8 +189,8 @@ fn finding_text(finding: &Finding, detail: Detail) -> String {
     text
 }
 
-/// Other items, one per line: `17 | done | Total is wrong`; those of another source than `own` with
-/// its name. Without `own` they have the numbers of their batch.
+/// Other items, one per line: `17 | done | Total is wrong`; items of a source other than `own` have
+/// its name. Without `own`, they have their batch numbers.
 pub fn known_text<'a>(
     known: impl IntoIterator<Item = &'a KnownTitle>,
     own: Option<&ItemKey>,
@@ -210,7 +206,7 @@ pub fn known_text<'a>(
     known.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The text, or as much of its beginning as fits, and how many bytes were left out.
+/// The text, or the beginning that fits, and how many bytes were cut.
 pub fn cut_to_tokens(text: &str, max_tokens: u32) -> (String, usize) {
     let max_bytes =
         usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
@@ -221,7 +217,7 @@ pub fn cut_to_tokens(text: &str, max_tokens: u32) -> (String, usize) {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    // A cut in the middle of a word or a line reads worse than a slightly shorter text.
+    // Ending at a line or word reads better than a slightly longer text.
     if let Some(line_end) = text[..end].rfind('\n').filter(|line_end| *line_end * 10 >= end * 9) {
         end = line_end;
     }

@@ -1,9 +1,9 @@
-//! What an agent is told: templates, the fence around untrusted text, and the shape of the answer.
+//! Prompts: templates, the fence around untrusted text, and the schema of the answer.
 //!
-//! The templates live in `prompts/`, are built into the program and can be replaced one by one by
-//! the configuration. They are strict: a variable that does not exist is an error when the
-//! program starts, not a hole in a prompt. Work-item text is only ever a value, never a template.
-//! The JSON schemas beside them are the one source for the agent's flag and for our own checks.
+//! The templates in `prompts/` are built into the program; the configuration can replace each of
+//! them. They are strict: an unknown variable is an error at start. Work-item text is only ever a
+//! value, never a template. The JSON schemas next to them are used both for the agent's flag and
+//! for our own validation.
 
 mod fence;
 mod item;
@@ -22,30 +22,22 @@ use crate::settings::{AgentAuth, Config};
 pub use fence::{Fence, neutralise_mentions};
 pub use item::{Detail, ItemText, cut_to_tokens, earlier_text, item_text, known_text};
 
-/// Schema of triage's answer.
 pub const TRIAGE_SCHEMA: &str = include_str!("../../prompts/triage.schema.json");
 
-/// Schema of a deep analysis.
 pub const DEEP_SCHEMA: &str = include_str!("../../prompts/deep.schema.json");
 
-/// The agent takes no more than 10 MB on its standard input.
+/// Limit of the agent's standard input.
 const MAX_PROMPT_BYTES: usize = 10_000_000;
 
-/// One of the four templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Template {
-    /// What triage is.
     TriageSystem,
-    /// The items to judge.
     TriageUser,
-    /// What a deep analysis is.
     DeepSystem,
-    /// The item to analyse.
     DeepUser,
 }
 
 impl Template {
-    /// All four.
     pub const ALL: [Self; 4] =
         [Self::TriageSystem, Self::TriageUser, Self::DeepSystem, Self::DeepUser];
 
@@ -76,7 +68,7 @@ impl Template {
         }
     }
 
-    /// Values of the right shape, to find unknown variables before the first run.
+    /// Sample values, to find unknown variables before the first run.
     fn sample(self) -> minijinja::Value {
         match self {
             Self::TriageSystem => {
@@ -105,41 +97,20 @@ impl Template {
     }
 }
 
-/// A prompt could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// A configured file cannot be read.
     #[error("cannot read the prompt file {}: {source}", path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A template is broken or names something that does not exist.
+    Unreadable { path: PathBuf, source: std::io::Error },
+    /// A template is invalid or uses an unknown variable.
     #[error("the prompt {name} is invalid: {}", detail(source))]
-    Template {
-        /// Which.
-        name: String,
-        /// What the template engine says.
-        source: minijinja::Error,
-    },
-    /// The template engine refused its own settings.
+    Template { name: String, source: minijinja::Error },
+    /// The template engine rejected its settings.
     #[error("cannot configure the template engine: {0}")]
     Syntax(minijinja::Error),
-    /// A rendered prompt is empty.
     #[error("the prompt {name} is empty")]
-    Empty {
-        /// Which.
-        name: String,
-    },
-    /// A rendered prompt is longer than the agent takes.
+    Empty { name: String },
     #[error("the prompt is {bytes} bytes long; the agent accepts {MAX_PROMPT_BYTES}")]
-    TooLong {
-        /// How long.
-        bytes: usize,
-    },
-    /// A built-in schema is not JSON.
+    TooLong { bytes: usize },
     #[error("a schema is not valid JSON: {0}")]
     Schema(#[from] serde_json::Error),
 }
@@ -151,19 +122,18 @@ fn detail(error: &minijinja::Error) -> String {
     }
 }
 
-/// A session's words: all that an agent is told, and the shape it has to answer in.
+/// Everything that is sent to the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
-    /// The system prompt.
     pub system: String,
-    /// The prompt itself, for standard input.
+    /// Sent on standard input.
     pub user: String,
-    /// The schema of the answer.
+    /// Schema of the answer.
     pub schema: Value,
 }
 
 impl Rendered {
-    /// Estimated tokens of all of it.
+    /// Estimated, for all parts.
     pub fn tokens(&self) -> u64 {
         estimate_tokens(&self.system)
             + estimate_tokens(&self.user)
@@ -171,7 +141,7 @@ impl Rendered {
     }
 }
 
-/// The four templates in force.
+/// The templates in use.
 #[derive(Debug)]
 pub struct Prompts {
     templates: Environment<'static>,
@@ -180,16 +150,15 @@ pub struct Prompts {
     version: String,
 }
 
-/// What people read is written in this unless the configuration says otherwise.
+/// Default language of the texts for people.
 const LANGUAGE: &str = "English";
 
 impl Prompts {
-    /// The built-in templates.
     pub fn built_in(auth: AgentAuth) -> Result<Self, PromptError> {
         Self::from_sources(auth, LANGUAGE, |template| Ok(template.built_in().to_owned()))
     }
 
-    /// The templates the configuration asks for; `read` reads a file that replaces one.
+    /// The configured templates; `read` reads the file that replaces one.
     pub fn load(
         config: &Config,
         read: impl Fn(&Path) -> std::io::Result<String>,
@@ -222,7 +191,7 @@ impl Prompts {
                 .add_template_owned(template.name(), source)
                 .map_err(|source| template_error(template, source))?;
         }
-        // Another language is no reason to analyse everything anew, so it is not part of this.
+        // The language is not part of the version: changing it must not re-analyse every item.
         hash.update(TRIAGE_SCHEMA);
         hash.update(DEEP_SCHEMA);
         let version = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
@@ -237,17 +206,17 @@ impl Prompts {
         Ok(prompts)
     }
 
-    /// Changes whenever a template or a schema does; part of an item's fingerprint.
+    /// Changes with every template and schema; part of an item's fingerprint.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// What the agent writes for people in.
+    /// Language of the texts that the agent writes for people.
     pub(crate) fn language(&self) -> &str {
         &self.language
     }
 
-    /// A session's words from its two templates, each with its values.
+    /// Renders both templates of a session.
     pub(crate) fn compose(
         &self,
         (system, system_values): (Template, minijinja::Value),
@@ -259,7 +228,6 @@ impl Prompts {
         self.finish(system, user, schema)
     }
 
-    /// Fills one template in.
     fn render(&self, template: Template, values: minijinja::Value) -> Result<String, PromptError> {
         let text = self
             .templates
@@ -272,8 +240,8 @@ impl Prompts {
         }
     }
 
-    /// Puts a session's words together and makes the prompt safe to send: it never begins with a
-    /// slash (the agent would take it for a command), and for a login no `@` names a file.
+    /// Makes the prompt safe to send: it never begins with a slash (the agent would treat it as a
+    /// command), and with a login no `@` refers to a file.
     fn finish(
         &self,
         system: String,

@@ -1,11 +1,11 @@
-//! Our own check of an answer against its schema.
+//! Validates an answer against its schema.
 //!
-//! Knows the part of JSON Schema that the schemas in `prompts/` use, and refuses to know less: a
-//! test fails when a schema uses a word that is not checked here.
+//! Supports the part of JSON Schema that the schemas in `prompts/` use; a test fails if a schema
+//! uses a keyword that is not checked here.
 
 use serde_json::{Map, Value, json};
 
-/// The words that are checked.
+/// The supported keywords.
 pub const KNOWN_WORDS: [&str; 10] = [
     "type",
     "properties",
@@ -19,14 +19,14 @@ pub const KNOWN_WORDS: [&str; 10] = [
     "maxLength",
 ];
 
-/// Everything in `value` that does not fit `schema`, as `path: what`. Empty means that it fits.
+/// Everything in `value` that violates `schema`, as `path: what`. Empty if valid.
 pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, value, "", &mut found);
     found
 }
 
-/// Triage's schema for a batch of this many items.
+/// Triage's schema for a batch of this size.
 pub fn for_batch(schema: &str, items: usize) -> Result<Value, serde_json::Error> {
     let mut schema: Value = serde_json::from_str(schema)?;
     if let Some(verdicts) =
@@ -38,8 +38,8 @@ pub fn for_batch(schema: &str, items: usize) -> Result<Value, serde_json::Error>
     Ok(schema)
 }
 
-/// The schema as strict providers want it: objects closed, every property required, no bounds. The
-/// answer is judged by the schema itself.
+/// The schema in the form that strict providers require: closed objects, every property required,
+/// no bounds. Answers are still validated against the original schema.
 pub fn strict(schema: &Value) -> Value {
     const BOUNDS: [&str; 4] = ["minItems", "maxItems", "minLength", "maxLength"];
     let Value::Object(object) = schema else { return schema.clone() };
@@ -68,8 +68,8 @@ pub fn strict(schema: &Value) -> Value {
     Value::Object(view)
 }
 
-/// The same without the complaint that one of these is missing: what earlier versions did not ask
-/// for is not held against an answer.
+/// Like `violations`, but the `optional` properties may be missing: earlier versions did not ask
+/// for them.
 pub fn violations_but(schema: &Value, value: &Value, optional: &[&str]) -> Vec<String> {
     let mut found = violations(schema, value);
     found.retain(|violation| {
@@ -80,8 +80,8 @@ pub fn violations_but(schema: &Value, value: &Value, optional: &[&str]) -> Vec<S
     found
 }
 
-/// The schema as text, its properties in the order of `required`. A model answers in the order in
-/// which it is asked, and a reason is better written before the verdict than after.
+/// The schema as text, properties in the order of `required`. A model answers in this order, and a
+/// reason is better written before the verdict.
 pub fn in_order(schema: &Value) -> String {
     let Value::Object(object) = schema else { return schema.to_string() };
     let mut parts = Vec::new();

@@ -1,5 +1,5 @@
-//! Words of trackers and agents on their way out, channel by channel: whatever they are, they stay
-//! words. They are cleaned when they come in as well; here they come in raw.
+//! Untrusted text in every output channel: whatever it contains, it stays plain text. It is also
+//! cleaned on input; here it comes in raw.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -9,7 +9,7 @@ use super::{html, markdown, terminal, webhook};
 use crate::model::is_acting;
 use crate::settings::WebhookStyle;
 
-/// What can act on a terminal, a reader, a browser, a chat or a comment.
+/// Text that could act on a terminal, a reader, a browser, a chat or a comment.
 const HOSTILE: [&str; 27] = [
     "\u{1b}[2J",
     "\u{1b}]8;;http://evil\u{7}",
@@ -84,7 +84,7 @@ proptest! {
         }
     }
 
-    /// A fence in one finding must not swallow what follows it, as another parser reads it.
+    /// A code fence in one finding must not swallow what follows, according to another parser.
     #[test]
     fn what_follows_foreign_text_is_read_as_itself(words in foreign_text()) {
         let headings = headings(&markdown::render(&report(&words)));
@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// HTML, images and links that are not to the tracker, as a parser reads the page.
+/// HTML, images and links outside the tracker, as a parser sees the page.
 fn foreign_markup(page: &str) -> Vec<String> {
     use pulldown_cmark::{Event, Parser, Tag};
     let is_own = |address: &str| address.starts_with("https://dev.azure.com/");

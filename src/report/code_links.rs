@@ -1,6 +1,5 @@
 //! Links to the files of a code base in its web view. Pure.
 
-/// Where the files of a code base can be read in a browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeLinks {
     /// An address with `{path}` in it.
@@ -8,14 +7,14 @@ pub struct CodeLinks {
 }
 
 impl CodeLinks {
-    /// By a configured pattern, such as `https://git.example/team/repo/blob/main/{path}`.
+    /// From a configured pattern, such as `https://git.example/team/repo/blob/main/{path}`.
     pub fn by_pattern(pattern: &str) -> Option<Self> {
         let usable = pattern.starts_with("https://") || pattern.starts_with("http://");
         (usable && pattern.contains("{path}")).then(|| Self { pattern: pattern.to_owned() })
     }
 
-    /// By the address of a git remote: GitHub and Azure Repos, over HTTPS or SSH. Others are not
-    /// guessed.
+    /// From the address of a git remote: GitHub and Azure Repos, over HTTPS or SSH. Other hosts are
+    /// not guessed.
     pub fn of_remote(remote: &str) -> Option<Self> {
         let remote = remote.trim().trim_end_matches('/').trim_end_matches(".git");
         let (host, path) = host_and_path(remote)?;
@@ -38,7 +37,6 @@ impl CodeLinks {
         Some(Self { pattern })
     }
 
-    /// The address of one file.
     pub fn address(&self, path: &str) -> String {
         let mut encoded = String::with_capacity(path.len());
         for byte in path.trim_start_matches("./").bytes() {

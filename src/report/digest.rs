@@ -1,4 +1,4 @@
-//! What a report says, before it has a form: one run, or a stretch of time.
+//! The content of a report, before formatting: one run or a period.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -17,70 +17,59 @@ use crate::store::{
 };
 use crate::triage;
 
-/// How many unfinished items are named; the rest is counted.
+/// Unfinished items that are listed; the rest are counted.
 const MOST_OPEN: u32 = 50;
 /// Items whose groups of duplicates are looked up.
 const MOST_GROUPED: usize = 200;
 
-/// What a report is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "of", rename_all = "snake_case")]
 pub enum Scope {
-    /// One run.
     Run {
-        /// Which.
         run: RunId,
     },
     /// Everything that began in `[from, to)`.
     Period {
-        /// Its beginning.
         from: Timestamp,
-        /// Its end.
         to: Timestamp,
     },
 }
 
-/// All that a report says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// What it is about.
     pub scope: Scope,
-    /// The project it speaks of.
     pub project: String,
-    /// When it was made.
     pub made_at: Timestamp,
-    /// The runs, oldest first.
+    /// Oldest first.
     pub runs: Vec<RunRow>,
-    /// Their figures together.
+    /// Sum over all runs.
     pub totals: RunSummary,
-    /// Their money, by day and purpose.
+    /// Cost by day and purpose.
     pub spending: Vec<StageSpending>,
-    /// Items that triage finished without deep analysis, with its reason.
+    /// Items that triage finished without deep analysis, with the reason.
     pub settled: Vec<JudgedItem>,
-    /// Items with text that a person may not see, with how much and why.
+    /// Items with text that a person may not see.
     pub alarmed: Vec<AlarmedItem>,
-    /// Where the code can be read in a browser.
+    /// For links to the code in a browser.
     #[serde(skip)]
     pub links: Option<CodeLinks>,
-    /// Items of these runs that one change settles, according to triage, group by group.
+    /// Groups of items that one change resolves, according to triage.
     pub related: Vec<Vec<JudgedItem>>,
-    /// Items that report the same thing, among all known ones, group by group.
+    /// Groups of items that report the same problem, among all known items.
     pub duplicates: Vec<DuplicateGroup>,
-    /// What was found.
     pub findings: Vec<FindingRow>,
-    /// Findings whose items were fixed in this time, against their fixes; in a report of one run, those
-    /// of the last week.
+    /// Findings compared with their fixes: those fixed in this period; in a report of one run,
+    /// those of the last week.
     pub accuracy: Accuracy,
-    /// Sessions that did not complete.
     pub failed_sessions: Vec<SessionRow>,
-    /// Items that are not finished now, with their reasons.
+    /// Unfinished items, with the reasons.
     pub open: OpenItems,
-    /// How many items wait for a person.
+    /// Number of items that need a person.
     pub parked: u32,
 }
 
 impl Report {
-    /// Gathers a report. Reads only.
+    /// Collects the data of a report. Read-only.
     pub async fn gather(
         store: &Store,
         scope: Scope,
@@ -93,7 +82,7 @@ impl Report {
                 store.budget().by_stage_in_run(run).await?,
                 store.items().judged_in(run).await?,
                 store.findings().in_run(run).await?,
-                // A run by itself says little about fixes, which take days.
+                // One run is too short for fixes, which take days.
                 store.findings().fixed_between(week_before(now), now).await?,
                 store.sessions().in_run(run).await?,
             ),
@@ -130,8 +119,8 @@ impl Report {
         })
     }
 
-    /// Takes what must not be seen out of every text of strangers and agents. Before it has a form:
-    /// a form may write the same characters in another way.
+    /// Removes secrets from every untrusted text. Must run before formatting, which may escape the
+    /// same characters differently.
     #[must_use]
     pub fn without(mut self, secrets: &HeldSecrets) -> Self {
         for row in &mut self.findings {
@@ -152,19 +141,18 @@ impl Report {
         self
     }
 
-    /// With links to the code.
+    /// Adds links to the code.
     #[must_use]
     pub fn linked(mut self, links: Option<CodeLinks>) -> Self {
         self.links = links;
         self
     }
 
-    /// The address of a file in the web view of the code base.
     pub fn code_address(&self, path: &str) -> Option<String> {
         self.links.as_ref().map(|links| links.address(path))
     }
 
-    /// What findings whose items were fixed were worth.
+    /// How many findings of fixed items were right, as a sentence.
     pub fn fixed_sentence(&self) -> Option<String> {
         let when = match self.scope {
             Scope::Run { .. } => LATELY,
@@ -173,7 +161,7 @@ impl Report {
         sentence(when, &self.accuracy)
     }
 
-    /// One line that says it all.
+    /// A one-line summary.
     pub fn headline(&self) -> String {
         let t = &self.totals;
         let mut parts = vec![
@@ -188,11 +176,10 @@ impl Report {
         if self.parked > 0 {
             parts.push(format!("{} parked", self.parked));
         }
-        parts.push(t.cost_in_words());
+        parts.push(t.cost_text());
         parts.join(" · ")
     }
 
-    /// What it is about, in words.
     pub fn title(&self) -> String {
         let project =
             if self.project.is_empty() { String::new() } else { format!(" for {}", self.project) };
@@ -207,7 +194,7 @@ impl Report {
         }
     }
 
-    /// Did something go wrong that a person should know?
+    /// Whether something failed that a person should know about.
     pub fn is_trouble(&self) -> bool {
         let bad = |run: &RunRow| {
             !matches!(
@@ -220,13 +207,13 @@ impl Report {
         self.runs.iter().any(bad) || self.totals.parked > 0
     }
 
-    /// Is there anything to tell at all?
+    /// Whether there is anything to report.
     pub fn is_news(&self) -> bool {
         self.is_trouble() || !self.findings.is_empty()
     }
 }
 
-/// The groups of duplicates that these items are in.
+/// The groups of duplicates that contain these items.
 async fn duplicates(
     store: &Store,
     judged: &[JudgedItem],
@@ -236,7 +223,7 @@ async fn duplicates(
     store.items().duplicate_groups(keys).await
 }
 
-/// Items that belong together, by triage's word.
+/// Groups of related items, according to triage.
 pub fn related(judged: &[JudgedItem]) -> Vec<Vec<JudgedItem>> {
     let verdicts = judged.iter().map(|item| (&item.key, &item.verdict));
     let item = |key| judged.iter().find(|item| item.key == key).cloned();
@@ -280,9 +267,9 @@ fn week_before(now: Timestamp) -> Timestamp {
 
 #[cfg(test)]
 pub mod samples {
-    //! Reports for the tests of their forms.
+    //! Sample reports for the tests of the formats.
     use super::*;
-    use crate::event::{Reason, Shares, Trigger};
+    use crate::event::{DecisionCounts, Reason, Trigger};
     use crate::model::{
         Alarms, Complexity, Confidence, Effort, FailureKind, Feedback, FileReference, Finding,
         ItemId, ItemKey, Opinion, Outcome, Risk, SessionId, SessionRef, Stage, Usd, Verdict,
@@ -299,7 +286,12 @@ pub mod samples {
     fn summary() -> RunSummary {
         RunSummary {
             fetched: 9,
-            shares: Shares { new: 2, changed: 1, unchanged: 6, ..Shares::default() },
+            shares: DecisionCounts {
+                new: 2,
+                changed: 1,
+                unchanged: 6,
+                ..DecisionCounts::default()
+            },
             triaged: 3,
             analysed: 1,
             sessions: 2,

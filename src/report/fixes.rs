@@ -1,4 +1,4 @@
-//! Findings and the fixes that came later, for people.
+//! Findings and their later fixes, as text.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,11 @@ use crate::model::text::clip;
 use crate::report::moment::{day, length};
 use crate::store::FindingRow;
 
-/// What is known of a finding by now.
 pub fn judged(row: &FindingRow) -> Judged {
     let opinion = row.feedback.as_ref().map(|feedback| feedback.opinion);
     Judged { score: row.score(), opinion, cost: row.cost }
 }
 
-/// Figures over these findings.
 pub fn accuracy<'a>(rows: impl IntoIterator<Item = &'a FindingRow>) -> Accuracy {
     Accuracy::of(&rows.into_iter().map(judged).collect::<Vec<_>>())
 }
@@ -48,7 +46,7 @@ pub fn stale_line(row: &FindingRow) -> Option<String> {
     Some(format!("its files changed since: {}{more}: {files}", commits.join(", ")))
 }
 
-/// What findings whose items were fixed `when` were worth; nothing before the first one.
+/// How many findings of items fixed in this period were right; `None` if there are none.
 ///
 /// `In the last 7 days, 9 of 12 findings whose items were fixed named a file that the fix changed.`
 pub fn sentence(when: &str, accuracy: &Accuracy) -> Option<String> {
@@ -67,10 +65,10 @@ pub fn sentence(when: &str, accuracy: &Accuracy) -> Option<String> {
     Some(text)
 }
 
-/// The time that [`sentence`] speaks of where nothing else is asked for.
+/// Default period of [`sentence`].
 pub const LATELY: &str = "In the last 7 days";
 
-/// A table: one row per group, and one for all.
+/// One row per group, and a total.
 pub fn table(groups: &[(String, Accuracy)]) -> String {
     let mut out = String::from(
         "                              findings  fixed  right file  precision  recall  to the fix  useful  wrong    cost  per right\n",

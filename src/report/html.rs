@@ -1,7 +1,7 @@
-//! A report as one page: nothing is loaded, nothing runs, it prints well. Pure.
+//! A report as one self-contained page without scripts, suitable for printing. Pure.
 //!
-//! `report.html` is the template. Every value in it is escaped, and the page forbids scripts and
-//! loading by itself as well.
+//! `report.html` is the template. Every value is escaped, and the page's own policy forbids scripts
+//! and loading.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, Output, State, UndefinedBehavior, Value, context};
@@ -20,15 +20,14 @@ use crate::store::{
 };
 
 const PAGE: &str = include_str!("report.html");
-/// For every page that is sent or stored.
+/// Used by every page that is sent or stored.
 pub const STYLE: &str = include_str!("report.css");
 
-/// The whole page.
 pub fn render(report: &Report) -> Result<String, Error> {
     page(PAGE, values(report))
 }
 
-/// A template filled in; every value is escaped, and nothing in it acts on a terminal or a browser.
+/// Renders a template. Every value is escaped, and nothing in it acts on a terminal or a browser.
 pub fn page(template: &str, values: Value) -> Result<String, Error> {
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -40,7 +39,7 @@ pub fn page(template: &str, values: Value) -> Result<String, Error> {
             .build()?,
     );
     templates.set_formatter(write_visible);
-    // The name's ending turns escaping on.
+    // The file name's extension enables escaping.
     templates.add_template("page.html", template)?;
     templates.get_template("page.html")?.render(values)
 }
@@ -77,7 +76,7 @@ fn run(run: &RunRow) -> Value {
         changed => summary.shares.new + summary.shares.changed,
         triaged => summary.triaged,
         findings => summary.analysed,
-        cost => summary.cost_in_words(),
+        cost => summary.cost_text(),
     }
 }
 
@@ -107,7 +106,7 @@ fn settled(item: &JudgedItem) -> Value {
 }
 
 fn alarmed(alarm: &AlarmedItem) -> Value {
-    context! { key => short_key(&alarm.item), words => alarm.alarms.words() }
+    context! { key => short_key(&alarm.item), words => alarm.alarms.to_text() }
 }
 
 fn finding(row: &FindingRow, report: &Report) -> Value {
@@ -161,7 +160,7 @@ fn open(item: &ItemRow) -> Value {
     }
 }
 
-/// Escapes, and drops characters that change the direction of writing or do not show at all.
+/// Escapes text and drops direction marks and invisible characters.
 fn write_visible(
     out: &mut Output<'_>,
     state: &mut State<'_, '_>,
@@ -194,7 +193,7 @@ mod tests {
             let handlers = element.value().attrs().filter(|(name, _)| name.starts_with("on"));
             assert_eq!(handlers.count(), 0);
         }
-        // Nothing of it was lost either.
+        // No text was lost.
         let text: String = parsed.root_element().text().collect();
         assert!(text.matches("<script>alert(1)</script>").count() >= 6, "{text}");
     }

@@ -1,13 +1,13 @@
-//! One line per event for people who read a log instead of a screen. Pure.
+//! One log line per event, for people. Pure.
 
-use crate::event::fold::{RunView, of_source, provider_words, waiting_words};
+use crate::event::fold::{RunView, of_source, provider_text, waiting_text};
 use crate::event::{Decision, Event, Recorded};
 use crate::model::text::{clip, in_words, seconds};
 use crate::model::{ItemKey, Stage, Usd};
 use crate::report::moment::{minute, time_of_day, version};
 use crate::store::StageSpending;
 
-/// The line an event is worth, if it is worth one. `view` already contains the event.
+/// The line for an event, if it has one. `view` already contains the event.
 pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
     let text = step_line(&recorded.event)
         .or_else(|| host_line(&recorded.event))
@@ -15,7 +15,7 @@ pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
     Some(format!("{}  {text}", time_of_day(recorded.at)))
 }
 
-/// What happens to sessions on other hosts.
+/// Events of sessions on other hosts.
 fn host_line(event: &Event) -> Option<String> {
     Some(match event {
         Event::SessionSpawned { session, host: Some(host), .. } => {
@@ -55,11 +55,11 @@ fn step_line(event: &Event) -> Option<String> {
             format!("triage   {triaged} verdicts, {deep} for deep analysis")
         }
         Event::ProviderBreakerChanged { agent, from, to, reason, .. } => {
-            format!("{}: circuit breaker {from} → {to}: {reason}", provider_words(agent))
+            format!("{}: circuit breaker {from} → {to}: {reason}", provider_text(agent))
         }
         Event::RunFailed { message } => format!("run      {message}"),
         Event::ProviderSuspended { agent, until, reason } => {
-            format!("{} suspended until {}: {reason}", provider_words(agent), minute(*until))
+            format!("{} suspended until {}: {reason}", provider_text(agent), minute(*until))
         }
         Event::ConfigBroken { message } => {
             format!("config   invalid, keeping the last valid one: {message}")
@@ -91,19 +91,19 @@ fn step_line(event: &Event) -> Option<String> {
 }
 
 fn item_line(event: &Event, view: &RunView) -> Option<String> {
-    // An item's first event may come before its title is known.
+    // The first event of an item may come before its title is known.
     let name = |item: &ItemKey| match view.title(item) {
         "" => short_key(item).to_string(),
         title => format!("{} {}", short_key(item), clip(title, 60)),
     };
-    // A triage session is about no single item.
+    // A triage session has no single item.
     let subject = |item: &ItemKey| format!(" {}", name(item));
     Some(match event {
         Event::ItemDecided { item, decision, reason, .. } if *decision != Decision::Unchanged => {
             format!("{:<8} {} ({})", decision.into_str(), name(item), in_words(reason))
         }
         Event::TextAlarm { item, alarms } => {
-            format!("ALARM    {}: {}", name(item), alarms.words())
+            format!("ALARM    {}: {}", name(item), alarms.to_text())
         }
         Event::ItemTriaged { item, deep, reason, .. } => {
             let verdict = if *deep { "deep" } else { "settled" };
@@ -111,7 +111,7 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         }
         Event::AdmissionRefused { reason, detail, until, .. } => {
             let word = if until.is_some() { "wait" } else { "refused" };
-            format!("{word:<8} {}: {}", in_words(reason), waiting_words(*reason, detail, *until))
+            format!("{word:<8} {}: {}", in_words(reason), waiting_text(*reason, detail, *until))
         }
         Event::SessionRegistered { stage, item, attempt, tier, .. } => {
             let subject = item.as_ref().map(subject).unwrap_or_default();
@@ -127,6 +127,9 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             ended_line(event, &subject)?
         }
         Event::FindingStored { item, .. } => format!("finding  {}", name(item)),
+        Event::FindingRejected { item, why, .. } => {
+            format!("rejected the finding on {}: {}", name(item), in_words(why))
+        }
         Event::FindingPublished { item, rev } => {
             format!("written  {} as {}", name(item), version(*rev))
         }
@@ -167,7 +170,7 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
     let mut line = format!(
         "ended    {stage}{subject}: {outcome}, {}, {}",
         seconds(*duration_ms),
-        usage.cost_in_words()
+        usage.cost_text()
     );
     if *stage == Stage::Deep {
         line.push_str(&format!(", {files_read} file{} read", plural(*files_read)));
@@ -181,7 +184,7 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
     Some(line)
 }
 
-/// Money spent; what is only an estimate says so.
+/// The amount spent; estimates are marked.
 pub fn amount(spending: &StageSpending) -> String {
     let spent = spending.spent.with_estimate(spending.estimated);
     match spending.reserved {
@@ -192,7 +195,7 @@ pub fn amount(spending: &StageSpending) -> String {
 
 /// `ado/123` as `#123`.
 ///
-/// The name of the source that a configuration has by default is left out.
+/// The default name of a source is omitted.
 pub fn short_key(item: &ItemKey) -> String {
     match (item.source(), item.item_id()) {
         (_, None) => item.to_string(),

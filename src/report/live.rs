@@ -1,8 +1,7 @@
-//! `live.json`: the present state of a run in the state folder, for monitors that have no connection.
+//! `live.json`: the current state of a run in the state folder, for monitors without a connection.
 //!
-//! It is replaced as a whole, at every change of stage, whenever a session begins or ends, and at
-//! every liveness interval however quiet the run is. A reader never sees half of it, and the age of
-//! `written_at` tells whether heartbeat itself is alive.
+//! The file is replaced atomically at every change of stage, when a session begins or ends, and at
+//! every liveness interval. The age of `written_at` shows whether heartbeat is alive.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,23 +20,21 @@ use crate::store::Journal;
 /// Name of the file in the state folder.
 pub const FILE: &str = "live.json";
 
-/// What is written.
 #[derive(Debug, Serialize)]
 struct Live<'a> {
-    /// When; at most one liveness interval old while heartbeat is alive.
+    /// At most one liveness interval old while heartbeat is alive.
     written_at: Timestamp,
-    /// Counts the writings of this run, from 1.
+    /// Number of writes in this run, from 1.
     beat: u64,
-    /// Heartbeat's own process.
+    /// heartbeat's own process.
     pid: u32,
-    /// How often it is written at least.
+    /// Maximum interval between two writes.
     interval_ms: u64,
-    /// The run.
     #[serde(flatten)]
     view: &'a RunView,
 }
 
-/// Keeps `live.json` of a run up to date until the run has ended. `events` must have been taken
+/// Keeps a run's `live.json` up to date until the run has ended. `events` must have been subscribed
 /// from `journal` before the run began.
 pub async fn keep(
     journal: Journal,
@@ -54,7 +51,7 @@ pub async fn keep(
             _ = timer.tick() => true,
             received = events.recv() => match received {
                 Ok(recorded) => matches!(recorded.event, Event::RunEnded { .. }),
-                // The fold has them all; only the moment was missed.
+                // The fold is complete; only the notification was missed.
                 Err(RecvError::Lagged(_)) => true,
                 Err(RecvError::Closed) => return,
             },
@@ -86,7 +83,7 @@ async fn write(written_at: Timestamp, folder: &Path, every: Duration, beat: u64,
     }
 }
 
-/// Has something changed that a monitor should see at once?
+/// Whether something changed that a monitor should see at once.
 fn is_another_stage(before: &RunView, now: &RunView) -> bool {
     before.step != now.step
         || before.outcome != now.outcome
@@ -116,7 +113,7 @@ mod tests {
         serde_json::from_slice(&std::fs::read(folder.join(FILE)).ok()?).ok()
     }
 
-    /// Waits for what must come; the test runner's own limit ends a wait in vain.
+    /// Waits for an expected state; the test runner's time limit ends a failed wait.
     async fn until(folder: &Path, right: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
         loop {
             if let Some(live) = read(folder).filter(&right) {
@@ -150,7 +147,7 @@ mod tests {
         let id = session.to_string();
         let live = until(&folder, |live| live["sessions"][&id].is_object()).await;
         assert_eq!(live["step"], "triaging", "{live}");
-        // Quiet: not one event, and yet it is written again and again.
+        // No event arrives, yet the file is written again.
         let first = live["beat"].as_u64().unwrap();
         until(&folder, |live| live["beat"].as_u64() >= Some(first + 3)).await;
         let liveness = Liveness {

@@ -1,5 +1,5 @@
-//! A report as Markdown. Pure. Words of work items and of the model stay words: no link, image,
-//! heading or HTML can come out of them.
+//! A report as Markdown. Pure. Text of work items and of the model stays plain: no link, image,
+//! heading or HTML can come from it.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,6 @@ use crate::model::text::{in_words, seconds};
 use crate::report::lines::{amount, short_key};
 use crate::store::{FindingRow, JudgedItem, RunRow};
 
-/// The whole report.
 pub fn render(report: &Report) -> String {
     let mut page = format!("# {}\n\n{}\n", line(&report.title()), report.headline());
     if let Some(right) = report.fixed_sentence() {
@@ -38,7 +37,7 @@ pub fn render(report: &Report) -> String {
     page
 }
 
-/// The findings at one glance.
+/// Table of all findings.
 fn overview(page: &mut String, report: &Report) {
     if report.findings.is_empty() {
         return;
@@ -76,9 +75,11 @@ fn alarms(page: &mut String, report: &Report) {
     if report.alarmed.is_empty() {
         return;
     }
-    page.push_str("\n## Hidden or doubtful text\n\nIt was left out of every prompt or marked.\n\n");
+    page.push_str(
+        "\n## Hidden or doubtful text\n\nThis text was removed from every prompt or marked.\n\n",
+    );
     for AlarmedItem { item, alarms } in &report.alarmed {
-        let _: std::fmt::Result = writeln!(page, "- {}: {}", short_key(item), alarms.words());
+        let _: std::fmt::Result = writeln!(page, "- {}: {}", short_key(item), alarms.to_text());
     }
 }
 
@@ -107,7 +108,7 @@ fn runs(page: &mut String, report: &Report) {
             s.shares.new + s.shares.changed,
             s.triaged,
             s.analysed,
-            s.cost_in_words()
+            s.cost_text()
         );
     }
 }
@@ -223,12 +224,10 @@ fn open(page: &mut String, report: &Report) {
     }
 }
 
-/// How a run ended, in words.
 pub(super) fn outcome(run: &RunRow) -> String {
     run.outcome.map_or_else(|| "in progress".into(), in_words)
 }
 
-/// How long a run took.
 pub(super) fn took(run: &RunRow) -> String {
     run.ended_at
         .and_then(|end| u64::try_from(end.duration_since(run.started_at).as_millis()).ok())
@@ -236,14 +235,14 @@ pub(super) fn took(run: &RunRow) -> String {
         .unwrap_or_default()
 }
 
-/// The address, if it is one that a browser may be sent to.
+/// The address if it is safe to open in a browser.
 pub(super) fn web_address(url: &str) -> Option<&str> {
     let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '<' | '>' | '"' | '\'' | '`' | '\\');
     let web = url.starts_with("https://") || url.starts_with("http://");
     (web && url.chars().all(plain)).then_some(url)
 }
 
-/// One line of plain words.
+/// One line of plain text.
 fn line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain_text(text).split_whitespace().collect::<Vec<_>>().join(" ").chars() {
@@ -269,7 +268,7 @@ mod tests {
     #[test]
     fn words_of_strangers_stay_words() {
         let mut report = report(HOSTILE);
-        // A path stands in a code span, where nothing has a meaning.
+        // A path is in a code span, where no character has a special meaning.
         report.findings[0].finding.files[0].path = "src/total.rs".into();
         let page = render(&report);
         assert!(!page.contains("<script"), "{page}");

@@ -1,4 +1,4 @@
-//! What people and machines see of a run: folds over its events, and the edges that show them.
+//! What people and programs see of a run: folds over its events, and their output.
 
 pub mod code_links;
 pub mod digest;

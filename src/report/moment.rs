@@ -1,4 +1,4 @@
-//! Moments as people read them: local time with its zone, and how far away it is.
+//! Formats times for people: local time with its zone, and the distance from now.
 
 use jiff::Timestamp;
 
@@ -29,8 +29,8 @@ pub fn time_of_day(at: Timestamp) -> String {
     local_time(at, "%T %Z")
 }
 
-/// `revision 7`, or `version of 2026-11-16 09:15 CET` where the tracker counts none and the time of
-/// the last change stands for the revision.
+/// `revision 7`, or `version of 2026-11-16 09:15 CET` if the tracker has no counter and the time of
+/// the last change is the revision.
 pub fn version(revision: i64) -> String {
     const FIRST_TIME: i64 = 1_000_000_000_000; // September 2001, in milliseconds
     match Timestamp::from_millisecond(revision) {
@@ -39,7 +39,7 @@ pub fn version(revision: i64) -> String {
     }
 }
 
-/// The name of the local zone, such as `Europe/Berlin`.
+/// Such as `Europe/Berlin`.
 pub fn local_zone_name() -> String {
     local_zone().iana_name().unwrap_or("UTC").to_owned()
 }

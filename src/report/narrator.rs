@@ -1,7 +1,7 @@
-//! The lines that somebody who waits for a run reads. Pure.
+//! The progress lines for a person who waits for a run. Pure.
 //!
-//! Fewer than the log has: what happens to every item of a backlog is counted, and what the
-//! sessions on the screen show is not said again.
+//! Fewer lines than the log: decisions on the backlog are only counted, and what the screen shows
+//! about sessions is not repeated.
 
 use crate::event::fold::RunView;
 use crate::event::{Event, Reason, Recorded};
@@ -9,7 +9,7 @@ use crate::model::text::in_words;
 use crate::report::lines::line;
 use crate::report::moment::time_of_day;
 
-/// Remembers what is counted until it can be said in one line.
+/// Counts events until they can be reported in one line.
 #[derive(Debug, Default)]
 pub struct Narrator {
     deferred: Option<Group>,
@@ -23,7 +23,7 @@ struct Group {
 }
 
 impl Narrator {
-    /// The lines that are due after this event; `view` already contains it.
+    /// The lines due after this event; `view` already contains it.
     pub fn lines(&mut self, recorded: &Recorded, view: &RunView) -> Vec<String> {
         if let Event::ItemDeferred { reason, .. } = &recorded.event {
             match &mut self.deferred {
@@ -37,7 +37,7 @@ impl Narrator {
                 }
             }
         }
-        // A decision is no reason to end a group: pages of items come between deferred ones.
+        // A decision does not end a group: pages of items come between deferred ones.
         if matches!(
             recorded.event,
             Event::ItemDecided { .. } | Event::ItemTriaged { .. } | Event::ItemSettled { .. }
@@ -50,7 +50,7 @@ impl Narrator {
         lines
     }
 
-    /// What was counted and not said yet.
+    /// The counts not reported yet.
     pub fn rest(&mut self, view: &RunView) -> Vec<String> {
         said(self.deferred.take(), view)
     }

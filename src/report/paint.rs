@@ -1,6 +1,5 @@
-//! Colour for people; nothing for pipes. Pure.
+//! Colour for terminals, none for pipes. Pure.
 
-/// Whether texts are coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
     Plain,
@@ -8,8 +7,8 @@ pub enum Paint {
 }
 
 impl Paint {
-    /// By the usual variables: `NO_COLOR` wins over `CLICOLOR_FORCE`, and that over what standard
-    /// output is.
+    /// Follows the usual variables: `NO_COLOR` overrides `CLICOLOR_FORCE`, which overrides the
+    /// terminal check.
     pub fn choose(no_color: Option<&str>, force: Option<&str>, is_terminal: bool) -> Self {
         let set = |value: Option<&str>| value.is_some_and(|value| !value.is_empty());
         let forced = set(force) && force != Some("0");
@@ -47,7 +46,7 @@ impl Paint {
         self.with("36", text)
     }
 
-    /// A grade as findings have it.
+    /// Colours a grade of a finding.
     pub fn grade(self, grade: &str, padded: &str) -> String {
         match grade {
             "high" => self.red(padded),
@@ -56,7 +55,7 @@ impl Paint {
         }
     }
 
-    /// Rows of `name value`: the names are dimmed, those in capitals are alarms.
+    /// Formats rows of `name value`: names are dimmed; names in capitals are alarms.
     pub fn rows(self, text: &str, indent: usize, width: usize) -> String {
         if self == Self::Plain {
             return text.to_owned();
@@ -76,7 +75,7 @@ impl Paint {
         text.lines().map(|line| format!("{}\n", row(line))).collect()
     }
 
-    /// Our own Markdown for a terminal: no marks, headings and emphasis in bold.
+    /// Renders our own Markdown for a terminal: no markup, headings and emphasis in bold.
     pub fn markdown(self, text: &str) -> String {
         text.lines().map(|line| format!("{}\n", self.markdown_line(line))).collect()
     }
@@ -86,7 +85,7 @@ impl Paint {
         if title.len() < line.len() && title.starts_with(' ') {
             return self.bold(&unescape(title.trim()));
         }
-        // Odd parts stand between two marks; a lone mark stays what it is.
+        // Odd parts are between two marks; a single mark stays as it is.
         let spans = |text: &str, mark: &str, paint: &dyn Fn(&str) -> String| -> String {
             let parts: Vec<&str> = text.split(mark).collect();
             if parts.len().is_multiple_of(2) {
@@ -105,15 +104,15 @@ impl Paint {
     }
 }
 
-/// What [`Paint`] writes after an escape character.
+/// The codes that [`Paint`] writes after an escape character.
 const OWN_CODES: [&str; 7] = ["[0m", "[1m", "[2m", "[1;31m", "[33m", "[32m", "[36m"];
 
-/// Whether a text that followed an escape character begins with a colour of ours.
+/// Whether the text after an escape character begins with one of our colour codes.
 pub fn is_own_colour(text: &str) -> bool {
     OWN_CODES.iter().any(|code| text.starts_with(code))
 }
 
-/// What was escaped so that it stays words in Markdown, as the words it is.
+/// Reverts the Markdown escapes of plain text.
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

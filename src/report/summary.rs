@@ -1,11 +1,11 @@
-//! What is left to read when a run is over.
+//! The summary at the end of a run.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use crate::event::fold::AlarmedItem;
-use crate::event::{Reason, RunOutcome, RunSummary, Shares};
+use crate::event::{DecisionCounts, Reason, RunOutcome, RunSummary};
 use crate::model::text::{clip, in_words};
 use crate::model::{BYTES_PER_TOKEN, RunId, Usd};
 use crate::report::lines::short_key;
@@ -13,50 +13,44 @@ use crate::report::moment::minute;
 use crate::report::paint::Paint;
 use crate::store::{FindingRow, OpenItems};
 
-/// How many unfinished items are named; the rest is counted.
+/// Unfinished items that are listed; the rest are counted.
 pub const MOST_OPEN: u32 = 20;
 
-/// The one object that `--json` prints.
+/// The object that `--json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunReport {
-    /// Which run.
     pub run: RunId,
-    /// How it ended.
     pub outcome: RunOutcome,
-    /// What the process will exit with.
+    /// Exit code of the process.
     pub exit_code: u8,
-    /// What kept it from its work, if anything did.
+    /// What prevented the work, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// In figures.
     pub summary: RunSummary,
-    /// Text before and after cleaning, in bytes.
+    /// Size of the text before and after cleaning.
     pub text: TextSaving,
-    /// Items whose text raised an alarm, with how much and why; the first of them.
+    /// The first items whose text raised an alarm.
     pub alarmed: Vec<AlarmedItem>,
-    /// Findings of this run.
     pub findings: Vec<FindingRow>,
-    /// Items that are not finished, with their reasons.
+    /// Unfinished items, with the reasons.
     pub open: OpenItems,
 }
 
-/// What cleaning saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct TextSaving {
     /// As fetched.
     pub raw_bytes: u64,
-    /// As it reaches a prompt.
+    /// As in a prompt.
     pub clean_bytes: u64,
-    /// Estimated tokens of one item as fetched, on average.
+    /// Estimated average per item, as fetched.
     pub raw_tokens_per_item: u64,
-    /// Estimated tokens of one item as it reaches a prompt, on average.
+    /// Estimated average per item, as in a prompt.
     pub clean_tokens_per_item: u64,
-    /// Items with hidden or invisible text.
+    /// Number of items with hidden or invisible text.
     pub alarms: u64,
 }
 
 impl TextSaving {
-    /// Of `items` items.
     pub fn of(raw_bytes: u64, clean_bytes: u64, items: u64, alarms: u64) -> Self {
         let per_item =
             |bytes: u64| bytes.div_ceil(BYTES_PER_TOKEN as u64).checked_div(items).unwrap_or(0);
@@ -69,14 +63,12 @@ impl TextSaving {
         }
     }
 
-    /// What is left, in percent.
     pub fn percent_left(self) -> u64 {
         (self.clean_bytes * 100).checked_div(self.raw_bytes).unwrap_or(100)
     }
 }
 
-/// The summary table and where to read on, for a terminal.
-/// `read_on` is the command that shows the first finding.
+/// The summary table for a terminal. `read_on` is the command that shows the first finding.
 pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String {
     let mut text = String::new();
     let s = &report.summary;
@@ -88,7 +80,7 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
     if let Some(error) = &report.error {
         row("because", error.clone());
     }
-    let Shares { new, changed, unchanged, .. } = s.shares;
+    let DecisionCounts { new, changed, unchanged, .. } = s.shares;
     let usual = format!("{new} new, {changed} changed, {unchanged} unchanged");
     row("fetched", format!("{} items ({usual})", s.fetched));
     further_shares(&s.shares).into_iter().for_each(|share| row("", share));
@@ -96,7 +88,7 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
         row(
             "text",
             format!(
-                "{} → {} bytes ({} %), {} → {} tokens an item",
+                "{} → {} bytes ({} %), {} → {} tokens per item",
                 report.text.raw_bytes,
                 report.text.clean_bytes,
                 report.text.percent_left(),
@@ -114,7 +106,7 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
             ),
         );
         for AlarmedItem { item, alarms } in &report.alarmed {
-            row("", clip(&format!("{}: {}", short_key(item), alarms.words()), 64));
+            row("", clip(&format!("{}: {}", short_key(item), alarms.to_text()), 64));
         }
     }
     row(
@@ -141,15 +133,15 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
 fn cost(s: &RunSummary) -> String {
     match s.cost_estimated {
         Usd::ZERO => format!("{} (as the agent reports it)", s.cost),
-        _ => format!("{}, from tokens and [agent.price]", s.cost_in_words()),
+        _ => format!("{}, from tokens and [agent.price]", s.cost_text()),
     }
 }
 
-/// What else became of fetched items; with the usual three, everything has its place.
-fn further_shares(s: &Shares) -> Vec<String> {
+/// All other fetched items; together with the three usual figures they add up to the total.
+fn further_shares(s: &DecisionCounts) -> Vec<String> {
     let shares = [
         (s.carried_over, "carried over from earlier runs"),
-        (s.baseline, "recorded as seen (baseline)"),
+        (s.baseline, "marked as seen (baseline)"),
         (s.over_limit, "over limits.max_items_per_run or max_deep_per_run"),
         (s.resting, "not due: waiting, parked, in flight or closed"),
     ];
@@ -244,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_was_fetched_and_what_budgets_count_is_told_in_full() {
-        let usual = Shares { new: 1, unchanged: 2, ..Shares::default() };
+        let usual = DecisionCounts { new: 1, unchanged: 2, ..DecisionCounts::default() };
         let mut report = RunReport {
             run: RunId(uuid::Uuid::nil()),
             outcome: RunOutcome::Completed,
@@ -261,12 +253,12 @@ mod tests {
         assert!(quiet.contains("3 items (1 new, 0 changed, 2 unchanged)"), "{quiet}");
         assert!(!quiet.contains("+ "), "{quiet}");
         report.summary.shares =
-            Shares { carried_over: 4, baseline: 19, over_limit: 5, resting: 6, ..usual };
+            DecisionCounts { carried_over: 4, baseline: 19, over_limit: 5, resting: 6, ..usual };
         report.summary.cost_at_worst = Usd::from_dollars(1.5);
         let told = render(&report, None, Paint::Plain);
         for part in [
             "+ 4 carried over",
-            "+ 19 recorded as seen (baseline)",
+            "+ 19 marked as seen (baseline)",
             "+ 5 over limits.max_items_per_run",
             "+ 6 not due",
             "$0.00 (as the agent reports it)",

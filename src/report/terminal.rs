@@ -1,4 +1,4 @@
-//! Progress for a person who waits: one live block on a terminal, plain lines anywhere else.
+//! Progress for a waiting person: one live block on a terminal, plain lines elsewhere.
 
 use std::io::Write;
 use std::time::Duration;
@@ -17,22 +17,20 @@ use crate::report::lines::short_key;
 use crate::report::narrator::Narrator;
 use crate::report::paint::is_own_colour;
 
-/// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// A block that moves, and lines above it.
+    /// A live block with lines above it.
     Live,
     /// One line per event.
     Lines,
-    /// Nothing.
     Silent,
 }
 
-/// How often the block on a terminal is drawn.
+/// Redraw interval of the live block.
 const DRAW_EVERY: Duration = Duration::from_millis(150);
 
-/// Shows events until the run has ended or its journal is gone. Progress goes to standard error,
-/// so that standard output holds results only.
+/// Shows events until the run has ended or its journal is closed. Progress goes to standard error,
+/// so that standard output contains only results.
 pub async fn show(mut events: Receiver<Recorded>, progress: Progress, clock: Clock) {
     let (mut view, mut narrator) = (RunView::default(), Narrator::default());
     let screen = (progress == Progress::Live).then(Screen::new);
@@ -72,15 +70,15 @@ pub async fn show(mut events: Receiver<Recorded>, progress: Progress, clock: Clo
     }
 }
 
-/// One line to whoever waits, unless they want to hear nothing.
+/// Prints one line unless progress is silent.
 pub fn say(progress: Progress, text: &str) {
     if progress != Progress::Silent {
         write_line(text);
     }
 }
 
-/// Text that may quote a tracker or an agent, as a terminal may get it: our colours stay, everything
-/// else that acts on a terminal does not.
+/// Makes text that may quote a tracker or an agent safe for a terminal: our colours stay, all other
+/// control characters are removed.
 pub fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (number, part) in text.split('\u{1b}').enumerate() {
@@ -92,15 +90,15 @@ pub fn text(text: &str) -> String {
     out
 }
 
-/// A reader that went away is no reason to stop the run.
+/// A closed standard error does not stop the run.
 fn write_line(text: &str) {
     let mut stderr = std::io::stderr().lock();
     drop(writeln!(stderr, "{}", self::text(text)));
 }
 
-/// One block at the bottom of the terminal: what the run does, and a line for each live session.
-/// It is one bar of several lines, drawn and removed as a whole: with a bar for each session, the
-/// first drawing of a new bar leaves a copy of the block above it.
+/// One block at the bottom of the terminal: the run's step, and a line per live session. It is one
+/// multi-line bar, drawn and removed as a whole: with one bar per session, the first drawing of a
+/// new bar leaves a copy of the block above it.
 struct Screen {
     block: ProgressBar,
 }
@@ -109,7 +107,7 @@ impl Screen {
     fn new() -> Self {
         let block = ProgressBar::new_spinner().with_style(
             ProgressStyle::with_template("{spinner} {msg}")
-                // The template is ours, so it always parses; a plain spinner is shown otherwise.
+                // The template is constant and always parses.
                 .unwrap_or_else(|_| ProgressStyle::default_spinner()),
         );
         Self { block }

@@ -1,4 +1,4 @@
-//! Telling a chat about a run: a short digest, tried a few times, never in the way of a run.
+//! Sends a short digest of a run to a chat; retried a few times, and never blocks a run.
 //!
 //! The address of a webhook is a secret: it is read when it is used and never shown.
 
@@ -16,29 +16,25 @@ use crate::model::text::clip;
 use crate::report::lines::short_key;
 use crate::settings::{WebhookStyle, WebhookWhen};
 
-/// Findings named in a message; the rest is counted.
+/// Findings listed in a message; the rest are counted.
 const NAMED: usize = 8;
-/// How often a message is tried.
 const TRIES: usize = 4;
-/// One try.
+/// Per attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a message was not delivered. No text names the address.
+/// No message contains the address.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// The variable holds no address.
     #[error("the variable named by report.webhook_env does not hold an https URL")]
     Address,
-    /// The other side could not be reached.
     #[error("cannot reach the webhook: {0}")]
     Unreachable(String),
-    /// The other side said no.
     #[error("the webhook answered {0}")]
     Refused(StatusCode),
 }
 
 impl WebhookError {
-    /// May it work a moment later?
+    /// Whether a retry may help.
     fn is_passing(&self) -> bool {
         match self {
             Self::Address => false,
@@ -54,7 +50,6 @@ impl WebhookError {
     }
 }
 
-/// Should this run be told?
 pub fn wants(when: WebhookWhen, report: &Report) -> bool {
     match when {
         WebhookWhen::Always => true,
@@ -63,7 +58,7 @@ pub fn wants(when: WebhookWhen, report: &Report) -> bool {
     }
 }
 
-/// The message in the form that the other side understands.
+/// The message in the format of the receiver.
 pub fn message(style: WebhookStyle, report: &Report) -> Value {
     match style {
         WebhookStyle::Slack => json!({ "text": slack(report) }),
@@ -71,14 +66,14 @@ pub fn message(style: WebhookStyle, report: &Report) -> Value {
     }
 }
 
-/// Delivers a message, trying again what may pass; `first_wait` doubles with each try.
+/// Delivers a message and retries temporary failures; `first_wait` doubles with each attempt.
 pub async fn send(
     address: &SecretString,
     message: &Value,
     first_wait: Duration,
 ) -> Result<(), WebhookError> {
     let url = parse(address)?;
-    // Fails when a provider is already installed, and then that one serves as well.
+    // Fails if a provider is already installed, which is fine.
     let _already_installed = rustls::crypto::ring::default_provider().install_default();
     let mut builder =
         Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
@@ -101,7 +96,7 @@ pub async fn send(
 fn parse(address: &SecretString) -> Result<Url, WebhookError> {
     let url =
         Url::parse(address.expose_secret().trim()).map_err(|_unsaid| WebhookError::Address)?;
-    // Without TLS the address would be readable on the way.
+    // Without TLS the address could be read in transit.
     let safe = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
     if safe && url.has_host() { Ok(url) } else { Err(WebhookError::Address) }
 }
@@ -140,7 +135,7 @@ fn slack(report: &Report) -> String {
     lines.join("\n")
 }
 
-/// Slack's three characters; without them there is no link, no mention and no channel call.
+/// Slack's three special characters; escaped, no link, mention or channel call is possible.
 fn slack_text(text: &str) -> String {
     let one_line = plain_text(text).split_whitespace().collect::<Vec<_>>().join(" ");
     one_line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
@@ -186,7 +181,7 @@ fn teams(report: &Report) -> Value {
     })
 }
 
-/// Cards read a little Markdown; a stranger's words must not become a link or a mention.
+/// Cards support some Markdown; untrusted text must not become a link or a mention.
 fn card_text(text: &str) -> String {
     let mut out = String::new();
     for c in plain_text(text).split_whitespace().collect::<Vec<_>>().join(" ").chars() {

@@ -1,5 +1,5 @@
-//! Analyse: the code that matters for an item, one bounded session on it, what its end means, and the
-//! result in the state.
+//! Analyses one item: builds its code context, runs one bounded session, checks the finding and
+//! stores it.
 //!
 //! A finding and its comment are stored in one transaction; the comment is delivered afterwards, by
 //! this run or a later one (see `outbox`).
@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use super::launch::{EndedSession, Launch, Launched, launch};
+use super::linked_content::{self, Gathered};
 use super::pool::ItemEnd;
-use super::surroundings::{self, Gathered};
 use super::{RunContext, RunError, outbox};
 use crate::analyze::{self, Request};
 use crate::context::{CodeContext, CodeError};
@@ -25,29 +25,28 @@ use crate::session::StopHandle;
 use crate::store::{DeepResult, EarlierVerdicts};
 use crate::triage;
 
-/// What came of an item's analysis.
 pub(super) enum Analysis {
     Ended {
         session: SessionId,
         result: DeepResult,
-        /// No other session of this run can work either.
+        /// Set if no other session of this run can work either.
         fault: Option<RunError>,
     },
-    /// No session started, for this reason.
+    /// No session started.
     Refused(Reason),
     /// The item is no longer pending.
-    Taken,
+    NotPending,
 }
 
-/// The code that matters for an item. A code base that cannot be indexed is logged and does not stop
-/// the analysis: the agent works from the item and what it reads itself. One that is missing is an
+/// The code context of an item. A code base that cannot be indexed is logged and the analysis
+/// continues: the agent works from the item and what it reads itself. A missing code base is an
 /// error.
 pub(super) async fn context_for(
     cx: &RunContext,
     item: &QueuedItem,
 ) -> Result<CodeContext, CodeError> {
     let key = item.key().clone();
-    // In a dry run, items that triage has not judged yet are shown as if it sent them on.
+    // A dry run shows items that are not triaged yet as if triage had passed them on.
     let verdict = item.verdict.clone().unwrap_or_else(|| triage::fallback(&item.item).verdict);
     let context = match cx.edges.code.context(item.item.clone(), verdict).await {
         Ok(context) => context,
@@ -62,7 +61,7 @@ pub(super) async fn context_for(
     Ok(context)
 }
 
-/// The code base that an interrupted session read for this item, if it is still there.
+/// The code base that an interrupted session read for this item, if it still exists.
 pub(super) async fn root_read_for(
     cx: &RunContext,
     item: ItemKey,
@@ -75,8 +74,8 @@ pub(super) async fn root_read_for(
     Ok(built.filter(|root| root.is_dir()))
 }
 
-/// Whether the finding of an interrupted session is left in the tracker: as the rule says that applied
-/// when the item was queued, or its source.
+/// Whether the finding of an interrupted session is written to the tracker, by the rule that
+/// applied when the item was queued, or by its source.
 pub(super) async fn writes_back(cx: &RunContext, item: &ItemKey) -> Result<bool, RunError> {
     let events = cx.store().events().of_item(item.clone()).await?;
     let rule = events.into_iter().rev().find_map(|recorded| match recorded.event {
@@ -88,14 +87,13 @@ pub(super) async fn writes_back(cx: &RunContext, item: &ItemKey) -> Result<bool,
     Ok(cx.edges.publisher_of(item).is_some() && by_rule.unwrap_or_else(by_source))
 }
 
-/// Runs the session and checks its finding.
 pub(super) async fn run_session(
     cx: &RunContext,
     item: &QueuedItem,
     context: &CodeContext,
     stop: &StopHandle,
 ) -> Result<Analysis, RunError> {
-    let mut around = surroundings::gather(cx, item, &context.root).await;
+    let mut around = linked_content::gather(cx, item, &context.root).await;
     let request = Launch {
         stage: Stage::Deep,
         subject: vec![(item.key().clone(), item.fingerprint.clone())],
@@ -109,15 +107,14 @@ pub(super) async fn run_session(
             let EndedSession { id, attempt, end, fault } = *session;
             let comments =
                 cx.edges.publisher_of(item.key()).is_some() && cx.config.writes_back(item.facts());
-            let result = result_of(cx, id, end, attempt, Some(&context.root), comments);
+            let result = result_of(cx, item.key(), id, end, attempt, Some(&context.root), comments);
             Analysis::Ended { session: id, result, fault }
         }
         Launched::Refused(reason) => Analysis::Refused(reason),
-        Launched::Taken => Analysis::Taken,
+        Launched::NotPending => Analysis::NotPending,
     })
 }
 
-/// The prompt of an item's session.
 pub(super) async fn prompt(
     cx: &RunContext,
     item: &QueuedItem,
@@ -149,9 +146,9 @@ pub(super) async fn prompt(
     Ok(analyze::render(&cx.prompts, request, &cx.config.analyze, &fence)?)
 }
 
-/// What a session's end means for its item.
 pub(super) fn result_of(
     cx: &RunContext,
+    item: &ItemKey,
     session: SessionId,
     end: SessionEnd,
     attempt: u32,
@@ -166,13 +163,16 @@ pub(super) fn result_of(
                 let made_with = MadeWith { model, prompt: prompt.to_owned() };
                 return DeepResult::Finished { finding: Box::new(finding), made_with, comment };
             }
-            Err(why) => Outcome::BadOutput { why },
+            Err(why) => {
+                cx.emit(Event::FindingRejected { item: item.clone(), session, why });
+                Outcome::BadOutput { why }
+            }
         },
         other => other,
     };
     match outcome {
         Outcome::Cancelled { why: FailureKind::ItemGone } => DeepResult::Gone(outcome),
-        // A machine that shuts down ends keepers as a person would, and then us.
+        // At a machine's shutdown, keepers get the same signal as from a person, and then we do.
         Outcome::Cancelled { why: FailureKind::Operator } if !cx.stop.requested() => {
             DeepResult::Stopped(outcome)
         }
@@ -187,7 +187,7 @@ pub(super) fn result_of(
     }
 }
 
-/// A failed attempt: tried again later, or given up.
+/// A failed attempt: retried later, or parked.
 pub(super) fn failed(
     cx: &RunContext,
     session: SessionId,
@@ -204,7 +204,7 @@ pub(super) fn failed(
     }
 }
 
-/// A panic on a strange answer must not reach the run: the next one would meet the same answer.
+/// Catches a panic on an unusual answer: the next run would panic on the same answer.
 fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureKind> {
     let output = end.output.as_ref().ok_or(FailureKind::SchemaIgnored)?;
     let checked = catch_unwind(AssertUnwindSafe(|| {
@@ -229,7 +229,6 @@ fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureK
     }
 }
 
-/// Stores what came of an item's analysis.
 pub(super) async fn record(
     cx: &RunContext,
     item: &QueuedItem,
@@ -249,15 +248,15 @@ pub(super) async fn record(
         }
         Analysis::Refused(reason) => {
             cx.journal.items().defer(vec![key], reason).await?;
-            // The budget of one source says nothing about the others.
+            // The budget of one source does not limit the others.
             let close = Some(reason).filter(|reason| *reason != Reason::SourceBudget);
             Ok(ItemEnd { close, fault: None })
         }
-        Analysis::Taken => Ok(ItemEnd::default()),
+        Analysis::NotPending => Ok(ItemEnd::default()),
     }
 }
 
-/// The item waits for its code base; others may have a code base of their own.
+/// Defers an item without a code base; other items may have one.
 pub(super) async fn defer_without_code(
     cx: &RunContext,
     item: &QueuedItem,
@@ -267,7 +266,7 @@ pub(super) async fn defer_without_code(
     Ok(ItemEnd { close: None, fault: Some(RunError::NoCodeBase(missing)) })
 }
 
-/// Some ends mean that no other session of this run can work either.
+/// The reason, if no other session of this run can work either.
 fn closes_run(result: &DeepResult) -> Option<Reason> {
     match result {
         DeepResult::NotCounted(outcome, reason) => {
@@ -279,11 +278,12 @@ fn closes_run(result: &DeepResult) -> Option<Reason> {
     }
 }
 
-/// Why an item stays queued after a session that is not counted.
+/// Why an item stays queued after a session that does not count.
 pub(super) fn deferral_reason(outcome: &Outcome) -> Reason {
     match outcome {
         Outcome::ProviderLimit { why: FailureKind::Authentication } => Reason::ProviderCredential,
         Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
+        outcome if outcome.is_of_one_host() => Reason::ProviderLimit,
         Outcome::AgentError { why: FailureKind::ApiError } => Reason::ProviderDown,
         outcome if outcome.is_configuration() => Reason::AgentConfig,
         Outcome::SpawnFailed { .. } => Reason::CannotStart,
@@ -293,7 +293,7 @@ pub(super) fn deferral_reason(outcome: &Outcome) -> Reason {
     }
 }
 
-/// From 0 to 1, different for each session, and without a source of randomness.
+/// From 0 to 1; derived from the session id instead of a random source.
 fn jitter(session: SessionId) -> f64 {
     f64::from(session.0.as_bytes()[15]) / 255.0
 }

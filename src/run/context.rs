@@ -1,4 +1,5 @@
-//! What the stages of a run share: its id, configuration, state and side effects, and when to end.
+//! What the stages of a run share: id, configuration, state, side effects, stop signal and
+//! deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::store::{Journal, Store};
 /// The limit of a run if neither the configuration nor the schedule sets a shorter one.
 const LONGEST: Duration = Duration::from_hours(2);
 
-/// One run's id, configuration, state, side effects and stop signal. Cheap to clone.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct RunContext {
     pub(super) id: RunId,
@@ -36,7 +37,7 @@ pub struct RunContext {
 }
 
 impl RunContext {
-    /// `stop` is how the caller ends the run early.
+    /// `stop` lets the caller end the run early.
     pub fn new(
         id: RunId,
         trigger: Trigger,
@@ -50,13 +51,13 @@ impl RunContext {
         Self { id, trigger, config, prompts, journal, edges, stop, past: false }
     }
 
-    /// The same for items of the past, each of its own time: all of them are analysed without triage,
-    /// and none is told of another, which may be newer.
+    /// For items of the past, each at its own time: all are analysed without triage, and none gets
+    /// background from other items, which may be newer.
     pub fn of_past_items(self) -> Self {
         Self { past: true, ..self }
     }
 
-    /// The same with what the rules change for the analysis of this item.
+    /// Applies the rule for this item to the configuration.
     pub(super) fn for_item(&self, item: &WorkItem) -> Self {
         Self { config: self.config.for_item(item), ..self.clone() }
     }
@@ -73,18 +74,18 @@ impl RunContext {
         self.journal.emit(event);
     }
 
-    /// Says why a session did not start.
+    /// Reports why a session did not start.
     pub(super) fn refuse(&self, item: Option<ItemKey>, reason: Reason, detail: String) {
         self.emit(Event::AdmissionRefused { item, reason, detail, until: None });
     }
 
-    /// The same for a fault that keeps every session from starting.
+    /// The same for a fault that prevents every session.
     pub(super) fn refuse_for(&self, item: Option<ItemKey>, fault: &RunError) {
         self.refuse(item, fault.refusal(), fault.to_string());
     }
 
-    /// Whether items in this workflow state are finished: by the tracker's own word, or else by the
-    /// state's name, whatever its case.
+    /// Whether items in this workflow state are finished: `finished` if the tracker reports it,
+    /// otherwise by the state's name, ignoring case.
     pub(super) fn is_terminal(&self, state: &str, finished: Option<bool>) -> bool {
         if let Some(finished) = finished {
             return finished;
@@ -94,7 +95,7 @@ impl RunContext {
     }
 }
 
-/// The stop signal and the deadline of one run. Cheap to clone.
+/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct RunStop {
     requested: StopHandle,
@@ -103,7 +104,7 @@ pub(super) struct RunStop {
     ends_at: Instant,
 }
 
-/// Cancels the deadline's timer when the run is over.
+/// Cancels the deadline's timer on drop.
 pub(super) struct DeadlineTimer(tokio::task::JoinHandle<()>);
 
 impl Drop for DeadlineTimer {
@@ -119,7 +120,7 @@ impl RunStop {
         Self { requested, deadline: StopHandle::new(), limit, ends_at }
     }
 
-    /// From now on, everything that listens to [`signal`](Self::signal) ends at the deadline.
+    /// Starts the timer: everything that listens to [`signal`](Self::signal) ends at the deadline.
     pub(super) fn start_deadline(&self) -> DeadlineTimer {
         let (deadline, at) = (self.deadline.clone(), self.ends_at);
         DeadlineTimer(tokio::spawn(async move {
@@ -133,17 +134,17 @@ impl RunStop {
         self.requested.state().reason.or(self.deadline.state().reason)
     }
 
-    /// Whether somebody asked for it, as opposed to the deadline.
+    /// Whether a stop was requested, as opposed to the deadline.
     pub(super) fn requested(&self) -> bool {
         self.requested.state().reason.is_some()
     }
 
-    /// For whoever has to end with the run.
+    /// For tasks that must end with the run.
     pub(super) fn signal(&self) -> StopSignal {
         self.requested.signal().and(&self.deadline)
     }
 
-    /// Drops `work` and returns nothing as soon as the run should end.
+    /// Drops `work` and returns `None` as soon as the run should end.
     pub(super) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut signal = self.signal();
         tokio::select! {
@@ -153,7 +154,7 @@ impl RunStop {
         }
     }
 
-    /// The same for work that should not be left half done: it has `grace` to finish.
+    /// Like `unless_stopped`, but `work` gets `grace` to finish.
     pub(super) async fn with_grace<T>(
         &self,
         grace: Duration,
@@ -176,7 +177,7 @@ impl RunStop {
         Instant::now() + self.time_left() / 2
     }
 
-    /// The limit, if it is over and nobody asked to stop before.
+    /// The limit, if it passed and no stop was requested before.
     pub(super) fn deadline_passed(&self) -> Option<String> {
         let by_deadline = !self.requested() && self.deadline.state().reason.is_some();
         by_deadline.then(|| readable(self.limit))
@@ -187,7 +188,7 @@ impl RunStop {
     }
 }
 
-/// As configured, or one interval of the schedule, but long enough for one session.
+/// The configured limit, or one interval of the schedule, but long enough for one session.
 fn limit(config: &Config) -> Duration {
     config.limits.run_deadline.unwrap_or_else(|| {
         let interval = Schedule::parse(&config.schedule.cron, &config.schedule.timezone)
@@ -196,7 +197,7 @@ fn limit(config: &Config) -> Duration {
     })
 }
 
-/// The reason that work is deferred with when the run ends early.
+/// The deferral reason when the run ends early.
 pub(super) const fn deferral_reason(stop: StopReason) -> Reason {
     match stop {
         StopReason::RunDeadline => Reason::RunDeadline,

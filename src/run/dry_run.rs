@@ -1,89 +1,76 @@
-//! `--dry-run`: the stages of a run on a copy of the state, up to the point where money is spent.
+//! `--dry-run`: the stages of a run on a copy of the state, up to the first session.
 //!
-//! It shows every decision, every prompt with its size, and the worst case in dollars. Deep
-//! prompts are shown for the first items of the queue as if triage sent them on: that is the most
-//! a run can do.
+//! It shows every decision, every prompt with its size, and the worst-case cost. Deep prompts are
+//! shown for the first items of the queue as if triage had passed them on: the most that a run can
+//! do.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{Publishing, RunContext, RunError, analyse, sources, surroundings, triage};
+use super::{Publishing, RunContext, RunError, analyse, linked_content, sources, triage};
 use crate::dedupe::{QueuedItem, Queues, in_order};
 use crate::event::{Decision, Event, Reason};
-use crate::model::{Alarms, CleanItem, ItemKey, ReadSurroundings, Stage, TextStats, Usd};
+use crate::model::{Alarms, CleanItem, ItemKey, ReadLinkedContent, Stage, TextStats, Usd};
 use crate::prompt::Rendered;
 
-/// Events read from the log in one go.
+/// Events read from the log at once.
 const EVENTS_AT_ONCE: u32 = 1000;
 
-/// What a run would do.
 #[derive(Debug, Clone, Serialize)]
 pub struct DryRun {
-    /// Every decision that is not "unchanged", one per item.
+    /// Every decision except "unchanged", one per item.
     pub decisions: Vec<DryRunDecision>,
-    /// Items with nothing to do.
+    /// Number of items with nothing to do.
     pub unchanged: u64,
     /// Every prompt that would be sent.
     pub prompts: Vec<DryRunPrompt>,
-    /// Sessions at most.
     pub sessions_at_most: usize,
-    /// The most it could cost, within the budgets.
+    /// Maximum cost, within the budgets.
     pub worst_case: Usd,
-    /// The budget of a run.
     pub budget_per_run: Usd,
-    /// What the tracker says to a comment on the first item, if findings are written back.
+    /// Whether the tracker would accept a comment on the first item, if findings are written back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_back: Option<String>,
-    /// What would keep deep sessions from starting, such as a code base that is not there.
+    /// What would prevent deep sessions, such as a missing code base.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trouble: Vec<String>,
 }
 
-/// One decision.
 #[derive(Debug, Clone, Serialize)]
 pub struct DryRunDecision {
-    /// Which item.
     pub item: ItemKey,
-    /// Its title.
     pub title: String,
-    /// What.
     pub decision: Decision,
-    /// Why.
     pub reason: Reason,
     /// The rule that applies, and what it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Sizes before and after cleaning; only for work of this run.
+    /// Sizes before and after cleaning; only for items processed by this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<TextStats>,
-    /// Hidden or invisible text that was left out.
+    /// Hidden or invisible text that was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alarms: Option<Alarms>,
 }
 
-/// One prompt.
 #[derive(Debug, Clone, Serialize)]
 pub struct DryRunPrompt {
-    /// Triage or deep.
     pub stage: Stage,
-    /// For which item; none for triage.
+    /// `None` for triage.
     pub item: Option<ItemKey>,
-    /// Estimated tokens, schema included.
+    /// Estimated, including the schema.
     pub tokens: u64,
-    /// The most the session may cost.
+    /// Maximum cost of the session.
     pub worst_case: Usd,
-    /// The system part.
     pub system: String,
-    /// The rest.
     pub user: String,
-    /// Links and files that the session would get, and what becomes of each file.
+    /// Links and files that the session would get, and how each file is used.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub surroundings: Option<Box<ReadSurroundings>>,
+    pub surroundings: Option<Box<ReadLinkedContent>>,
 }
 
-/// Reads and plans, renders the prompts, and stops there. The journal must be on a copy of the
-/// state.
+/// Reads, plans and renders the prompts, then stops. The journal must be on a copy of the state.
 pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     let before = cx.store().events().last_number().await?;
     let (Queues { untriaged, triaged }, unread) = sources::read_all(cx).await?.into_parts();
@@ -92,7 +79,7 @@ pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     let triage = triage::prompts(cx, &untriaged).await?.into_iter();
     let mut prompts: Vec<_> =
         triage.map(|words| prompt(Stage::Triage, None, words, triage_cost)).collect();
-    // Each may be followed by one more, for the items without a usable verdict.
+    // Each session may be followed by a second one for items without a usable verdict.
     let again = prompts.len();
     let queue = in_order(triaged.into_iter().chain(untriaged).collect(), &cx.config.order);
     let (deep, mut trouble) = deep_prompts(cx, &queue).await?;
@@ -112,7 +99,7 @@ pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     })
 }
 
-/// Every decision of the log after `before`, one per item: the last one counts.
+/// The decisions logged after `before`; the last one per item counts.
 async fn decisions_after(
     cx: &RunContext,
     mut before: i64,
@@ -121,7 +108,7 @@ async fn decisions_after(
     let queued: HashMap<&ItemKey, &CleanItem> =
         queue.iter().map(|item| (item.key(), &item.item)).collect();
     let (mut decisions, mut positions) = (Vec::<DryRunDecision>::new(), HashMap::new());
-    // A rule is told before the page of its item is stored.
+    // The rule's event is logged before the page of its item is stored.
     let mut rules: HashMap<ItemKey, String> = HashMap::new();
     loop {
         let events = cx.store().events().after(before, EVENTS_AT_ONCE).await?;
@@ -164,7 +151,7 @@ async fn decisions_after(
     }
 }
 
-/// Also returns what would keep deep sessions from starting.
+/// Also returns what would prevent deep sessions.
 async fn deep_prompts(
     cx: &RunContext,
     queue: &[QueuedItem],
@@ -175,7 +162,7 @@ async fn deep_prompts(
         let cx = &cx.for_item(item.facts());
         match analyse::context_for(cx, item).await {
             Ok(context) => {
-                let around = surroundings::gather(cx, item, &context.root).await;
+                let around = linked_content::gather(cx, item, &context.root).await;
                 let words = analyse::prompt(cx, item, &context, &around).await?;
                 let worst_case = cx.config.analyze.max_cost;
                 let prompt = prompt(Stage::Deep, Some(item.key().clone()), words, worst_case);

@@ -1,4 +1,4 @@
-//! How a run ends: its errors, its outcome, its figures.
+//! How a run ends: errors, outcome, figures.
 
 use super::{Backlog, RunContext, UnreadSource};
 use crate::context::CodeError;
@@ -9,13 +9,10 @@ use crate::model::FailureClass;
 use crate::prompt::PromptError;
 use crate::store::{Digest, StoreError};
 
-/// Why a run could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The state.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The tracker.
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// Some of several sources could not be read; the items of the others were processed.
@@ -24,51 +21,42 @@ pub enum RunError {
     /// None of several sources could be read.
     #[error("{}", each_source(.0))]
     AllSources(Vec<UnreadSource>),
-    /// A prompt template.
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// The agent cannot be used as it is configured.
+    /// The agent's configuration does not work.
     #[error("{0}. The items stay queued and no attempt is counted")]
     AgentConfig(String),
-    /// The model provider refuses the agent's credential.
+    /// The model provider rejects the agent's credential.
     #[error(
         "the model provider refuses the agent's credential: {0}. A changed credential is tried at \
          once; the items stay queued and no attempt is counted"
     )]
     AgentCredential(String),
-    /// A code base is missing.
     #[error("{0}. Its items stay queued and no attempt is counted")]
     NoCodeBase(CodeError),
-    /// The operating system starts no process for us.
+    /// The operating system cannot start processes.
     #[error(
         "no session can be started on this machine: {0}. `heartbeat doctor` looks for the cause; \
          the items stay queued and no attempt is counted"
     )]
     CannotStart(String),
-    /// The first scheduled run needs a decision on an old backlog.
+    /// The first scheduled run found a backlog and no decision about it in the configuration.
     #[error(
         "this is the first scheduled run on this state, and the configuration does not say what \
          to do with the {} items that already exist. Analysing them takes {} runs or more and \
          costs at most {} per run, {} in all; `heartbeat --dry-run` shows them. Set [schedule] \
-         first_run to \"baseline\" (record them as seen) or \"process\" (analyse them), or shorten \
+         first_run to \"baseline\" (mark them as seen) or \"process\" (analyse them), or shorten \
          [source] look_back. Nothing was started",
         .0.items, .0.runs, .0.per_run, .0.in_all
     )]
     FirstRun(Backlog),
-    /// A bug: the analyses of some items panicked.
     #[error(
         "the analysis of {items} items panicked, which is a bug in heartbeat; the log shows where. \
          Each panic counts as a failed attempt of its item"
     )]
     AnalysisPanicked { items: usize },
-    /// A bug: our own code panicked.
     #[error("internal error in {stage}: {message}. This is a bug in heartbeat; nothing was lost")]
-    Panicked {
-        /// The stage it happened in.
-        stage: &'static str,
-        /// The panic's message.
-        message: String,
-    },
+    Panicked { stage: &'static str, message: String },
 }
 
 fn each_source(unread: &[UnreadSource]) -> String {
@@ -77,7 +65,7 @@ fn each_source(unread: &[UnreadSource]) -> String {
 }
 
 impl RunError {
-    /// The reason that items are deferred with because of it.
+    /// The deferral reason for items that this error affects.
     pub(super) const fn refusal(&self) -> Reason {
         match self {
             Self::AgentConfig(_) | Self::Prompt(_) => Reason::AgentConfig,
@@ -88,18 +76,14 @@ impl RunError {
     }
 }
 
-/// How a run went.
 #[derive(Debug)]
 pub struct RunEnd {
-    /// In a word.
     pub outcome: RunOutcome,
-    /// In figures.
     pub summary: RunSummary,
-    /// What kept it from its work.
+    /// What prevented the work, if anything.
     pub error: Option<RunError>,
 }
 
-/// Stores how the run ended.
 pub(super) async fn end_run(
     cx: &RunContext,
     worked: Result<(), RunError>,
@@ -116,7 +100,7 @@ pub(super) async fn end_run(
     };
     match (cx.journal.runs().end(cx.id, outcome, summary, digest).await, error) {
         (Ok(()), error) => Ok(RunEnd { outcome, summary, error }),
-        // The first failure of the state is the one to report.
+        // The first storage failure is the one to report.
         (Err(_), Some(RunError::Store(first))) => Err(first),
         (Err(failed), _) => Err(failed),
     }
@@ -129,7 +113,7 @@ fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutc
         Some(RunError::Fetch(error)) => fetch_outcome(error),
         Some(RunError::SomeSources(_)) if cx.stop.requested() => RunOutcome::Interrupted,
         Some(RunError::SomeSources(_)) => RunOutcome::SourcesFailed,
-        // Where they differ, the first one of the configuration counts.
+        // If they differ, the first one in the configuration counts.
         Some(RunError::AllSources(unread)) => {
             let first = cx
                 .edges
@@ -149,13 +133,12 @@ fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutc
         None if view.triage_failed => RunOutcome::TriageFailed,
         None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
         None if view.work == 0 => RunOutcome::NothingNew,
-        // There was work, and no session was allowed to start.
+        // There was work, but no session was allowed to start.
         None if figures.triaged == 0 && figures.analysed == 0 => RunOutcome::NotNow,
         None => RunOutcome::Completed,
     }
 }
 
-/// The outcome of a run whose read failed.
 pub fn fetch_outcome(error: &FetchError) -> RunOutcome {
     if error.is_state_failure() {
         return RunOutcome::StoreFailed;

@@ -1,4 +1,4 @@
-//! The first run on a source: an old backlog is not analysed unless the configuration says so.
+//! The first run on a source: a backlog is not analysed unless the configuration says so.
 
 use jiff::SignedDuration;
 
@@ -10,22 +10,22 @@ use crate::model::Usd;
 use crate::settings::{Config, FirstRun};
 use crate::store::FirstRunFact;
 
-/// How long a count of the backlog is used: it is not read again at every tick.
+/// How long a count of the backlog is reused, so that it is not read at every tick.
 const COUNTED_FOR: SignedDuration = SignedDuration::from_hours(6);
 
-/// What this run does about it.
+/// What this run does with the backlog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstRunStep {
-    /// Nothing: the first run is over.
+    /// Not a first run.
     None,
-    /// Record the backlog as seen.
+    /// Mark the backlog as seen.
     Baseline,
-    /// Work on the backlog.
+    /// Process the backlog.
     Process,
 }
 
 impl FirstRunStep {
-    /// What a stored page says about it.
+    /// The fact stored with each page.
     pub(super) const fn fact(self) -> Option<FirstRunFact> {
         match self {
             Self::None => None,
@@ -35,21 +35,21 @@ impl FirstRunStep {
     }
 }
 
-/// What a first run would find and cost.
+/// Size and cost of a first run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {
-    /// Items in the look-back window that would be work.
+    /// Items in the look-back window that would be processed.
     pub items: u64,
-    /// The most one run may spend on them.
+    /// Maximum cost of one run.
     pub per_run: Usd,
-    /// The most all of them may cost.
+    /// Maximum cost of all of them.
     pub in_all: Usd,
-    /// Runs it would take at least.
+    /// Minimum number of runs.
     pub runs: u64,
 }
 
-/// A configured baseline applies whoever starts the run. If the configuration says nothing, a run
-/// that a person starts processes the backlog; a scheduled one asks once.
+/// A configured baseline always applies. With "ask", a run started by hand processes the backlog; a
+/// scheduled run stops and reports it.
 pub(super) async fn decide(
     cx: &RunContext,
     tracker: &Tracker,
@@ -57,7 +57,7 @@ pub(super) async fn decide(
 ) -> Result<FirstRunStep, RunError> {
     match (so_far, cx.config.schedule.first_run) {
         (Some(FirstRunFact::Over), _) => Ok(FirstRunStep::None),
-        // A baseline that was cut short goes on, whatever the configuration says by now.
+        // An interrupted baseline continues, even if the configuration has changed.
         (Some(FirstRunFact::Baseline), _) | (None, FirstRun::Baseline) => {
             Ok(FirstRunStep::Baseline)
         }
@@ -66,7 +66,7 @@ pub(super) async fn decide(
     }
 }
 
-/// Counts and prices the backlog. Stores the count only, and starts nothing.
+/// Counts and prices the backlog. Stores only the count; starts nothing.
 async fn ask(cx: &RunContext, tracker: &Tracker) -> Result<FirstRunStep, RunError> {
     let now = cx.now();
     if let Some((items, at)) = cx.store().sources().backlog(&tracker.name).await?
@@ -90,7 +90,7 @@ async fn ask(cx: &RunContext, tracker: &Tracker) -> Result<FirstRunStep, RunErro
     Err(RunError::FirstRun(price(&cx.config, items)))
 }
 
-/// The worst case: every item is analysed, and every session costs as much as it may.
+/// The worst case: every item is analysed at maximum cost.
 fn price(config: &Config, items: u64) -> Backlog {
     let cost = |items: u64| {
         let tokens = items.saturating_mul(u64::from(config.triage.max_item_tokens));

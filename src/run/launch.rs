@@ -1,7 +1,7 @@
-//! Starting a session: every gate in turn, then the claim, then the session itself.
+//! Starts a session: passes every gate, claims the work, runs the session.
 //!
-//! Triage and deep analysis go through the same gates. A closed gate is tried again for
-//! `limits.admission_wait`; after that the work is deferred with the gate's reason.
+//! Triage and deep analysis use the same gates. A closed gate is retried for
+//! `limits.admission_wait`; then the work is deferred with the gate's reason.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,55 +20,52 @@ use crate::session::{Attached, Job, StopHandle};
 use crate::settings::{Timeouts, credential_in};
 use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
-/// How often a closed gate is tried again.
+/// Interval between two attempts at a closed gate.
 const RETRY_GATE: Duration = Duration::from_millis(500);
-/// Between the claim and the agent's first line, on a busy machine.
+/// Allowance between the claim and the agent's first line on a busy machine.
 const STARTING: Duration = Duration::from_secs(5);
-/// How many hosts may fail to start a session before it is left to the next run.
+/// Hosts that may fail to start a session before it is left to the next run.
 const MOST_HOSTS: u32 = 3;
 
-/// A session to start.
 pub(super) struct Launch {
     pub(super) stage: Stage,
-    /// Its items, with the fingerprints they are judged by.
+    /// Its items, with the fingerprints of their texts.
     pub(super) subject: Vec<(ItemKey, String)>,
     pub(super) prompt: Rendered,
     /// The code base it may read.
     pub(super) repository: Option<PathBuf>,
-    /// Files of its item.
+    /// Files attached to its item.
     pub(super) attached: Option<Attached>,
-    /// Ends this session alone.
+    /// Ends only this session.
     pub(super) stop: StopHandle,
 }
 
-/// What became of it.
 pub(super) enum Launched {
     Ended(Box<EndedSession>),
-    /// It did not start, for this reason.
+    /// It did not start.
     Refused(Reason),
     /// Its item is no longer pending.
-    Taken,
+    NotPending,
 }
 
-/// A session that ran to its end.
 pub(super) struct EndedSession {
     pub(super) id: SessionId,
-    /// 1 is the first.
+    /// From 1.
     pub(super) attempt: u32,
     pub(super) end: SessionEnd,
-    /// No other session of this run can work either.
+    /// Set if no other session of this run can work either.
     pub(super) fault: Option<RunError>,
 }
 
 impl Launch {
-    /// The item of a deep session; none for triage.
+    /// The item of a deep session; `None` for triage.
     fn item(&self) -> Option<&ItemKey> {
         let first = self.subject.first().map(|(key, _)| key);
         first.filter(|_| self.stage == Stage::Deep)
     }
 }
 
-/// Claims the work and runs the session, waiting for the gates within their limit.
+/// Claims the work and runs the session; waits for the gates within their limit.
 pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, RunError> {
     let mut until = Instant::now() + cx.config.limits.admission_wait;
     let mut hosts = 0;
@@ -79,7 +76,7 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
         }
         let attempt = match cx.journal.claims().take(claim.clone()).await? {
             Ok(attempt) => attempt,
-            Err(ClaimRefusal::Taken(_)) => return Ok(Launched::Taken),
+            Err(ClaimRefusal::Taken(_)) => return Ok(Launched::NotPending),
             Err(ClaimRefusal::Budget(refusal)) => {
                 let reason = match refusal.of_source {
                     true => Reason::SourceBudget,
@@ -116,12 +113,13 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
                 if hosts >= MOST_HOSTS {
                     return Ok(refuse(cx, &launch, reason, detail));
                 }
-                // The fleet refuses an id for ever once it failed: another try is another session.
+                // The fleet rejects an id permanently once it failed, so a retry needs a new
+                // session.
                 claim.session = SessionId(uuid::Uuid::now_v7());
                 until = Instant::now() + cx.config.limits.admission_wait;
             }
-            // Its row and its claim stay: a later run takes its end.
-            Err(LedgerError::LeftRunning) => return Ok(Launched::Taken),
+            // Row and claim stay; a later run collects the result.
+            Err(LedgerError::LeftRunning) => return Ok(Launched::NotPending),
             Err(error) => return Err(StoreError::Ledger(error).into()),
         }
         tokio::time::sleep(RETRY_GATE).await;
@@ -150,7 +148,7 @@ async fn wait_for_gates(
             refuse(Reason::RunDeadline, detail);
             return Ok(Some(Reason::RunDeadline));
         }
-        // The machine first: it costs nothing to ask, and a probe needs its consent as well.
+        // The machine first: the check is free, and a probe needs its admission too.
         let closed = match cx.edges.gate.admit().await {
             Err(closed) => closed,
             Ok(()) => match provider::admit(cx, launch.stage).await? {
@@ -175,13 +173,13 @@ async fn wait_for_gates(
         }
         let mut signal = cx.stop.signal();
         let known = signal.state();
-        // A request to stop is noticed at once; otherwise the gate is tried again.
+        // Wakes at once on a stop request; otherwise retries the gate.
         drop(tokio::time::timeout(RETRY_GATE, signal.changed(known)).await);
     }
 }
 
-/// Why a session of this stage no longer fits into the run: one that the deadline would cut off
-/// costs money for nothing.
+/// Why a session of this stage no longer fits into the run: a session cut off by the deadline would
+/// cost money without a result.
 fn lacking_time(cx: &RunContext, stage: Stage) -> Option<String> {
     let own = match stage {
         Stage::Triage => cx.config.triage.timeout,
@@ -191,14 +189,14 @@ fn lacking_time(cx: &RunContext, stage: Stage) -> Option<String> {
     let needed = [grace, drain, STARTING, cx.config.wait_for_host()];
     let needed = needed.into_iter().fold(own, Duration::saturating_add);
     let left = cx.stop.time_left();
-    let (told_left, own) = (readable(left), readable(own));
+    let (time_left, own) = (readable(left), readable(own));
     (left < needed).then(|| {
-        format!("only {told_left} of the run's time is left, but a {stage} session may take {own}")
+        format!("only {time_left} of the run's time is left, but a {stage} session may take {own}")
     })
 }
 
-/// The claim of a session that has not started yet. Triage is about items of several sources, and
-/// counts for none of them.
+/// The claim of a session that has not started yet. Triage covers items of several sources and
+/// counts for none of their budgets.
 pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, String)>) -> Claim {
     let item = subject.first().map(|(key, _)| key).filter(|_| stage == Stage::Deep);
     let (budget, source) = (&cx.config.budget, item.and_then(|item| cx.config.source_of(item)));
@@ -224,8 +222,7 @@ pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, St
     }
 }
 
-/// An agent may repeat a credential that it should not have seen: it is removed from all that the
-/// session said before anybody else sees it.
+/// Removes credentials from everything the session said, before anyone else sees it.
 pub(super) async fn without_secrets(cx: &RunContext, id: SessionId, end: SessionEnd) -> SessionEnd {
     let mut end = end;
     let held = cx.edges.secrets.held().await;
@@ -250,7 +247,7 @@ async fn ended(
     end: SessionEnd,
 ) -> Result<Launched, RunError> {
     let end = without_secrets(cx, id, end).await;
-    // It is for people who look: a failure is logged and changes nothing.
+    // The transcript is informational: a failure is logged and changes nothing.
     if !end.transcript.lines.is_empty()
         && let Err(error) = cx.journal.sessions().keep_transcript(id, end.transcript.clone()).await
     {

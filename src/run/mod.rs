@@ -7,10 +7,9 @@
 //! record    each result in one transaction, then the tracker
 //! ```
 //!
-//! Each stage has typed input and output, and returns what goes wrong as a value. What
-//! several of them need is in [`RunContext`]; starting a session through the gates is `launch`.
-//! Everything with a side effect is behind [`Edges`], so the same code runs on the real tracker and
-//! agent, on the simulators, and in tests.
+//! Each stage has typed input and output, and returns errors as values. What several stages need is
+//! in [`RunContext`]; `launch` starts a session through the gates. Every side effect is behind
+//! [`Edges`], so the same code runs on the real tracker and agent, on the simulators, and in tests.
 
 mod analyse;
 mod context;
@@ -19,6 +18,7 @@ mod edges;
 mod error;
 mod first_run;
 mod launch;
+mod linked_content;
 mod outbox;
 mod pool;
 mod provider;
@@ -26,7 +26,6 @@ mod read;
 mod recheck;
 mod recover;
 mod sources;
-mod surroundings;
 mod triage;
 
 use crate::dedupe::QueuedItem;
@@ -40,18 +39,17 @@ pub use error::{RunEnd, RunError, fetch_outcome};
 pub use first_run::Backlog;
 pub use sources::UnreadSource;
 
-/// Performs one run and stores how it ended. The caller holds the run lock.
+/// Performs one run and stores its result. The caller holds the run lock.
 pub async fn perform(cx: &RunContext) -> Result<RunEnd, StoreError> {
     cx.journal.runs().begin(cx.id, cx.trigger, cx.config.limits.max_live_sessions).await?;
     let worked = tokio::select! {
         worked = work(cx) => worked,
-        // Stores observations as they come, for as long as the work lasts.
+        // Stores observations while the work is running.
         never = cx.journal.keep_writing() => match never {},
     };
     error::end_run(cx, worked).await
 }
 
-/// The job, stage by stage.
 async fn work(cx: &RunContext) -> Result<(), RunError> {
     let _timer = cx.stop.start_deadline();
     recover::finish_interrupted(cx).await?;
@@ -63,7 +61,7 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
     unread
 }
 
-/// Analyses one item: the code that matters for it, a session on that code, the stored finding.
+/// Analyses one item: code context, session, stored finding.
 async fn analyse(
     cx: RunContext,
     item: QueuedItem,

@@ -1,18 +1,18 @@
-//! Delivers comments of the outbox to the tracker: those of this run as soon as their finding is
-//! stored, those that earlier runs could not deliver when a run begins.
+//! Delivers outbox comments to the tracker: those of this run as soon as their finding is stored,
+//! those of earlier runs when a run begins.
 
 use super::{Publishing, RunContext, RunError};
 use crate::fetch::FetchError;
 use crate::model::{FailureClass, ItemId, ItemKey};
 use crate::store::{Delivery, Message, MessageKind, fault};
 
-/// Delivers what is due. A failed delivery waits for its next attempt and fails nothing else.
+/// Delivers due comments. A failed delivery is retried later and fails nothing else.
 pub(super) async fn deliver_comments(cx: &RunContext) -> Result<(), RunError> {
     if cx.edges.trackers.iter().all(|tracker| tracker.publisher.is_none()) {
         return Ok(());
     }
     for message in cx.store().outbox().due(MessageKind::Comment, cx.now()).await? {
-        // Comments for a source that takes none now are kept.
+        // Comments for a source without write-back are kept.
         if message.item.as_ref().is_some_and(|item| cx.edges.publisher_of(item).is_none()) {
             continue;
         }
@@ -41,7 +41,7 @@ async fn deliver(cx: &RunContext, message: Message) -> Result<(), RunError> {
         Err(error) => {
             let (class, message) = (error.class.into_str().to_owned(), error.message);
             match error.class {
-                FailureClass::Gone => Delivery::Hopeless { class, message },
+                FailureClass::Gone => Delivery::Permanent { class, message },
                 _ => Delivery::Failed { class, message },
             }
         }
@@ -49,9 +49,9 @@ async fn deliver(cx: &RunContext, message: Message) -> Result<(), RunError> {
     Ok(cx.journal.outbox().end(message, delivery).await?)
 }
 
-/// If the item has changed meanwhile and is still open, the comment goes on its new revision.
+/// If the item changed meanwhile and is still open, the comment goes to its new revision.
 async fn write(cx: &RunContext, message: &Message) -> Result<i64, FetchError> {
-    let nowhere = || FetchError::new(FailureClass::Gone, "there is no item to write to");
+    let nowhere = || FetchError::new(FailureClass::Gone, "the comment has no item");
     let item = message.item.as_ref().ok_or_else(nowhere)?;
     let id = item.item_id().ok_or_else(nowhere)?;
     let publisher = cx.edges.publisher_of(item).ok_or_else(nowhere)?;
@@ -72,7 +72,7 @@ async fn write(cx: &RunContext, message: &Message) -> Result<i64, FetchError> {
     }
 }
 
-/// The item's revision now, unless it is finished or gone.
+/// The item's current revision; `None` if it is finished or gone.
 async fn current_revision(cx: &RunContext, item: &ItemKey, id: ItemId) -> Option<i64> {
     let source = &cx.edges.tracker_of(item)?.source;
     let current = source.current_states(vec![id]).await.ok()??;

@@ -1,4 +1,4 @@
-//! Analyses items side by side: in the queue's order, at most `limits.max_live_sessions` at once.
+//! Analyses items concurrently: in queue order, at most `limits.max_live_sessions` at once.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,23 +13,21 @@ use crate::event::{Event, Reason};
 use crate::model::ItemKey;
 use crate::session::StopHandle;
 
-/// What the end of one item's analysis means for the others.
+/// Effect of one item's end on the others.
 #[derive(Debug, Default)]
 pub(super) struct ItemEnd {
-    /// Nothing more is started in this run.
+    /// If set, no more items are started in this run.
     pub(super) close: Option<Reason>,
-    /// What the run reports at its end. The first one counts.
+    /// Error that the run reports at its end; the first one counts.
     pub(super) fault: Option<RunError>,
 }
 
-/// An item whose analysis is under way.
 pub(super) struct LiveItem {
     pub(super) item: QueuedItem,
-    /// Ends its session.
     pub(super) stop: StopHandle,
 }
 
-/// Analyses the items. Those that do not get their turn are deferred, with the reason.
+/// Analyses the items. Those that are not started are deferred with the reason.
 pub(super) async fn work_through<F, Analysis>(
     cx: &RunContext,
     items: Vec<QueuedItem>,
@@ -56,7 +54,7 @@ where
     let mut recheck = tokio::time::interval_at(Instant::now() + RECHECK_EVERY, RECHECK_EVERY);
     loop {
         end.close = end.close.or_else(|| cx.stop.reason().map(deferral_reason));
-        // After a panic nothing starts until the others are done and its traces are cleared.
+        // After a panic nothing starts until the others are done and the panic is cleaned up.
         while end.close.is_none() && panicked.is_empty() && tasks.len() < slots {
             let Some(item) = queue.pop_front() else { break };
             let stop = StopHandle::new();

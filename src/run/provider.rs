@@ -1,10 +1,11 @@
-//! The gate of the model providers: no session starts while its agent's provider is down, refuses the
-//! credential or has stated a limit. After a hold one cheap probe session finds out whether it answers
-//! again. Each kind of agent has a provider of its own, whose troubles say nothing about the others.
+//! The gate of the model providers: no session starts while its agent's provider is down, rejects
+//! the credential or has stated a limit. After a hold, one cheap probe session tests whether it
+//! answers. Each kind of agent has its own provider, independent of the others.
 //!
-//! The end of every session says something about the provider and the agent. If a setting or the
-//! machine made it fail, every other session would end the same way, so the run ends too: the attempt
-//! is not counted, and the next run tries again. Whoever corrects the setting has nothing else to do.
+//! Every session's end is evidence about provider and agent. If a setting or the machine made it
+//! fail, every other session would end the same way, so the run ends too: the attempt is not
+//! counted, and the next run tries again. After the setting is corrected, no further action is
+//! needed.
 
 use super::launch::claim_for;
 use super::{RunContext, RunError};
@@ -21,20 +22,19 @@ use crate::session::{Job, StopHandle};
 use crate::settings::{AgentAuth, AgentKind, Config, Triage};
 use crate::store::{Claim, StoreError, fault};
 
-/// The most that a probe may cost.
+/// Maximum cost of a probe.
 const PROBE_COST: Usd = Usd::from_micros(50_000);
 /// Of an agent's standard error, in characters.
 const LONGEST_LINE: usize = 400;
 
-/// What the provider's gate says.
 pub(super) enum ProviderGate {
     Open,
-    /// Somebody is probing; it is worth waiting.
+    /// Another process is probing; worth waiting for.
     Busy(String),
     Closed(Reason, String),
 }
 
-/// Asks the gate, and probes the provider if it is time for that.
+/// Checks the gate, and probes the provider if a probe is due.
 pub(super) async fn admit(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> {
     let agent = cx.config.agent_of(stage);
     let credential = credential(cx, agent, &cx.store().provider().record(agent).await?).await;
@@ -49,7 +49,8 @@ pub(super) async fn admit(cx: &RunContext, stage: Stage) -> Result<ProviderGate,
     }
 }
 
-/// Probes before the sessions that would wait for each other, each provider that there is work for.
+/// Probes each provider with pending work before its sessions start, so that they do not wait for
+/// each other.
 pub(super) async fn probe_if_due(cx: &RunContext, queues: &Queues) -> Result<(), RunError> {
     let idle = queues.untriaged.is_empty() && queues.triaged.is_empty();
     if idle || cx.stop.requested() || cx.edges.gate.admit().await.is_err() {
@@ -59,7 +60,7 @@ pub(super) async fn probe_if_due(cx: &RunContext, queues: &Queues) -> Result<(),
     for (stage, waiting) in [(Stage::Triage, &queues.untriaged), (Stage::Deep, &queues.triaged)] {
         let agent = Some(cx.config.agent_of(stage));
         if !waiting.is_empty() && asked != agent {
-            // Whoever starts a session asks again, and says why it cannot start.
+            // The start of a session checks again and reports the reason.
             admit(cx, stage).await?;
             asked = agent;
         }
@@ -73,7 +74,7 @@ fn closed(cx: &RunContext, hold: &Hold) -> ProviderGate {
         HoldKind::Probing => ProviderGate::Busy(format!("the provider is being probed: {why}")),
         HoldKind::Outage => ProviderGate::Closed(
             Reason::ProviderDown,
-            format!("the provider is down; no session starts before {until}: {why}"),
+            format!("the provider is down: {why}; next attempt at {until}"),
         ),
         HoldKind::Limit => ProviderGate::Closed(
             Reason::ProviderLimit,
@@ -81,13 +82,12 @@ fn closed(cx: &RunContext, hold: &Hold) -> ProviderGate {
         ),
         HoldKind::Credential => ProviderGate::Closed(
             Reason::ProviderCredential,
-            format!("the provider refuses the credential; no session starts before {until}: {why}"),
+            format!("the provider refuses the credential: {why}; next attempt at {until}"),
         ),
     }
 }
 
-/// Triage's settings for a session that asks for two words: its own model, unless another agent is
-/// asked, which knows only the model of its stage.
+/// Settings of a probe: triage's model, or, for another agent, the model of its stage.
 fn probe_settings(config: &Config, stage: Stage) -> Triage {
     let (agent, own) = (config.agent_of(stage), config.triage.clone());
     let triage = Triage { agent: Some(agent), max_cost: PROBE_COST, ..own };
@@ -101,7 +101,7 @@ fn probe_settings(config: &Config, stage: Stage) -> Triage {
     }
 }
 
-/// One session that asks for two words.
+/// Runs one minimal session.
 async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> {
     let agent = cx.config.agent_of(stage);
     let claim = Claim { worst_case: PROBE_COST, ..claim_for(cx, Stage::Triage, Vec::new()) };
@@ -128,7 +128,7 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
         Ok(end) => {
             let now = cx.now();
             let hold = note(cx, agent, &end, move |record| {
-                // A probe that was ended by us has shown nothing.
+                // A probe that we ended shows nothing.
                 record.abandon_probe(now);
                 record.hold(now)
             });
@@ -145,7 +145,7 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
             abandon(ProviderGate::Closed(reason, detail)).await
         }
         Err(LedgerError::LeftRunning) => {
-            let detail = "a probe goes on at another host".to_owned();
+            let detail = "a probe is still running on another host".to_owned();
             abandon(ProviderGate::Busy(detail)).await
         }
         Err(error) => Err(StoreError::Ledger(error).into()),
@@ -167,17 +167,16 @@ fn probe_prompt() -> Rendered {
     }
 }
 
-/// What a session's end means beyond its own output.
+/// What a session's end means beyond its output.
 pub(super) struct Meaning {
-    /// The outcome that counts for the item: an outage is blamed on it only if the provider answered
-    /// other sessions meanwhile.
+    /// The outcome that counts for the item: an outage counts against it only if the provider
+    /// answered other sessions meanwhile.
     pub(super) outcome: Outcome,
-    /// No other session of this run can work either.
+    /// Set if no other session of this run can work either.
     pub(super) fault: Option<RunError>,
 }
 
-/// Takes note of what a session's end says about the provider and about the agent, which the store
-/// remembers for `status`.
+/// Records what a session's end shows about the provider and the agent; `status` reads it.
 pub(super) async fn after_session(
     cx: &RunContext,
     stage: Stage,
@@ -192,7 +191,7 @@ pub(super) async fn after_session(
     let started = cx.now().saturating_sub(end.duration).unwrap_or_default();
     let agent = cx.config.agent_of(stage);
     let outcome = note(cx, agent, end, move |record| {
-        // Only a reply of the model shows that the agent works.
+        // Only a reply of the model proves that the agent works.
         if agent_fault.is_some() || outcome.is_success() {
             record.agent_fault = agent_fault;
         }
@@ -214,8 +213,7 @@ pub(super) async fn after_session(
     Ok(Meaning { outcome, fault })
 }
 
-/// Takes note of what a session's end says about the provider, and in the same transaction of what
-/// `also` does with the record.
+/// Records what a session's end shows about the provider and runs `also` in the same transaction.
 async fn note<T: Send + 'static>(
     cx: &RunContext,
     agent: AgentKind,
@@ -245,13 +243,13 @@ async fn note<T: Send + 'static>(
     Ok(cx.journal.provider().update(agent, change).await?)
 }
 
-/// Fingerprint of this agent's credential; none before the provider first refused one.
+/// Fingerprint of this agent's credential; `None` until the provider first refused one.
 async fn credential(cx: &RunContext, agent: AgentKind, record: &ProviderRecord) -> Option<String> {
     let key = record.fingerprint_key.as_deref()?;
     cx.edges.secrets.agent_fingerprint(agent, key).await
 }
 
-/// A run whose work was refused for the credential ends with that.
+/// Fails the run if work was refused because of the credential.
 pub(super) async fn ensure_credential(cx: &RunContext) -> Result<(), RunError> {
     let providers = cx.store().provider().all(cx.config.agents()).await?;
     let hold = providers.holds(cx.now()).find(|hold| hold.kind == HoldKind::Credential);
@@ -261,12 +259,10 @@ pub(super) async fn ensure_credential(cx: &RunContext) -> Result<(), RunError> {
     }
 }
 
-/// The last line of the agent's standard error.
 fn last_line(end: &SessionEnd) -> String {
     end.stderr_tail.last_line(LONGEST_LINE)
 }
 
-/// Names the setting that has to be corrected.
 fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Option<String> {
     let kind = config.agent_of(stage);
     let (section, model, fallback) = match stage {
@@ -300,7 +296,7 @@ fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Optio
     })
 }
 
-/// Why the provider refuses work, with the setting to look at.
+/// Why the provider refuses work, with the setting to check.
 fn provider_reason(why: FailureKind, agent: AgentKind, config: &Config) -> String {
     if why != FailureKind::Authentication {
         return in_words(why);

@@ -1,5 +1,5 @@
-//! Reads one source: fetch a page, clean its texts, dedupe its items against the state, store the
-//! decisions, queue the work.
+//! Reads one source: fetches a page, cleans its texts, compares its items with the state, stores
+//! the decisions, queues the work.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,20 +16,19 @@ use crate::fetch::{FetchError, FetchRequest, Page, Pages, Source};
 use crate::model::{CleanItem, FailureClass, ItemId, ItemKey, WorkItem};
 use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
 
-/// Runs that ask for an item which the query named and no read delivered, before it is given up.
+/// Runs that request an item which the query listed but no read returned, before it is given up.
 const MOST_RUNS: u32 = 3;
 
-/// A page whose texts are as the agent will read them.
 pub(super) struct CleanPage {
     items: Vec<CleanItem>,
-    /// Items that the cleaner could not handle: a bug, and no reason to stop the others.
+    /// Items on which the cleaner failed (a bug); the others continue.
     failed: Vec<WorkItem>,
     vanished: Vec<ItemId>,
     undelivered: Vec<ItemId>,
     cursor: Option<Timestamp>,
 }
 
-/// One source under way: its pages, and what is remembered of it.
+/// A source being read.
 pub(super) struct SourceReading {
     tracker: Tracker,
     pages: PageReader,
@@ -41,15 +40,16 @@ pub(super) struct SourceReading {
 }
 
 impl SourceReading {
-    /// Asks for everything that changed since the last read, and for the items that earlier runs
-    /// left.
+    /// Requests everything that changed since the last read, and the items that earlier runs
+    /// deferred.
     pub(super) async fn begin(
         cx: &RunContext,
         tracker: Tracker,
         out_of_budget: bool,
     ) -> Result<Self, RunError> {
         let limits = &cx.config.limits;
-        // Twice the limits: enough to fill the queues when half of what was left is no longer work.
+        // Twice the limits: fills the queues even if half of the deferred items no longer need
+        // processing.
         let revisit = Revisit {
             untriaged: limits.max_items_per_run.saturating_mul(2),
             triaged: limits.max_deep_per_run.saturating_mul(2),
@@ -78,7 +78,7 @@ impl SourceReading {
         self.items
     }
 
-    /// The next page, cleaned; none at the end, or when the run should end.
+    /// The next page, cleaned; `None` at the end, or when the run should end.
     pub(super) async fn next_page(
         &mut self,
         cx: &RunContext,
@@ -88,7 +88,7 @@ impl SourceReading {
         let (full, tight) = (cx.config.analyze.max_item_tokens, cx.config.triage.max_item_tokens);
         let budget = clean::Budget::per_item(full, tight).with_doubtful(cx.config.text.doubtful);
         let (started, time) = (Instant::now(), cx.config.text.page_timeout);
-        // CPU work, so it does not run on the event loop.
+        // CPU-bound, so not on the event loop.
         let cleaned = tokio::task::spawn_blocking(move || {
             clean_items(items, &budget, || started.elapsed() > time)
         });
@@ -100,7 +100,7 @@ impl SourceReading {
     }
 
     /// Decides on the items of a page, queues its work, and stores the decisions in one transaction
-    /// with the cursor they allow to move.
+    /// with the cursor.
     pub(super) async fn dedupe_and_store(
         &mut self,
         cx: &RunContext,
@@ -124,10 +124,9 @@ impl SourceReading {
         let seen = items.iter().map(|read| (read.item.facts.key.clone(), read.fingerprint.clone()));
         let known = cx.store().items().known(seen.collect()).await?;
         let now = cx.now();
-        for read in items {
-            let known = known.get(&read.item.facts.key);
+        for (read, known) in items.into_iter().zip(known) {
             let rule = matched_rule(cx, &read);
-            let (planned, over_limit) = plan.add(read, known, now);
+            let (planned, over_limit) = plan.add(read, known.as_ref(), now);
             let is_work =
                 matches!(planned.decision, Decision::New | Decision::Changed | Decision::Deferred);
             if let Some(matched) = rule.filter(|_| is_work && !baseline) {
@@ -141,7 +140,7 @@ impl SourceReading {
         Ok(())
     }
 
-    /// Every page is stored: the source may remember where it was.
+    /// Saves the source's position after every page is stored.
     pub(super) async fn finish(self, cx: &RunContext) -> Result<SourceFigures, RunError> {
         let Self { tracker, pages, first_run, items, vanished, .. } = self;
         let requests = pages.finish(cx).await?;
@@ -152,7 +151,7 @@ impl SourceReading {
     }
 }
 
-/// What was read from one source, or from all.
+/// Totals of one source, or of all.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SourceFigures {
     pub(super) items: u64,
@@ -160,7 +159,6 @@ pub(super) struct SourceFigures {
     pub(super) requests: u64,
 }
 
-/// Says what cleaning made of a page.
 fn report_cleaned(cx: &RunContext, items: &[CleanItem], failed: &[WorkItem]) {
     for item in failed {
         tracing::error!(item = %item.key, "the cleaner panicked on this item, which is a bug; the item is parked");
@@ -177,14 +175,13 @@ fn report_cleaned(cx: &RunContext, items: &[CleanItem], failed: &[WorkItem]) {
     }
 }
 
-/// Says which rule applies to an item.
 fn matched_rule(cx: &RunContext, read: &ReadItem) -> Option<Event> {
     let facts = &read.item.facts;
     let (rule, effect) = cx.config.rule_for(facts)?;
     Some(Event::RuleMatched { item: facts.key.clone(), rule, changes: effect.changes() })
 }
 
-/// The items of a page with their fingerprints; those that could not be cleaned come without texts.
+/// The items of a page with their fingerprints; those that could not be cleaned have no texts.
 fn read_items(
     cx: &RunContext,
     items: Vec<CleanItem>,
@@ -210,12 +207,13 @@ fn read_items(
     clean.chain(failed).map(read).collect()
 }
 
-/// The pages of one answer, asked for with the first page. Reading ends early when the run should end.
+/// The pages of one query. Reading ends early when the run should end.
 pub(super) struct PageReader {
     source: Arc<dyn Source>,
-    /// Not asked for yet.
+    /// Taken with the first page.
     request: Option<FetchRequest>,
-    /// None: not asked for yet, or the run was stopped before the tracker answered.
+    /// `None` until the first page is requested, or if the run was stopped before the tracker
+    /// answered.
     pages: Option<Box<dyn Pages>>,
 }
 
@@ -224,7 +222,7 @@ impl PageReader {
         Self { source: Arc::clone(&tracker.source), request: Some(request), pages: None }
     }
 
-    /// The next page; none at the end, or when the run should end.
+    /// The next page; `None` at the end, or when the run should end.
     pub(super) async fn next(&mut self, cx: &RunContext) -> Result<Option<Page>, RunError> {
         if let Some(request) = self.request.take() {
             self.pages = cx.stop.unless_stopped(self.source.open(request)).await.transpose()?;
@@ -234,7 +232,7 @@ impl PageReader {
         Ok(next?)
     }
 
-    /// Every page is stored: the source may remember where it was. Returns the requests sent.
+    /// Saves the source's position after every page is stored. Returns the number of requests sent.
     pub(super) async fn finish(mut self, cx: &RunContext) -> Result<u64, RunError> {
         let mut requests = 0;
         if let Some(pages) = &mut self.pages {
@@ -245,7 +243,7 @@ impl PageReader {
         Ok(requests)
     }
 
-    /// A read that the run's deadline cut short is an error, one that somebody stopped is not.
+    /// A read cut short by the run's deadline is an error; one stopped on request is not.
     pub(super) fn ensure_complete(&self, cx: &RunContext) -> Result<(), RunError> {
         let Some(limit) = cx.stop.deadline_passed() else { return Ok(()) };
         let message = format!(
@@ -256,15 +254,15 @@ impl PageReader {
     }
 }
 
-/// Items that the query named and no read delivered, each with the number of runs that asked for it.
-/// They are stored with the cursor that passes them, and asked for in the next runs.
+/// Items that the query listed but no read returned, each with the number of runs that requested
+/// it. They are stored with the cursor that passes them, and requested in the next runs.
 struct Undelivered {
     source: String,
     runs: BTreeMap<ItemId, u32>,
 }
 
 impl Undelivered {
-    /// Adds to a page's record what its reads mean for these items.
+    /// Adds the results for these items to a page's record.
     fn note(
         &mut self,
         delivered: impl Iterator<Item = ItemId>,
@@ -287,13 +285,13 @@ impl Undelivered {
 
     fn miss(&mut self, id: ItemId, runs: u32, record: &mut PageRecord) {
         let item = ItemKey::new(&self.source, id);
-        // A later page of this run may deliver it.
+        // A later page of this run may return it.
         self.runs.insert(id, runs);
         if runs < MOST_RUNS {
-            tracing::warn!(%item, runs, "the query named this item, but the tracker did not deliver it; the next run asks again");
+            tracing::warn!(%item, runs, "the query listed this item, but the tracker did not return it; the next run requests it again");
             record.undelivered.push((id, runs));
         } else {
-            tracing::error!(%item, runs, "the query named this item, but the tracker never delivered it; giving up until it changes");
+            tracing::error!(%item, runs, "the query listed this item, but the tracker never returned it; ignoring it until it changes");
             record.delivered.push(id);
             record.given_up.push(item);
         }

@@ -1,9 +1,9 @@
-//! The tracker changes while a run works: items that are gone are not analysed any more.
+//! Checks items in the tracker during a run, so that items that are gone are not analysed.
 //!
-//! Before a session starts and at intervals while it lives, the source says how its item stands;
-//! before it starts also whether the query still includes the item. A session whose item is gone or
-//! terminal is ended. One whose item was only edited finishes: its finding is stored for the text
-//! it read, and the new text is work for the next run.
+//! Each item is checked before its session starts and at intervals while it runs; before the start
+//! also whether the query still includes it. A session whose item is gone or terminal is ended. If
+//! the item was only edited, the session finishes: its finding is stored for the text it read, and
+//! the next run processes the new text.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,20 +15,19 @@ use crate::event::Reason;
 use crate::model::{ItemId, ItemKey};
 use crate::session::StopReason;
 
-/// How often the items of live sessions are checked.
+/// Interval of the checks during sessions.
 pub(super) const RECHECK_EVERY: Duration = Duration::from_secs(60);
 
-/// What became of an item since it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Since {
-    /// Nothing that matters, or the source cannot say.
+    /// No relevant change, or the source did not answer.
     Same,
     Edited,
     /// Terminal, deleted, or no longer visible.
     Gone,
 }
 
-/// The item, if it should still be analysed; otherwise its state says why not.
+/// The item if it should still be analysed; otherwise its state records why not.
 pub(super) async fn still_wanted(
     cx: &RunContext,
     item: QueuedItem,
@@ -39,7 +38,7 @@ pub(super) async fn still_wanted(
         cx.journal.items().vanish(item.key().clone(), Reason::OutOfQuery).await?;
         return Ok(None);
     }
-    // Deferred once only: an item that is edited without end is analysed all the same.
+    // Deferred only once: an item that is edited all the time is still analysed.
     if since == Since::Edited && item.deferrals == 0 {
         cx.journal.items().defer(vec![item.key().clone()], Reason::ContentChanged).await?;
         return Ok(None);
@@ -47,7 +46,7 @@ pub(super) async fn still_wanted(
     Ok(Some(item))
 }
 
-/// Ends the sessions whose items are gone.
+/// Ends sessions whose items are gone.
 pub(super) async fn end_unwanted(cx: &RunContext, live: impl Iterator<Item = &LiveItem>) {
     let live: HashMap<&ItemKey, &LiveItem> = live.map(|live| (live.item.key(), live)).collect();
     let items: Vec<_> = live.values().map(|live| (live.item.key(), live.item.revision())).collect();
@@ -72,7 +71,7 @@ async fn since_read(cx: &RunContext, items: &[(&ItemKey, i64)]) -> HashMap<ItemK
     since
 }
 
-/// A source that does not answer now is no reason to stop.
+/// A source that does not answer now does not stop any session.
 async fn since_read_from(
     cx: &RunContext,
     tracker: &Tracker,
@@ -99,7 +98,7 @@ async fn since_read_from(
     items.iter().map(since).collect()
 }
 
-/// Asked only before a session starts: one that is paid for goes on.
+/// Checked only before a session starts: a running session has already cost money.
 async fn is_in_query(cx: &RunContext, item: &QueuedItem) -> bool {
     let Some(tracker) = cx.edges.tracker_of(item.key()) else { return true };
     let id = item.id();

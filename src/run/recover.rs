@@ -1,5 +1,4 @@
-//! Recover: what an interrupted run or a panic left behind is cleared, and what was already paid for
-//! is used.
+//! Cleans up after an interrupted run or a panic, and applies results that were already paid for.
 
 use std::collections::HashMap;
 
@@ -11,8 +10,8 @@ use crate::model::{ItemKey, Outcome, SessionEnd, Stage, Usd};
 use crate::store::{BudgetCaps, Claim, StoreError, TriageResult, UnappliedSession};
 use crate::triage::check_late_answer;
 
-/// Ends orphaned sessions, gives back claims whose session never started, and applies results that
-/// were stored but not yet used. Only while no session of this run is alive.
+/// Ends orphaned sessions, releases claims whose session never started, and applies stored results.
+/// Only while no session of this run is alive.
 pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> {
     cx.edges.sessions.resolve_orphans().await.map_err(StoreError::Ledger)?;
     for session in cx.journal.results().recover().await? {
@@ -24,7 +23,7 @@ pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> 
     outbox::deliver_comments(cx).await
 }
 
-/// Analyses of these items panicked. Their sessions are swept; each panic is a failed attempt.
+/// Sweeps the sessions of these items; each panic is a failed attempt.
 pub(super) async fn after_panics(cx: &RunContext, items: Vec<QueuedItem>) -> Result<(), RunError> {
     finish_interrupted(cx).await?;
     for item in items {
@@ -34,12 +33,12 @@ pub(super) async fn after_panics(cx: &RunContext, items: Vec<QueuedItem>) -> Res
     Ok(())
 }
 
-/// A panic before a session started has left no attempt yet. One after it has: the item is no longer
-/// pending, and nothing is claimed here.
+/// Counts an attempt for a panic before the session started. After the start it is already counted:
+/// the item is no longer pending, and the claim is refused.
 async fn count_attempt(cx: &RunContext, item: &QueuedItem) -> Result<(), RunError> {
     let (key, print) = (item.key().clone(), item.fingerprint.clone());
     let claim = claim_for(cx, Stage::Deep, vec![(key.clone(), print.clone())]);
-    // It cost nothing, so it is counted whatever was spent.
+    // Costs nothing, so it is counted regardless of the budget.
     let claim = Claim { worst_case: Usd::ZERO, caps: BudgetCaps::NONE, ..claim };
     let session = claim.session;
     let Ok(attempt) = cx.journal.claims().take(claim).await? else { return Ok(()) };
@@ -47,7 +46,7 @@ async fn count_attempt(cx: &RunContext, item: &QueuedItem) -> Result<(), RunErro
     Ok(cx.journal.results().apply_deep(session, cx.id, key, print, result).await?)
 }
 
-/// Usable verdicts are stored; the other items simply stay queued.
+/// Stores usable verdicts; the other items stay queued.
 async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), RunError> {
     let (session, subject) = (left.session, left.subject.clone());
     let end = end_of(cx, left).await;
@@ -79,7 +78,7 @@ async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunEr
     let end = end_of(cx, left).await;
     let root = analyse::root_read_for(cx, key.clone()).await?;
     let comments = analyse::writes_back(cx, &key).await?;
-    let result = analyse::result_of(cx, session, end, attempt, root.as_deref(), comments);
+    let result = analyse::result_of(cx, &key, session, end, attempt, root.as_deref(), comments);
     Ok(cx.journal.results().apply_deep(session, cx.id, key, print, result).await?)
 }
 

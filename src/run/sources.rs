@@ -1,7 +1,8 @@
-//! Reads all sources side by side: each fetches and cleans its own pages, one plan decides on all.
+//! Reads all sources concurrently: each fetches and cleans its own pages; one plan decides on all
+//! items.
 //!
 //! A page is stored before the next one of its source is fetched, so memory does not grow with the
-//! backlog and nothing that was delivered can be lost. A source that fails does not stop the others.
+//! backlog and no item is lost. A source that fails does not stop the others.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,23 +19,20 @@ use crate::model::{FailureClass, Usd};
 use crate::schedule::{Schedule, day_in};
 use crate::settings::Source;
 
-/// A source that was not read, or not to its end.
+/// A source that was not read completely.
 #[derive(Debug)]
 pub struct UnreadSource {
-    /// Its configured name.
     pub name: String,
-    /// Why.
     pub error: RunError,
 }
 
-/// What was read, and what was not.
 pub(super) struct ReadSources {
     pub(super) queues: Queues,
     unread: Vec<UnreadSource>,
 }
 
 impl ReadSources {
-    /// The work, and the error that the run ends with if nothing worse happens.
+    /// The work, and the error that the run ends with unless a worse one follows.
     pub(super) fn into_parts(self) -> (Queues, Result<(), RunError>) {
         let Self { queues, unread } = self;
         let unread = match unread.is_empty() {
@@ -45,7 +43,7 @@ impl ReadSources {
     }
 }
 
-/// Reads every source that is due. Fails if none of them could be read.
+/// Reads every source that is due. Fails if none could be read.
 pub(super) async fn read_all(cx: &RunContext) -> Result<ReadSources, RunError> {
     follow_configuration(cx).await?;
     cx.emit(Event::FetchStarted);
@@ -60,21 +58,21 @@ pub(super) async fn read_all(cx: &RunContext) -> Result<ReadSources, RunError> {
     reading.finish().await
 }
 
-/// Items of a source that is not configured any more wait until it is again.
+/// Parks items of sources that are no longer configured until they are configured again.
 async fn follow_configuration(cx: &RunContext) -> Result<(), RunError> {
     let names = cx.edges.trackers.iter().map(|tracker| tracker.name.clone()).collect();
     for (source, items) in cx.journal.items().follow_sources(names).await? {
         tracing::warn!(
             source,
             items,
-            "parked the open items of a source that the configuration does not name any more; they \
-             are queued again when it does"
+            "parked the open items of a source that is no longer configured; they \
+             are queued again when it is"
         );
     }
     Ok(())
 }
 
-/// A source with a schedule of its own is read by the first scheduled run after each of its times.
+/// A source with its own schedule is read by the first scheduled run after each of its times.
 async fn is_due(cx: &RunContext, tracker: &Tracker) -> Result<bool, RunError> {
     let Some(schedule) = own_schedule(cx, &tracker.name) else { return Ok(true) };
     if cx.trigger == Trigger::Manual {
@@ -96,8 +94,8 @@ fn own_schedule(cx: &RunContext, name: &str) -> Option<Schedule> {
     own.then(|| Schedule::parse(expression, &cx.config.schedule.timezone).ok()).flatten()
 }
 
-/// Sources whose own budget has no room for another analysis. Their items must not take the places of
-/// others in the queue.
+/// Sources whose own budget has no room for another analysis. Their items must not take places in
+/// the queue.
 pub(super) async fn exhausted(cx: &RunContext) -> Result<HashSet<String>, RunError> {
     let mut exhausted = HashSet::new();
     for source in cx.config.sources() {
@@ -122,16 +120,16 @@ async fn is_exhausted(cx: &RunContext, source: &Source) -> Result<bool, RunError
     Ok(is_over(day, spent.day.committed()) || is_over(month, spent.month.committed()))
 }
 
-/// A source with its next page; no page: it is at its end.
+/// A source with its next page; `None` at its end.
 type Step = (SourceReading, Option<CleanPage>);
 
-/// The sources under way.
+/// The sources being read.
 struct Reading<'a> {
     cx: &'a RunContext,
     tasks: JoinSet<Result<Step, RunError>>,
     names: HashMap<Id, String>,
     plan: Plan,
-    /// Of several sources, none may use up the time of the others.
+    /// With several sources, none may use up the time of the others.
     until: Option<Instant>,
     read: u32,
     figures: SourceFigures,
@@ -187,7 +185,7 @@ impl<'a> Reading<'a> {
         self.names.insert(task.id(), name);
     }
 
-    /// Takes the next page of any source. False: all are at their end.
+    /// Processes the next page of any source. False when all are done.
     async fn step(&mut self) -> Result<bool, RunError> {
         let Some(ended) = self.tasks.join_next_with_id().await else { return Ok(false) };
         let id = ended.as_ref().map_or_else(tokio::task::JoinError::id, |(id, _)| *id);
@@ -243,7 +241,7 @@ impl<'a> Reading<'a> {
         self.unread.push(UnreadSource { name, error });
     }
 
-    /// Every page is stored. Defers what is over the limits.
+    /// Called when every page is stored. Defers items over the limits.
     async fn finish(self) -> Result<ReadSources, RunError> {
         let Self { cx, plan, figures, read, mut unread, .. } = self;
         if read == 0

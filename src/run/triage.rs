@@ -1,7 +1,7 @@
 //! Triage: one cheap session for all items without a verdict.
 //!
-//! Each id of the answer is checked by itself. Items without a usable verdict are asked about once
-//! more, and then get the stated default.
+//! Each id of the answer is checked separately. Items without a usable verdict are asked about once
+//! more, and then get the default.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,23 +10,22 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{RunContext, RunError, analyse, recover, sources, surroundings};
+use super::{RunContext, RunError, analyse, linked_content, recover, sources};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{Complexity, ItemKey, RetryClass, SessionId, Stage, Verdict};
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
 use crate::store::{EarlierVerdicts, TriageResult};
-use crate::triage::{self, Answer, Asking, Batch, Destination};
+use crate::triage::{self, Answer, Batch, Destination, RequestRound};
 
-/// The question for an item that no triage has seen.
+/// The question for an item that was not triaged.
 const NO_TRIAGE: &str = "What causes this, and what has to change?";
 
-/// The items of this run's triage.
 type Untriaged = HashMap<ItemKey, QueuedItem>;
 
-/// Gives every item a verdict and returns those for deep analysis, in the queue's order. Verdicts
-/// of earlier runs still apply.
+/// Gives every item a verdict and returns those for deep analysis, in queue order. Verdicts of
+/// earlier runs still apply.
 pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedItem>, RunError> {
     let Queues { untriaged, triaged } = queues;
     let mut deep = settle_by_rule(cx, triaged).await?;
@@ -50,7 +49,7 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
         cx.refuse_for(None, &fault);
         return Err(fault);
     }
-    // Items of a source whose own budget is used up wait, and take no place of the others.
+    // Items of a source whose budget is used up wait and take no place in the queue.
     let exhausted = sources::exhausted(cx).await?;
     let (waiting, deep): (Vec<_>, Vec<_>) =
         deep.into_iter().partition(|item| exhausted.contains(item.key().source()));
@@ -59,7 +58,7 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
     Ok(in_order(deep, &cx.config.order))
 }
 
-/// Gives every item a verdict without asking for one: it is to be analysed.
+/// Marks every item for analysis without a triage session.
 async fn all_to_analysis(
     cx: &RunContext,
     items: Vec<QueuedItem>,
@@ -79,8 +78,8 @@ async fn all_to_analysis(
     Ok(items)
 }
 
-/// Items with a verdict of an earlier run for which a rule now says that triage is enough are
-/// finished; the others are returned.
+/// Finishes items with a verdict of an earlier run that a rule now limits to triage; returns the
+/// others.
 async fn settle_by_rule(
     cx: &RunContext,
     triaged: Vec<QueuedItem>,
@@ -107,54 +106,54 @@ pub(super) async fn prompts(
     new: &[QueuedItem],
 ) -> Result<Vec<Rendered>, RunError> {
     let batches = plan(cx.clone(), new.to_vec()).await?;
-    batches.iter().map(|batch| prompt(cx, batch, Asking::First)).collect()
+    batches.iter().map(|batch| prompt(cx, batch, RequestRound::First)).collect()
 }
 
-/// The batches of these items, with what is known about each and a picture of their code bases.
+/// The batches of these items, with background and an overview of their code bases.
 async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunError> {
     if new.is_empty() {
         return Ok(Vec::new());
     }
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
     let mut known = cx.store().items().background(new.clone(), EarlierVerdicts::All).await?;
-    surroundings::name_files(&cx, &new, &mut known).await;
+    linked_content::name_files(&cx, &new, &mut known).await;
     let batches = triage::plan_batches(&items, &known, &cx.config.triage);
     let code = cx.edges.code.pictures(items).await.join("\n\n");
     Ok(batches.into_iter().map(|batch| batch.with_code(&code)).collect())
 }
 
-fn prompt(cx: &RunContext, batch: &Batch, asking: Asking) -> Result<Rendered, RunError> {
+fn prompt(cx: &RunContext, batch: &Batch, round: RequestRound) -> Result<Rendered, RunError> {
     let fence = Fence::new(uuid::Uuid::now_v7());
-    Ok(triage::render(&cx.prompts, batch, &fence, asking)?)
+    Ok(triage::render(&cx.prompts, batch, &fence, round)?)
 }
 
-/// A panic is nothing: our own bug in one batch must not end the run.
+/// `None` on a panic: a bug in one batch must not end the run.
 async fn unless_panic<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Option<T> {
-    // Dropping the set ends its task, so that a run that is dropped leaves nothing behind.
+    // Dropping the set aborts its task, so that a dropped run leaves nothing behind.
     let mut task = JoinSet::new();
     task.spawn(work.in_current_span());
     task.join_next().await?.ok()
 }
 
-/// Triage under way.
 struct Triage<'a> {
     cx: &'a RunContext,
     items: Untriaged,
     deep: Vec<QueuedItem>,
-    /// Items whose session failed.
+    /// Number of items whose session failed.
     failed: u64,
-    /// No other session of this run can work either.
+    /// Set if no other session of this run can work either.
     fault: Option<RunError>,
 }
 
-/// What came of one session.
 enum BatchOutcome {
     Answered(SessionId, serde_json::Value),
     /// With the items that failed too often to be asked about again.
     Failed(Vec<ItemKey>),
     Refused(Reason),
+    /// One host of several could not go on; other batches can be asked about.
+    Deferred(Reason),
 }
 
 impl<'a> Triage<'a> {
@@ -163,7 +162,7 @@ impl<'a> Triage<'a> {
         Self { cx, items, deep: Vec::new(), failed: 0, fault: None }
     }
 
-    /// One batch after the other. Once a session is refused, the rest waits for the next run.
+    /// Batches run one after the other. Once a session is refused, the rest wait for the next run.
     async fn ask_all(&mut self, batches: Vec<Batch>) -> Result<(), RunError> {
         self.cx.emit(Event::TriageStarted {
             items: self.items.len() as u64,
@@ -175,7 +174,7 @@ impl<'a> Triage<'a> {
                 self.defer(&batch.keys(), reason).await?;
                 continue;
             }
-            match self.ask(&batch, Asking::First).await? {
+            match self.ask(&batch, RequestRound::First).await? {
                 BatchOutcome::Answered(session, answer) => {
                     self.take_answer(&batch, session, &answer).await?;
                 }
@@ -184,13 +183,14 @@ impl<'a> Triage<'a> {
                     closed = Some(reason);
                     self.defer(&batch.keys(), reason).await?;
                 }
+                BatchOutcome::Deferred(reason) => self.defer(&batch.keys(), reason).await?,
             }
         }
         Ok(())
     }
 
     /// Stores the usable verdicts, asks once more about the rest, then applies the default. The
-    /// first answer is stored before the second question is asked.
+    /// first answer is stored before the second request.
     async fn take_answer(
         &mut self,
         batch: &Batch,
@@ -204,37 +204,43 @@ impl<'a> Triage<'a> {
             return Ok(());
         }
         let mut without = again.keys();
-        match self.ask(&again, Asking::Again).await? {
+        match self.ask(&again, RequestRound::Again).await? {
             BatchOutcome::Answered(session, answer) => {
                 let Answer { verdicts, failed } = check_answer(&again, &answer);
                 without = again.keys_of(&failed);
                 self.apply_verdicts(session, verdicts).await?;
             }
             BatchOutcome::Failed(_) => {}
-            // They were not asked about again: no default yet, the next run asks.
-            BatchOutcome::Refused(reason) => return self.defer(&again.keys(), reason).await,
+            // No default yet, because they were not asked about again: the next run does that.
+            BatchOutcome::Refused(reason) | BatchOutcome::Deferred(reason) => {
+                return self.defer(&again.keys(), reason).await;
+            }
         }
         self.apply_defaults(&without).await
     }
 
-    /// Asks about a batch. A panic on the way is a failed attempt of its items.
-    async fn ask(&mut self, batch: &Batch, asking: Asking) -> Result<BatchOutcome, RunError> {
+    /// A panic is a failed attempt of the batch's items.
+    async fn ask(&mut self, batch: &Batch, round: RequestRound) -> Result<BatchOutcome, RunError> {
         let (cx, subject) = (self.cx, self.subject(&batch.keys()));
-        let asked = ask(cx.clone(), batch.clone(), asking, subject.clone());
+        let asked = ask(cx.clone(), batch.clone(), round, subject.clone());
         let Some(launched) = unless_panic(asked).await else {
             return Ok(BatchOutcome::Failed(self.count_panic(subject).await?));
         };
         let EndedSession { id, end, fault, .. } = match launched? {
             Launched::Ended(session) => *session,
             Launched::Refused(reason) => return Ok(BatchOutcome::Refused(reason)),
-            Launched::Taken => return Ok(BatchOutcome::Failed(Vec::new())),
+            Launched::NotPending => return Ok(BatchOutcome::Failed(Vec::new())),
         };
         self.fault = self.fault.take().or(fault);
         match end.outcome.retry_class() {
             RetryClass::Done => Ok(BatchOutcome::Answered(id, end.output.unwrap_or_default())),
             RetryClass::DoesNotCount => {
                 cx.journal.results().apply_triage(Some(id), Vec::new()).await?;
-                Ok(BatchOutcome::Refused(analyse::deferral_reason(&end.outcome)))
+                let reason = analyse::deferral_reason(&end.outcome);
+                Ok(match end.outcome.is_of_one_host() {
+                    true => BatchOutcome::Deferred(reason),
+                    false => BatchOutcome::Refused(reason),
+                })
             }
             RetryClass::CountsAsAttempt => {
                 let most = cx.config.limits.max_attempts;
@@ -302,7 +308,7 @@ impl<'a> Triage<'a> {
         Ok(self.cx.journal.results().apply_triage(None, results).await?)
     }
 
-    /// Moves the items that need deep analysis on.
+    /// Queues the items that need deep analysis.
     fn send_on(&mut self, verdicts: Vec<(ItemKey, Verdict)>) {
         let deep = verdicts.into_iter().filter(|(_, verdict)| verdict.needs_deep_analysis);
         for (key, verdict) in deep {
@@ -313,7 +319,6 @@ impl<'a> Triage<'a> {
         }
     }
 
-    /// These items stay queued, with the reason.
     async fn defer(&self, keys: &[ItemKey], reason: Reason) -> Result<(), RunError> {
         let keys = self.subject(keys).into_iter().map(|(key, _)| key).collect();
         Ok(self.cx.journal.items().defer(keys, reason).await?)
@@ -325,17 +330,17 @@ impl<'a> Triage<'a> {
     }
 }
 
-/// One session about a batch.
+/// Runs one session for a batch.
 async fn ask(
     cx: RunContext,
     batch: Batch,
-    asking: Asking,
+    round: RequestRound,
     subject: Vec<(ItemKey, String)>,
 ) -> Result<Launched, RunError> {
     let request = Launch {
         stage: Stage::Triage,
         subject,
-        prompt: prompt(&cx, &batch, asking)?,
+        prompt: prompt(&cx, &batch, round)?,
         repository: None,
         attached: None,
         stop: StopHandle::new(),
@@ -348,7 +353,7 @@ fn check_answer(batch: &Batch, output: &serde_json::Value) -> Answer {
     checked.unwrap_or_else(|| Answer { failed: batch.ids(), ..Answer::default() })
 }
 
-/// A panic on a strange answer must not reach the run: the next one would meet the same answer.
+/// Catches a panic on an unusual answer: the next run would panic on the same answer.
 pub(super) fn unless_check_panics(check: impl FnOnce() -> Answer) -> Option<Answer> {
     let checked = catch_unwind(AssertUnwindSafe(check)).ok();
     if checked.is_none() {

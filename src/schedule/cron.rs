@@ -1,11 +1,11 @@
 //! A cron expression in a time zone, as a sequence of instants.
 //!
-//! Clock changes: a schedule that names hours (`30 2 * * *`, `0 */2 * * *`) is read on the wall. A
-//! time that the wall skips is run once right after the gap, and a time that it shows twice is run
-//! the first time only. A schedule that fires in every hour of the day (`*/30 * * * *`) is an
-//! interval instead: it keeps its pace through both changes, so the doubled hour has its usual
-//! runs twice and the missing hour needs no stand-in. croner alone does this for single times
-//! only, so lists and ranges of hours are searched on the wall and then placed in time here.
+//! Clock changes: a schedule that names hours (`30 2 * * *`, `0 */2 * * *`) follows local time. A
+//! skipped local time runs once right after the gap, and a repeated one runs only the first time. A
+//! schedule that fires in every hour (`*/30 * * * *`) is an interval: it keeps its pace through
+//! both changes, so the repeated hour has its runs twice and the skipped hour needs no replacement.
+//! croner does this only for single times, so lists and ranges of hours are searched in local time
+//! and converted here.
 
 use std::time::Duration;
 
@@ -15,61 +15,53 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
-/// A cron expression and the time zone it is read in.
+/// A cron expression and its time zone.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     cron: Cron,
     timezone: TimeZone,
-    /// It fires in every hour of the day, so clock changes do not touch its pace.
+    /// Fires in every hour of the day, so clock changes do not affect it.
     every_hour: bool,
     expression: String,
     timezone_name: String,
 }
 
-/// Why there is no such schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// The expression cannot be read.
     #[error(
         "`{expression}` is not a cron expression ({reason}); write five fields (minute, hour, day \
          of month, month, day of week), or six with seconds in front, such as `*/30 * * * *`"
     )]
     Malformed {
-        /// As written.
         expression: String,
-        /// What the parser said.
+        /// The parser's message.
         reason: String,
     },
-    /// The expression is well formed and matches no day there is.
+    /// The expression is well formed, but no date matches it.
     #[error(
         "`{expression}` never fires: no date matches it; check the day of month against the month"
     )]
-    NeverFires {
-        /// As written.
-        expression: String,
-    },
-    /// No such time zone.
+    NeverFires { expression: String },
     #[error(
         "`{name}` is not a time zone{}; write an IANA name such as `Europe/Berlin` or `UTC`",
         .suggestion.as_ref().map(|s| format!(" (did you mean `{s}`?)")).unwrap_or_default()
     )]
     UnknownTimezone {
-        /// As written.
         name: String,
-        /// The nearest name there is.
+        /// The most similar zone name.
         suggestion: Option<String>,
     },
 }
 
-/// Where the search for a first tick and for the usual interval starts: any fixed time will do, and
-/// the first day of a leap year sees every kind of day within four years.
+/// Start of the search for the first tick and the usual interval. Any fixed time works; from the
+/// first day of a leap year, every kind of day occurs within four years.
 const REFERENCE: Timestamp = Timestamp::constant(1_704_067_200, 0);
 
-/// How many ticks are looked at for the usual interval: more than a day of half-hourly ticks.
+/// Ticks examined for the usual interval: more than a day of half-hourly ticks.
 const INTERVALS_SEEN: usize = 64;
 
 impl Schedule {
-    /// Reads a cron expression of five fields, or six with seconds, in an IANA time zone.
+    /// Parses a cron expression of five fields, or six with seconds, in an IANA time zone.
     pub fn parse(expression: &str, timezone_name: &str) -> Result<Self, ScheduleError> {
         let timezone = find_timezone(timezone_name)?;
         let cron = CronParser::builder()
@@ -104,7 +96,7 @@ impl Schedule {
         let mut wall = here.datetime();
         loop {
             wall = self.next_on_the_wall(wall)?;
-            // Within the second pass of a doubled hour, the wall shows times that are over.
+            // In the second pass of a repeated hour, these local times are already over.
             let (tick, _) = self.place(wall)?;
             if tick > after {
                 return Some(tick);
@@ -117,12 +109,12 @@ impl Schedule {
         self.cron.find_next_occurrence(&as_if_utc, false).ok().map(|found| found.datetime())
     }
 
-    /// The instant at which the wall first shows a time, or first shows a later one.
+    /// The instant at which local time first equals or passes `wall`.
     fn place(&self, wall: DateTime) -> Option<(Timestamp, Placed)> {
         let ambiguous = self.timezone.to_ambiguous_timestamp(wall);
         match ambiguous.offset() {
             AmbiguousOffset::Gap { after, .. } => {
-                // Read with the new offset, a skipped time lies just before the change.
+                // With the new offset, a skipped time is just before the change.
                 let before_change = after.to_timestamp(wall).ok()?;
                 let change = self.timezone.following(before_change).next()?;
                 Some((change.timestamp(), Placed::AfterGap))
@@ -131,12 +123,12 @@ impl Schedule {
         }
     }
 
-    /// Whether a tick of this schedule stands in for a time that the wall skipped.
-    pub(super) fn stands_in_for_gap(&self, tick: Timestamp) -> bool {
+    /// Whether a tick replaces a time that the clock change skipped.
+    pub(super) fn replaces_skipped_time(&self, tick: Timestamp) -> bool {
         if self.every_hour {
             return false;
         }
-        // The last wall time before the change, from where the skipped times come next.
+        // The last local time before the change; the skipped times follow it.
         let Ok(before) = tick.checked_sub(jiff::SignedDuration::from_secs(1)) else {
             return false;
         };
@@ -146,9 +138,9 @@ impl Schedule {
             .is_some_and(|(placed, how)| placed == tick && how == Placed::AfterGap)
     }
 
-    /// The last nominal time at or before `at`, not looking further back than `floor`.
+    /// The last nominal time at or before `at`, searched no further back than `floor`.
     ///
-    /// Found by stepping forward from ever earlier starts, so that it can never disagree with
+    /// Found by stepping forward from ever earlier starts, so that it always agrees with
     /// [`Schedule::next_after`].
     pub fn latest_until(&self, at: Timestamp, floor: Timestamp) -> Option<Timestamp> {
         let mut reach = Duration::from_secs(1);
@@ -167,8 +159,7 @@ impl Schedule {
         Some(latest)
     }
 
-    /// The shortest time between two ticks, as far as the first few dozen show; a day for a
-    /// schedule that fires only once.
+    /// The shortest time between two of the first few dozen ticks; a day if it fires only once.
     pub fn interval_hint(&self) -> Duration {
         let mut previous = None;
         let mut shortest = None;
@@ -187,18 +178,17 @@ impl Schedule {
         std::iter::successors(self.next_after(after), |tick| self.next_after(*tick))
     }
 
-    /// The time zone.
     pub fn timezone(&self) -> &TimeZone {
         &self.timezone
     }
 
-    /// Expression and time zone as one text: the schedule's name in the table of ticks.
+    /// Expression and time zone: the schedule's key in the table of ticks.
     pub fn key(&self) -> String {
         format!("{} {}", self.expression, self.timezone_name)
     }
 }
 
-/// How a wall time became an instant.
+/// How a local time was converted to an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Placed {
     AsWritten,
@@ -212,7 +202,7 @@ fn find_timezone(name: &str) -> Result<TimeZone, ScheduleError> {
         return Ok(timezone);
     }
     let lower = name.trim().to_lowercase().replace(' ', "_");
-    // A city alone is the most frequent slip: compare with the last part of each name, too.
+    // A city name alone is a frequent mistake, so the last part of each name is compared too.
     let suggestion = jiff::tz::db()
         .available()
         .map(|known| {
@@ -221,7 +211,7 @@ fn find_timezone(name: &str) -> Result<TimeZone, ScheduleError> {
             let city = known.rsplit('/').next().unwrap_or(&known).to_lowercase();
             (whole.max(strsim::normalized_damerau_levenshtein(&lower, &city)), known)
         })
-        .filter(|(likeness, _)| *likeness >= 0.6)
+        .filter(|(similarity, _)| *similarity >= 0.6)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| known);
     Err(ScheduleError::UnknownTimezone { name: name.into(), suggestion })
@@ -251,13 +241,13 @@ mod tests {
             let found = ticks(cron, zone, after, 2);
             assert_eq!(found[0], expected, "{cron} {zone}");
             let schedule = Schedule::parse(cron, zone).unwrap();
-            assert!(schedule.stands_in_for_gap(found[0].parse().unwrap()), "{cron} {zone}");
-            assert!(!schedule.stands_in_for_gap(found[1].parse().unwrap()), "{cron} {zone}");
+            assert!(schedule.replaces_skipped_time(found[0].parse().unwrap()), "{cron} {zone}");
+            assert!(!schedule.replaces_skipped_time(found[1].parse().unwrap()), "{cron} {zone}");
             let gap =
                 found[1].parse::<Timestamp>().unwrap().duration_since(expected.parse().unwrap());
             assert!(gap.as_hours() >= 22, "once, not again the same night: {found:?}");
         }
-        // With a regular run at the very end of the gap there is one run, not two.
+        // A regular run at the end of the gap counts for the skipped one: one run, not two.
         let found = ticks("0 2,3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", 2);
         assert_eq!(found, ["2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"]);
     }
@@ -278,7 +268,7 @@ mod tests {
         }
         let found = ticks("0,30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 3);
         assert_eq!(found, ["2026-10-25T00:00:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:00:00Z"]);
-        // Started within the second pass, the time is over.
+        // Started within the second pass, the time is already over.
         let found = ticks("30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", 1);
         assert_eq!(found, ["2026-10-26T01:30:00Z"]);
     }

@@ -1,9 +1,9 @@
-//! Which day it is: the one of the schedule's time zone, for budgets and reports alike.
+//! The current day in the schedule's time zone, for budgets and reports.
 
 use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 
-/// The zone of this name; UTC where there is none, which the configuration does not let through.
+/// UTC if the name is unknown, which the configuration rejects.
 fn zone(name: &str) -> TimeZone {
     TimeZone::get(name).unwrap_or(TimeZone::UTC)
 }
@@ -13,7 +13,7 @@ pub fn day_in(zone_name: &str, now: Timestamp) -> String {
     now.to_zoned(zone(zone_name)).strftime("%F").to_string()
 }
 
-/// When a day begins in this zone.
+/// Start of a day in this zone.
 pub fn midnight_in(zone_name: &str, day: Date) -> Option<Timestamp> {
     day.to_zoned(zone(zone_name)).ok().map(|begin| begin.timestamp())
 }

@@ -1,5 +1,5 @@
-//! What to do now: wait, run, or let a tick go. Pure; the caller records what was decided about a
-//! nominal time before it asks again.
+//! Decides whether to wait, run, or drop a tick. Pure; the caller records the decision on a nominal
+//! time before the next call.
 
 use std::time::Duration;
 
@@ -10,77 +10,76 @@ use sha2::{Digest, Sha256};
 use super::Schedule;
 use crate::model::RunId;
 
-/// A tick this little late is on time: the loop wakes at least every 30 seconds.
+/// A tick this late counts as on time: the loop wakes at least every 30 seconds.
 const PUNCTUAL: Duration = Duration::from_secs(60);
 
-/// A clock that is set back by more than this was wrong before, and the nominal times recorded
-/// from it would mute the schedule until they come to pass.
+/// If the clock is set back by more than this, it was wrong before. Nominal times recorded with it
+/// would block the schedule until they are reached.
 const TRUSTED_BACKSTEP: Duration = Duration::from_secs(86_400);
 
-/// Recorded times after this one come from a clock that was wrong, and are not asked for.
+/// Recorded times after this were written with a wrong clock and are ignored.
 pub fn no_later_than(now: Timestamp) -> Timestamp {
     later(now, TRUSTED_BACKSTEP)
 }
 
-/// Missed ticks are counted up to here; a machine that was off for a year has missed "many".
+/// Missed ticks are counted up to this limit.
 pub const MISSED_COUNTED: u32 = 1000;
 
-/// How a schedule is followed on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// This machine's delay after each nominal time, from [`delay_on_host`].
     pub delay: Duration,
-    /// A missed tick is made up for if it is no older than this; none: one interval, which is
-    /// always enough for the latest one.
+    /// A missed tick is run late if it is not older than this. `None`: one interval, which always
+    /// covers the latest tick.
     pub catch_up: Option<Duration>,
 }
 
-/// What is known at the moment of the decision.
+/// The input of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Situation {
-    /// The time on the wall.
+pub struct DecisionInput {
+    /// Wall time.
     pub now: Timestamp,
-    /// The nominal time that was last recorded for this schedule, whatever became of it, and no
-    /// later than [`no_later_than`] says.
+    /// The last nominal time recorded for this schedule, whatever its decision, not later than
+    /// [`no_later_than`].
     pub last_handled: Option<Timestamp>,
-    /// Since when this schedule is followed; ticks before it are nobody's.
+    /// Start of this schedule's use; earlier ticks are ignored.
     pub in_force_since: Timestamp,
-    /// The run that is going on, if any.
+    /// The active run, if any.
     pub running: Option<RunId>,
 }
 
-/// What to do. All but `Wait` and `Never` are about a nominal time that is then handled.
+/// All variants except `Wait` and `Never` handle a nominal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "decision", rename_all = "kebab-case")]
 pub enum Decision {
     /// Nothing is due.
     Wait {
-        /// When the next tick is due here: its nominal time and this machine's delay.
+        /// When the next tick is due here: its nominal time plus this machine's delay.
         until: Timestamp,
-        /// Its nominal time.
         nominal: Timestamp,
     },
     /// Run now.
     Fire {
-        /// The time this run stands for.
+        /// The scheduled time of this run.
         nominal: Timestamp,
-        /// Earlier ticks that this run makes up for, up to [`MISSED_COUNTED`].
+        /// Earlier missed ticks that this run covers, up to [`MISSED_COUNTED`].
         missed: u32,
     },
-    /// A run is going on; this tick is counted and let go, never queued.
+    /// A run is active; the tick is counted and dropped, not queued.
     Skip {
-        /// The time that gets no run.
+        /// The scheduled time without a run.
         nominal: Timestamp,
-        /// The run in the way.
+        /// The active run.
         blocked_by: RunId,
-        /// Earlier ticks let go with it.
+        /// Earlier ticks dropped with it.
         missed: u32,
     },
-    /// Too late to be made up for; counted and let go.
-    Lapse {
-        /// The time that gets no run.
+    /// Too late to run; counted and dropped.
+    #[serde(rename = "lapse")]
+    Drop {
+        /// The scheduled time without a run.
         nominal: Timestamp,
-        /// Earlier ticks let go with it.
+        /// Earlier ticks dropped with it.
         missed: u32,
     },
     /// This schedule has no further tick.
@@ -88,13 +87,11 @@ pub enum Decision {
 }
 
 impl Schedule {
-    /// Decides. Ticks since the last handled one become a single decision about the latest of
-    /// them, so a nominal time is decided about at most once and in ascending order, however the
-    /// clock jumps.
-    pub fn decide(&self, policy: Policy, situation: Situation) -> Decision {
-        let due_until =
-            situation.now.saturating_sub(signed(policy.delay)).unwrap_or(Timestamp::MIN);
-        let floor = floor(situation, due_until);
+    /// All ticks since the last handled one become a single decision on the latest of them, so each
+    /// nominal time is decided at most once and in ascending order, however the clock jumps.
+    pub fn decide(&self, policy: Policy, input: DecisionInput) -> Decision {
+        let due_until = input.now.saturating_sub(signed(policy.delay)).unwrap_or(Timestamp::MIN);
+        let floor = floor(input, due_until);
         let Some(latest) = self.latest_until(due_until, floor) else {
             return match self.next_after(floor) {
                 Some(nominal) => Decision::Wait { until: later(nominal, policy.delay), nominal },
@@ -102,27 +99,27 @@ impl Schedule {
             };
         };
         let missed = self.count_between(floor, latest);
-        if let Some(blocked_by) = situation.running {
+        if let Some(blocked_by) = input.running {
             return Decision::Skip { nominal: latest, blocked_by, missed };
         }
         let late = Duration::try_from(due_until.duration_since(latest)).unwrap_or_default();
         if policy.catch_up.is_some_and(|window| late > window.max(PUNCTUAL)) {
-            return Decision::Lapse { nominal: latest, missed };
+            return Decision::Drop { nominal: latest, missed };
         }
         Decision::Fire { nominal: latest, missed }
     }
 
-    /// Ticks strictly between two times, counted no further than [`MISSED_COUNTED`].
+    /// Ticks strictly between two times, counted up to [`MISSED_COUNTED`].
     fn count_between(&self, after: Timestamp, before: Timestamp) -> u32 {
         let ticks = self.ticks_after(after).take_while(|tick| *tick < before);
         ticks.take(MISSED_COUNTED as usize).fold(0, |count, _| count + 1)
     }
 }
 
-/// The time up to which everything is settled.
-fn floor(situation: Situation, due_until: Timestamp) -> Timestamp {
-    let floor = situation.last_handled.unwrap_or(situation.in_force_since);
-    if floor > no_later_than(situation.now) {
+/// Ticks up to this time are already handled.
+fn floor(input: DecisionInput, due_until: Timestamp) -> Timestamp {
+    let floor = input.last_handled.unwrap_or(input.in_force_since);
+    if floor > no_later_than(input.now) {
         // Only what is due this minute.
         return due_until.saturating_sub(signed(PUNCTUAL)).unwrap_or(Timestamp::MIN);
     }
@@ -137,7 +134,7 @@ fn later(time: Timestamp, by: Duration) -> Timestamp {
     time.saturating_add(signed(by)).unwrap_or(Timestamp::MAX)
 }
 
-/// The delay of one machine: the same for ever, spread over `0..jitter` across machines.
+/// A constant delay per machine, spread over `0..jitter` across machines.
 pub fn delay_on_host(host: &str, schedule: &Schedule, jitter: Duration) -> Duration {
     let bound = u64::try_from(jitter.as_millis()).unwrap_or(u64::MAX);
     if bound == 0 {
@@ -168,8 +165,8 @@ mod tests {
 
     const PLAIN: Policy = Policy { delay: Duration::ZERO, catch_up: None };
 
-    fn seen_at(now: &str, last: Option<&str>) -> Situation {
-        Situation {
+    fn seen_at(now: &str, last: Option<&str>) -> DecisionInput {
+        DecisionInput {
             now: at(now),
             last_handled: last.map(at),
             in_force_since: at("2026-01-01T11:50:00Z"),
@@ -192,7 +189,7 @@ mod tests {
         let nominal = at("2026-01-01T18:00:00Z");
         assert_eq!(half_hourly().decide(PLAIN, asleep), Decision::Fire { nominal, missed: 11 });
         let narrow = Policy { catch_up: Some(Duration::from_secs(300)), ..PLAIN };
-        assert_eq!(half_hourly().decide(narrow, asleep), Decision::Lapse { nominal, missed: 11 });
+        assert_eq!(half_hourly().decide(narrow, asleep), Decision::Drop { nominal, missed: 11 });
         let wide = Policy { catch_up: Some(Duration::from_secs(600)), ..PLAIN };
         assert_eq!(half_hourly().decide(wide, asleep), Decision::Fire { nominal, missed: 11 });
         let off_for_long = seen_at("2026-01-01T18:10:00Z", Some("2025-01-01T12:00:00Z"));
@@ -211,7 +208,7 @@ mod tests {
     #[test]
     fn a_tick_during_a_run_is_skipped_and_names_the_run() {
         let run = RunId(Uuid::from_u128(7));
-        let busy = Situation {
+        let busy = DecisionInput {
             running: Some(run),
             ..seen_at("2026-01-01T12:30:01Z", Some("2026-01-01T12:00:00Z"))
         };
@@ -272,8 +269,8 @@ mod tests {
         prop::sample::select(changes.to_vec()).prop_map(at)
     }
 
-    /// Steps between two looks at the clock, in milliseconds: mostly small, sometimes a suspend,
-    /// sometimes a clock set back.
+    /// Milliseconds between two readings of the clock: mostly small, sometimes a suspend, sometimes
+    /// a clock set back.
     fn any_step() -> impl Strategy<Value = (i64, bool)> {
         let step = prop_oneof![
             6 => 1_i64..30_000,
@@ -305,8 +302,8 @@ mod tests {
                 now += SignedDuration::from_millis(step);
                 let running = busy.then_some(RunId(Uuid::nil()));
                 let last_handled = handled.last().copied();
-                let situation = Situation { now, last_handled, in_force_since: start, running };
-                let nominal = match schedule.decide(policy, situation) {
+                let input = DecisionInput { now, last_handled, in_force_since: start, running };
+                let nominal = match schedule.decide(policy, input) {
                     Decision::Wait { until, nominal } => {
                         prop_assert!(until > now && nominal > last_handled.unwrap_or(start));
                         continue;
@@ -319,7 +316,7 @@ mod tests {
                         prop_assert!(busy);
                         nominal
                     }
-                    Decision::Lapse { nominal, .. } => {
+                    Decision::Drop { nominal, .. } => {
                         prop_assert!(catch_up.is_some());
                         nominal
                     }
@@ -328,8 +325,8 @@ mod tests {
                 prop_assert!(nominal + SignedDuration::try_from(policy.delay).unwrap() <= now);
                 let just_before = nominal - SignedDuration::from_millis(1);
                 prop_assert_eq!(schedule.next_after(just_before), Some(nominal));
-                // Asked again at once, it has nothing more to say about the past.
-                let settled = Situation { last_handled: Some(nominal), ..situation };
+                // A second call at once has nothing left to decide about the past.
+                let settled = DecisionInput { last_handled: Some(nominal), ..input };
                 let waits = matches!(schedule.decide(policy, settled), Decision::Wait { .. });
                 prop_assert!(waits);
                 handled.push(nominal);
@@ -349,9 +346,9 @@ mod tests {
             for nap in naps {
                 now += SignedDuration::from_millis(nap);
                 let last_handled = fired.last().copied();
-                let situation =
-                    Situation { now, last_handled, in_force_since: start, running: None };
-                if let Decision::Fire { nominal, missed } = schedule.decide(PLAIN, situation) {
+                let input =
+                    DecisionInput { now, last_handled, in_force_since: start, running: None };
+                if let Decision::Fire { nominal, missed } = schedule.decide(PLAIN, input) {
                     let gap = i64::try_from(schedule.interval_hint().as_secs()).unwrap();
                     prop_assert!(missed == 0 || gap < 30);
                     fired.push(nominal);

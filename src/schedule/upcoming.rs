@@ -1,4 +1,4 @@
-//! The next ticks for people and programs: local time, UTC, and what the clock does around them.
+//! The next ticks for display: local time, UTC, and the effect of clock changes.
 
 use jiff::Timestamp;
 use jiff::tz::AmbiguousOffset;
@@ -6,35 +6,32 @@ use serde::Serialize;
 
 use super::Schedule;
 
-/// One tick to come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Upcoming {
     /// The nominal time.
     pub utc: Timestamp,
-    /// The same on the wall, with offset and zone.
+    /// Local time with offset and zone.
     pub local: String,
-    /// What a clock change has to do with it, if anything.
     pub clock_change: Option<ClockChange>,
 }
 
-/// What a clock change does to a tick.
+/// Effect of a clock change on a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockChange {
-    /// The time as written does not exist that day; it runs right after the gap.
+    /// The local time does not exist on that day; the run starts right after the gap.
     MovedPastGap,
-    /// The wall shows this time twice; this is the first.
+    /// The local time occurs twice; this is the first.
     FirstOfTwo,
-    /// The wall shows this time twice; this is the second.
+    /// The local time occurs twice; this is the second.
     SecondOfTwo,
-    /// The clock was put forward since the tick before.
+    /// The clock went forward since the previous tick.
     ClockForward,
-    /// The clock was put back since the tick before.
+    /// The clock went back since the previous tick.
     ClockBack,
 }
 
 impl ClockChange {
-    /// In words.
     pub fn describe(self) -> &'static str {
         match self {
             Self::MovedPastGap => {
@@ -50,7 +47,6 @@ impl ClockChange {
 }
 
 impl Schedule {
-    /// The next `count` ticks after `from`.
     pub fn upcoming(&self, from: Timestamp, count: usize) -> Vec<Upcoming> {
         let mut previous = from;
         let ticks = self.ticks_after(from).take(count);
@@ -66,7 +62,7 @@ impl Schedule {
     }
 
     fn clock_change(&self, previous: Timestamp, tick: Timestamp) -> Option<ClockChange> {
-        if self.stands_in_for_gap(tick) {
+        if self.replaces_skipped_time(tick) {
             return Some(ClockChange::MovedPastGap);
         }
         let here = tick.to_zoned(self.timezone().clone());
@@ -84,7 +80,7 @@ impl Schedule {
     }
 }
 
-/// The ticks as lines of text.
+/// One line per tick.
 pub fn render(upcoming: &[Upcoming]) -> String {
     let lines = upcoming.iter().map(|tick| {
         let note = tick.clock_change.map(|change| format!("  ({})", change.describe()));

@@ -1,4 +1,5 @@
-//! May one more session start on this machine now? On by default; the decision itself is pure.
+//! Decides whether one more session may start on this machine now. On by default; the decision is
+//! pure.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
@@ -11,30 +12,28 @@ use crate::process;
 use crate::process::machine::Machine;
 use crate::settings;
 
-/// Says whether the machine can carry another session now.
+/// Decides whether the machine has capacity for another session.
 pub trait Gate: Send + Sync {
-    /// No: the reason and what was measured.
+    /// An error holds the reason and the measured value.
     fn admit(&self) -> BoxFuture<'_, Result<(), (Reason, String)>>;
 }
 
-/// Measures this machine.
 pub struct MachineGate {
     limits: Limits,
     slots: Slots,
     ledger: Arc<dyn Ledger>,
-    /// The agents' programs and where programs are looked for.
+    /// Program and search path of each agent.
     agents: Vec<(String, OsString)>,
 }
 
 impl MachineGate {
-    /// With the configured limits and the sessions of this state.
     pub fn new(limits: &settings::Limits, ledger: Arc<dyn Ledger>) -> Self {
         let (limits, slots) = (Limits::from_config(limits), Slots::of_machine(limits));
         Self { limits, slots, ledger, agents: Vec::new() }
     }
 
-    /// Does not let anybody wait for a machine that could not start this agent anyway. For each of
-    /// several agents.
+    /// Registers an agent. If one of them cannot be found, nothing waits for capacity: the start
+    /// fails at once and names the setting.
     #[must_use]
     pub fn for_agent(mut self, program: &str, search_path: &OsStr) -> Self {
         self.agents.push((program.to_owned(), search_path.to_owned()));
@@ -45,8 +44,8 @@ impl MachineGate {
         self.agents.iter().any(|(name, path)| process::program::find(name, path).is_none())
     }
 
-    /// A look only: the keeper of the session takes the slot. If the slots cannot be read here, the
-    /// keeper reports why.
+    /// Only checks; the session's keeper takes the slot. If the slots cannot be read here, the
+    /// keeper reports the error.
     fn ensure_free_slot(&self) -> Result<(), (Reason, String)> {
         let (in_use, limit) = (self.slots.in_use().unwrap_or_default(), self.slots.limit());
         if in_use < limit {
@@ -67,7 +66,7 @@ impl Gate for MachineGate {
             readings.live_sessions = u32::try_from(live.len()).unwrap_or(u32::MAX);
             let decided = decide(&readings, &self.limits).and_then(|()| self.ensure_free_slot());
             match decided {
-                // Nothing to wait for: the start fails at once and names the setting.
+                // Do not wait: the start fails at once and names the setting.
                 Err(_) if self.agent_is_missing() => Ok(()),
                 decided => decided,
             }
@@ -75,40 +74,36 @@ impl Gate for MachineGate {
     }
 }
 
-/// What was measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Readings {
     /// Open rows of the ledger.
     pub live_sessions: u32,
     /// Load average over one minute.
     pub load: f64,
-    /// Processors.
     pub cores: u32,
-    /// Memory that can be had without swapping, in bytes; none where it is not known.
+    /// In bytes, without swapping; `None` where it is unknown.
     pub available_memory: Option<u64>,
-    /// Share of the last ten seconds in which somebody waited for memory, in percent.
+    /// Share of the last ten seconds in which some task waited for memory, in percent.
     pub memory_pressure: Option<f64>,
-    /// Processes alive in our trees.
+    /// Live processes in the session trees.
     pub tree_processes: u32,
 }
 
-/// What is allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    /// Live sessions over all processes that share the ledger.
+    /// Over all processes that share the ledger.
     pub max_live_sessions: u32,
-    /// Load per core above which nothing starts.
+    /// Nothing starts above this load per core.
     pub max_load_per_core: f64,
-    /// Memory below which nothing starts, in bytes.
+    /// Nothing starts below this, in bytes.
     pub min_free_memory: u64,
-    /// Memory pressure above which nothing starts, in percent.
+    /// Nothing starts above this, in percent.
     pub max_memory_pressure: f64,
-    /// Processes in all our trees above which nothing starts.
+    /// Nothing starts above this, over all session trees.
     pub max_tree_processes: u32,
 }
 
 impl Limits {
-    /// From the configuration.
     pub fn from_config(limits: &settings::Limits) -> Self {
         Self {
             max_live_sessions: limits.max_live_sessions,
@@ -120,10 +115,10 @@ impl Limits {
     }
 }
 
-/// Decides. A refusal names the gate and what was measured.
+/// A refusal names the limit and the measured value.
 ///
-/// Money and the provider have their say elsewhere: in the transaction that claims the work, and
-/// before it.
+/// Budgets and the provider's state are checked elsewhere: in the transaction that claims the work,
+/// and before it.
 pub fn decide(readings: &Readings, limits: &Limits) -> Result<(), (Reason, String)> {
     let refuse = |reason, detail| Err((reason, detail));
     let (live, max) = (readings.live_sessions, limits.max_live_sessions);
@@ -154,7 +149,7 @@ pub fn decide(readings: &Readings, limits: &Limits) -> Result<(), (Reason, Strin
     }
 }
 
-/// Readings of this machine; our sessions and their processes are the caller's to fill in.
+/// The caller fills in live sessions and their processes.
 pub fn read_machine() -> Readings {
     let machine = Machine::read();
     Readings {
@@ -166,7 +161,7 @@ pub fn read_machine() -> Readings {
     }
 }
 
-/// Processes alive below these keepers.
+/// Live processes below these keepers.
 pub fn count_tree_processes(keepers: impl IntoIterator<Item = u32>) -> u32 {
     let alive = |keeper| process::descendants(keeper).iter().filter(|s| !s.is_dead()).count();
     u32::try_from(keepers.into_iter().map(alive).sum::<usize>()).unwrap_or(u32::MAX)

@@ -1,5 +1,5 @@
-//! A session's pulse: its timers, beats to the keeper, samples of the tree, and the sign of life made
-//! of both. The timers are never gated on anything else.
+//! A session's timers: lease renewals to the keeper, samples of the process tree, and the liveness
+//! event made of both. The timers depend on nothing else.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,12 +13,11 @@ use super::supervisor::{SupervisorSettings, milliseconds};
 use super::tree::{TreeSample, TreeWatch};
 use crate::event::{LiveVerdict, Liveness};
 
-/// The state of the pulse.
 #[derive(Debug)]
-pub struct Pulse {
-    /// When the caps are checked.
+pub struct SessionTimers {
+    /// When the limits are checked.
     pub check: Interval,
-    /// When the sign of life is due.
+    /// When the next liveness event is due.
     pub liveness: Interval,
     /// When the keeper's lease is renewed.
     pub beat: Interval,
@@ -32,8 +31,8 @@ pub struct Pulse {
     asleep_before: Duration,
 }
 
-impl Pulse {
-    /// Before the agent runs; the timers start now.
+impl SessionTimers {
+    /// Created before the agent runs; the timers start now.
     pub fn new(now: Instant, liveness: Duration, settings: &SupervisorSettings) -> Self {
         let every = |period: Duration| {
             let period = period.max(Duration::from_millis(5));
@@ -56,7 +55,7 @@ impl Pulse {
         }
     }
 
-    /// The agent runs: signs of life count from here.
+    /// Starts sampling once the agent runs.
     pub fn watch(&mut self, keeper: &Keeper, leader: u32, now: Instant) {
         let has_init = keeper.tier.has_namespace();
         let watch = TreeWatch::new(keeper.identity.pid, leader, has_init);
@@ -67,29 +66,28 @@ impl Pulse {
         self.check.reset();
     }
 
-    /// Processes of the tree that were seen in it, with their start times.
+    /// Processes seen in the tree, with their start times.
     pub fn seen(&self) -> HashSet<(u32, u64)> {
         self.watch.as_ref().map(|watch| watch.known().clone()).unwrap_or_default()
     }
 
-    /// The number of the next beat.
     pub fn next_beat(&mut self) -> u64 {
         self.beat_sent += 1;
         self.beat_sent
     }
 
-    /// The keeper has answered.
+    /// Records a lease renewal that the keeper acknowledged.
     pub fn answered(&mut self, number: u64) {
         self.beat_answered = self.beat_answered.max(number);
     }
 
-    /// The tree as it is now, for the caps.
+    /// The current state of the tree, for the limits.
     pub fn measure(&self) -> Option<TreeSample> {
         self.watch.as_ref().map(TreeWatch::measure)
     }
 
-    /// The sign of life, and whether the session is hung.
-    pub fn sign_of_life(
+    /// Makes the liveness event and tells whether the session is hung.
+    pub fn liveness_event(
         &mut self,
         conversation: &Conversation,
         stall: Duration,
@@ -107,7 +105,7 @@ impl Pulse {
             requesting: conversation.open_tools.is_empty(),
             open_tool: conversation.open_tools.last().map(|(_, name)| name.clone()),
             processes: tree.processes,
-            // The first sample has nothing to compare with; the agent itself is not new.
+            // The first sample has nothing to compare with.
             new_processes: if self.samples == 0 { 0 } else { tree.new_processes },
             stopped: tree.stopped,
             cpu_tools: tree.cpu_tools,
@@ -152,7 +150,7 @@ impl Pulse {
     }
 }
 
-/// How long this machine has been suspended since its boot. Timers and limits do not count it.
+/// How long this machine has been suspended since boot. Timers and limits do not count it.
 #[cfg(target_os = "linux")]
 fn time_asleep() -> Duration {
     use nix::time::{ClockId, clock_gettime};

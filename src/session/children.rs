@@ -1,8 +1,8 @@
-//! The outer net: heartbeat is a subreaper too, so what a killed keeper leaves becomes its child.
+//! Heartbeat as outer subreaper: processes that a killed keeper leaves become its children.
 //!
-//! Children that heartbeat starts on purpose (keepers, short helper commands) are registered in the
-//! same critical section in which they are started; a registration ends after its child has been
-//! collected. A child that is not registered is ended only with proof that it belongs to a session.
+//! Children that heartbeat starts (keepers, helper commands) are registered in the same critical
+//! section in which they are started, and unregistered after they have been waited for. An
+//! unregistered child is killed only with proof that it belongs to a session.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,11 +17,11 @@ use nix::unistd::Pid;
 use super::evidence::{Evidence, Proof};
 use crate::process;
 
-/// The children of this process are one fact of the process, hence one list.
+/// A list of the process, since children belong to the process.
 static REGISTERED: LazyLock<Mutex<HashSet<u32>>> = LazyLock::new(Mutex::default);
 static IS_OUTER_REAPER: AtomicBool = AtomicBool::new(false);
 
-/// Keeps a child registered; to be dropped after the child was waited for.
+/// Keeps a child registered; drop it after waiting for the child.
 #[derive(Debug)]
 pub struct Registration(u32);
 
@@ -35,7 +35,7 @@ fn registered() -> MutexGuard<'static, HashSet<u32>> {
     REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a child and registers it, so that the net never takes it for an escapee.
+/// Starts a child and registers it, so that it is not mistaken for an escaped process.
 ///
 /// Every start of a process in heartbeat goes through here or through [`start_registered_std`].
 pub fn start_registered(
@@ -59,7 +59,7 @@ pub fn start_registered_std(
     Ok((child, registration))
 }
 
-/// Makes heartbeat the reaper of what its keepers might leave behind. To be called once, early.
+/// Makes heartbeat the reaper of processes that its keepers leave. Call it once, early.
 #[cfg(target_os = "linux")]
 pub fn become_outer_reaper() -> io::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)?;
@@ -67,29 +67,29 @@ pub fn become_outer_reaper() -> io::Result<()> {
     Ok(())
 }
 
-/// There is no subreaper here; what a dead keeper leaves is found by its marks only.
+/// There is no subreaper here; processes of a dead keeper are found only by their marks.
 #[cfg(not(target_os = "linux"))]
 pub fn become_outer_reaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Was [`become_outer_reaper`] called?
+/// Whether [`become_outer_reaper`] was called.
 pub fn is_outer_reaper() -> bool {
     IS_OUTER_REAPER.load(Ordering::SeqCst)
 }
 
-/// Children that nobody registered and that are proven to belong to one of these sessions.
+/// Unregistered children that are proven to belong to one of these sessions.
 ///
-/// Others may be children of this process too: those of a shell that executed heartbeat in its
-/// place, and daemons that a helper command left behind. They are none of our business.
+/// There may be others: children of a shell that replaced itself with heartbeat, and daemons of a
+/// helper command. They are left alone.
 fn escapees(sessions: &[Evidence], seen: &HashSet<(u32, u64)>) -> Vec<u32> {
     if !is_outer_reaper() {
         return Vec::new();
     }
-    // Held while the kernel's list is read: a child that is being started cannot slip in between.
+    // Held while the kernel's list is read, so that no child is being started meanwhile.
     let known = registered();
     let children = process::children(std::process::id()).unwrap_or_default();
-    // Asked for after the list: a helper is known from before it has a process id.
+    // Read after the list: a helper is registered before it has a process id.
     let helpers = crate::exec::helpers();
     let was_seen = |pid: u32| {
         let start = process::stat(pid).map(|stat| stat.start_time);
@@ -103,8 +103,8 @@ fn escapees(sessions: &[Evidence], seen: &HashSet<(u32, u64)>) -> Vec<u32> {
     children.into_iter().filter(is_escapee).collect()
 }
 
-/// Collects children that nobody registered and that have ended, whoever they were: a killed keeper's
-/// own helper, or what a helper command left behind. Nobody else would, and no signal is sent.
+/// Reaps unregistered children that have exited, such as a killed keeper's helper or daemons of a
+/// helper command. No other process would; no signal is sent.
 pub fn collect_dead_children() {
     if !is_outer_reaper() {
         return;
@@ -116,23 +116,23 @@ pub fn collect_dead_children() {
         let is_corpse = process::stat(child).is_some_and(|stat| stat.is_dead());
         if is_corpse && !known.contains(&child) && !helpers.contains(&child) {
             let pid = i32::try_from(child).map(Pid::from_raw);
-            // One that somebody else collected meanwhile is gone all the same.
+            // If another thread reaped it meanwhile, it is gone too.
             pid.map(|pid| waitpid(pid, Some(WaitPidFlag::WNOHANG))).ok();
         }
     }
 }
 
-/// What became of the escapees.
+/// Result of [`catch_escapees`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Caught {
-    /// Ended and collected.
+    /// Killed and reaped.
     pub killed: u32,
-    /// Still there when the time was up.
+    /// Still alive at the deadline.
     pub left: u32,
 }
 
-/// Kills and collects the escapees of these sessions until there is none or the time is up. `seen`:
-/// processes that were seen below their keepers.
+/// Kills and reaps the escaped processes of these sessions until none is left or the time is up.
+/// `seen`: processes seen below their keepers.
 pub async fn catch_escapees(
     sessions: &[Evidence],
     seen: &HashSet<(u32, u64)>,
@@ -157,15 +157,15 @@ pub async fn catch_escapees(
     }
 }
 
-/// An unregistered direct child keeps its number until it is collected here, so the signal cannot
-/// reach a stranger.
+/// An unregistered direct child keeps its pid until it is reaped here, so the signal cannot reach
+/// another process.
 fn end_and_collect(child: u32) -> bool {
     let Ok(number) = i32::try_from(child) else { return false };
     let pid = Pid::from_raw(number);
     kill(pid, Signal::SIGKILL).ok();
     match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
         Ok(status) => status.pid().is_some(),
-        // Somebody else collected it.
+        // Reaped elsewhere.
         Err(_) => true,
     }
 }

@@ -1,9 +1,9 @@
-//! What an agent may touch beside its own processes: files, ports, and which system calls are closed.
+//! What an agent may access: files, ports and system calls.
 //!
-//! [`Confinement`] is plain data: built here from a session's program, folders and environment, sent
-//! to the keeper, and applied there last before the agent's program is executed
-//! (`keeper::confine`). Landlock holds the files, the TCP ports and the signals; a seccomp filter
-//! closes what Landlock leaves open. Neither needs a privilege, and both hold in every tier.
+//! [`Confinement`] is plain data: built here from a session's program, folders and environment,
+//! sent to the keeper, and applied there as the last step before the agent's program is executed
+//! (`keeper::confine`). Landlock restricts files, TCP ports and signals; a seccomp filter closes
+//! what Landlock leaves open. Neither needs a privilege, and both work in every tier.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -19,8 +19,8 @@ use crate::process::{program, system};
 const SYSTEM: [&str; 8] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
 
-/// What programs need of `/etc`: names, certificates, time zone, the linker's cache. Nothing here is
-/// secret; the rest of `/etc` stays closed.
+/// Files of `/etc` that programs need: names, certificates, time zone, the linker's cache. None is
+/// secret; the rest of `/etc` is closed.
 const SYSTEM_FILES: [&str; 16] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -42,49 +42,48 @@ const SYSTEM_FILES: [&str; 16] = [
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Variables that name a file or folder with certificates.
+/// Variables that name certificate files or folders.
 const CERTIFICATES: [&str; 4] =
     ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"];
 
-/// HTTPS, and names asked for over TCP.
+/// HTTPS, and DNS over TCP.
 const PORTS: [u16; 2] = [443, 53];
 
-/// What an agent may touch. Everything that is not listed is closed.
+/// What an agent may access; everything else is closed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Confinement {
     /// Files and folders it may read.
     pub read: Vec<PathBuf>,
     /// Files and folders it may read and execute.
     pub execute: Vec<PathBuf>,
-    /// Folders in which it may do everything but execute.
+    /// Folders with full access except executing.
     pub write: Vec<PathBuf>,
     /// Device files it may read and write.
     pub devices: Vec<PathBuf>,
-    /// Folders whose names it may list, without reading what is in them.
+    /// Folders whose entries it may list but not read.
     pub list: Vec<PathBuf>,
-    /// TCP ports it may connect to. It may listen on none.
+    /// TCP ports it may connect to. It may not listen.
     pub ports: Vec<u16>,
-    /// It confines what it starts to files by itself, with namespaces and mounts that rules about
-    /// files would forbid: those are left out for it, and the rest holds.
+    /// The agent sandboxes its commands itself, with namespaces and mounts that file rules would
+    /// forbid: file rules are left out, the rest applies.
     #[serde(default)]
     pub makes_own_sandbox: bool,
 }
 
-/// What a user allows beyond what every agent needs.
+/// What the user allows in addition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Allowed {
-    /// More to read and execute.
+    /// Paths to read and execute.
     pub read: Vec<PathBuf>,
-    /// More to write.
     pub write: Vec<PathBuf>,
-    /// More TCP ports.
     pub ports: Vec<u16>,
 }
 
 impl Confinement {
     /// What `program` needs to run with `env`: the system's software, its own file and interpreter,
-    /// certificates, and the ports of the addresses in its environment.
-    pub fn for_program(program: &Path, env: &[(OsString, OsString)]) -> Self {
+    /// certificates, and the ports of addresses in its environment. A folder that is or contains
+    /// one of `private` is not opened for a script that is in it.
+    pub fn for_program(program: &Path, env: &[(OsString, OsString)], private: &[PathBuf]) -> Self {
         let mut needs = Self {
             read: SYSTEM_FILES.map(PathBuf::from).to_vec(),
             execute: SYSTEM.map(PathBuf::from).to_vec(),
@@ -92,13 +91,13 @@ impl Confinement {
             ports: PORTS.to_vec(),
             ..Self::default()
         };
-        // The name service file is often a link into a folder where it is replaced as a whole.
+        // `resolv.conf` is often a link into a folder in which it is replaced.
         if let Ok(names) = std::fs::canonicalize("/etc/resolv.conf")
             && let Some(folder) = names.parent().filter(|folder| *folder != Path::new("/etc"))
         {
             needs.read.push(folder.to_owned());
         }
-        needs.execute.extend(program_files(program, env));
+        needs.execute.extend(program_files(program, env, private));
         for (name, value) in env {
             if CERTIFICATES.iter().any(|known| name == OsStr::new(known)) {
                 needs.read.push(PathBuf::from(value));
@@ -108,7 +107,8 @@ impl Confinement {
         needs
     }
 
-    /// Adds the session's own folder, the code base without the state, and what a user allows.
+    /// Adds the session's folder, the code base without the state directory, and what the user
+    /// allows.
     #[must_use]
     pub fn with(mut self, scratch: &Path, code_base: &Path, state: &Path, more: &Allowed) -> Self {
         self.write.push(scratch.to_owned());
@@ -123,7 +123,7 @@ impl Confinement {
         self
     }
 
-    /// Makes a folder readable but for one below it: rules only add, so its siblings are listed.
+    /// Makes a folder readable except one below it. Rules can only add, so its siblings are listed.
     fn add_without(&mut self, folder: &Path, hidden: &Path) {
         let (folder, hidden) = (real(folder), real(hidden));
         if folder.starts_with(&hidden) || !hidden.starts_with(&folder) {
@@ -150,12 +150,34 @@ fn real(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The program's own file; for a script also its folder and its interpreter.
-fn program_files(program: &Path, env: &[(OsString, OsString)]) -> Vec<PathBuf> {
+/// Parents of folders that belong to different programs or users.
+const SHARED: [&str; 4] = ["/home", "/Users", "/var", "/dev"];
+
+/// The folder of a script, which holds its modules; `None` if the folder holds other things too.
+/// `private` are folders of which nothing may be read: their parents are not program folders.
+pub fn program_folder(script: &Path, private: &[PathBuf]) -> Option<PathBuf> {
+    let folder = real(script.parent()?);
+    let above = folder.parent()?;
+    let is_shared = above.parent().is_none() || SHARED.iter().any(|shared| above == *shared);
+    let contains = |path: &PathBuf| real(path).starts_with(&folder);
+    let is_hidden = folder.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."));
+    // `~/.claude` or `~/.config`: folders of settings and logins.
+    let is_settings = is_hidden && private.iter().any(|path| real(path) == above);
+    let is_dedicated = !is_shared && !is_settings && !private.iter().any(contains);
+    is_dedicated.then_some(folder)
+}
+
+/// The program's file; for a script also its interpreter, and its folder if that is a program
+/// folder.
+fn program_files(
+    program: &Path,
+    env: &[(OsString, OsString)],
+    private: &[PathBuf],
+) -> Vec<PathBuf> {
     let file = real(program);
     let mut found = vec![file.clone()];
     let Some(line) = first_line(&file) else { return found };
-    found.extend(file.parent().map(Path::to_owned));
+    found.extend(program_folder(&file, private));
     let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
     let names = line.split_ascii_whitespace().filter(|word| !word.starts_with('-'));
     for name in names.take(2) {
@@ -165,7 +187,7 @@ fn program_files(program: &Path, env: &[(OsString, OsString)]) -> Vec<PathBuf> {
     found
 }
 
-/// What stands behind `#!` in a script.
+/// The `#!` line of a script, without the marker.
 fn first_line(file: &Path) -> Option<String> {
     let mut start = [0; 256];
     let read = std::fs::File::open(file).ok()?.read(&mut start).ok()?;
@@ -192,19 +214,18 @@ pub fn port_of_address(value: &str) -> Option<u16> {
     }
 }
 
-/// How much of a confinement this kernel can enforce.
+/// How much of a confinement this kernel enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strength {
     /// Files, TCP ports, signals and the seccomp filter.
     Full,
-    /// An older Landlock: files, and with version 4 or later TCP ports. Signals are not held.
+    /// An older Landlock: files, and since version 4 TCP ports. Signals are not restricted.
     Partial(u32),
-    /// No Landlock.
     Missing,
 }
 
 impl Strength {
-    /// What this kernel offers.
+    /// Strength on this kernel.
     pub fn of_this_machine() -> Self {
         match system::landlock_version() {
             0 => Self::Missing,
@@ -221,7 +242,6 @@ impl Strength {
         }
     }
 
-    /// What a person should know about it.
     pub const fn explanation(self) -> &'static str {
         match self {
             Self::Full => {
@@ -239,7 +259,7 @@ impl Strength {
     }
 }
 
-/// As it stands behind the tier in rows, events and messages.
+/// The suffix of the tier in rows, events and messages.
 impl fmt::Display for Strength {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -293,9 +313,55 @@ mod tests {
         let script = real(folder.path()).join("agent");
         std::fs::write(&script, "#!/usr/bin/env -S sh\nexit 0\n").unwrap();
         let env = [("PATH".into(), "/usr/bin:/bin".into())];
-        let found = program_files(&script, &env);
+        let found = program_files(&script, &env, &[]);
         let shell = real(&program::find("sh", OsStr::new("/usr/bin:/bin")).unwrap());
         assert!(found.contains(&script) && found.contains(&shell), "{found:?}");
         assert!(found.contains(&script.parent().unwrap().to_owned()));
+    }
+    /// Rules cover whole subtrees: the folder of `~/claude.sh` would open `~/.ssh`.
+    #[test]
+    fn a_script_in_a_folder_with_other_things_opens_only_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = real(folder.path()).join("user");
+        let (state, repository) = (home.join("data/state"), home.join("work/repository"));
+        for path in [".ssh", ".claude/local", "bin", "data/state", "work/repository", "data/tools"]
+        {
+            std::fs::create_dir_all(home.join(path)).unwrap();
+        }
+        let private = [home.clone(), state, repository.parent().unwrap().to_owned()];
+        let env = [("PATH".into(), "/usr/bin:/bin".into())];
+        for (place, opens_folder) in [
+            ("bin", true),
+            ("data/tools", true),
+            (".claude/local", true),
+            ("work/repository", true),
+            ("", false),
+            ("..", false),
+            ("data", false),
+            ("data/state", false),
+            ("work", false),
+            (".ssh", false),
+        ] {
+            let script = real(&home.join(place)).join("agent.sh");
+            std::fs::write(&script, "#!/bin/sh\nexit 0\n").unwrap();
+            let found = program_files(&script, &env, &private);
+            assert!(found.contains(&script), "{place}: {found:?}");
+            let opened = found.iter().any(|path| *path == *script.parent().unwrap());
+            assert_eq!(opened, opens_folder, "{place}: {found:?}");
+            std::fs::remove_file(&script).unwrap();
+        }
+    }
+
+    #[test]
+    fn no_folder_that_users_and_programs_share_is_a_program_folder() {
+        let shared = ["/", "/home", "/home/user", "/root", "/tmp", "/var", "/var/tmp", "/etc"];
+        for folder in shared.into_iter().chain(["/usr", "/opt", "/srv", "/dev/shm"]) {
+            let script = Path::new(folder).join("agent.sh");
+            assert_eq!(program_folder(&script, &[]), None, "{folder}");
+        }
+        for folder in ["/opt/agent", "/home/user/bin", "/usr/local/bin", "/nonexistent/agent"] {
+            let script = Path::new(folder).join("agent.sh");
+            assert_eq!(program_folder(&script, &[]), Some(real(Path::new(folder))), "{folder}");
+        }
     }
 }

@@ -10,8 +10,8 @@ use super::keeper::launch::{self, LaunchError};
 use crate::model::SessionId;
 use crate::settings::Containment;
 
-/// The tiers, strongest first. What holds for all of them: one keeper per session, no process left
-/// when the keeper has swept. They differ in what happens when the keeper itself is killed.
+/// Strongest first. In all of them a session has one keeper, and no process is left after its
+/// sweep. They differ in what happens when the keeper itself is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", const_into_str)]
@@ -22,16 +22,16 @@ pub enum Tier {
     PidnsCgroup,
     /// A PID namespace: the kernel kills the tree with its keeper.
     Pidns,
-    /// A control group: the tree is found by its group after a restart.
+    /// A control group: after a restart the tree is found by its group.
     Cgroup,
-    /// A child subreaper: the tree falls to heartbeat, or is found by its marks after a restart.
+    /// A child subreaper: heartbeat inherits the tree, or finds it by its marks after a restart.
     Subreaper,
     /// Descendants are followed by polling (macOS); one that detaches between two polls can escape.
     Tracked,
 }
 
 impl Tier {
-    /// The tier these parts make.
+    /// The tier for the available parts.
     pub const fn from_parts(namespace: bool, group: bool) -> Self {
         match (namespace, group) {
             (true, true) => Self::PidnsCgroup,
@@ -42,12 +42,11 @@ impl Tier {
         }
     }
 
-    /// Does a namespace's init stand between keeper and agent?
+    /// Whether a namespace's init runs between keeper and agent.
     pub const fn has_namespace(self) -> bool {
         matches!(self, Self::PidnsCgroup | Self::Pidns)
     }
 
-    /// What a person should know about it.
     pub const fn explanation(self) -> &'static str {
         match self {
             Self::PidnsCgroup | Self::Pidns => {
@@ -71,7 +70,7 @@ impl fmt::Display for Tier {
     }
 }
 
-/// Finds out what this machine allows, by preparing a keeper that never gets the word.
+/// Detects what this machine allows by starting a keeper without an agent.
 pub async fn detect(keeper_program: &Path, containment: Containment) -> std::io::Result<Tier> {
     let session = SessionId(uuid::Uuid::now_v7());
     match launch::launch(keeper_program, session, containment, None).await {
@@ -81,9 +80,9 @@ pub async fn detect(keeper_program: &Path, containment: Containment) -> std::io:
     }
 }
 
-/// The control group (version 2) that this process lives in, if we may build below it.
+/// The control group (version 2) of this process, if it may create groups below it.
 ///
-/// Below a systemd that did not delegate the group we keep our hands off: there is one writer.
+/// Under systemd a group that was not delegated is not used, since a group has one writer.
 pub fn delegated_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -94,14 +93,14 @@ pub fn delegated_group() -> Option<PathBuf> {
 }
 
 fn is_delegated(path: &Path) -> bool {
-    // systemd marks what it delegates with an extended attribute; the manager's own user slice
-    // is owned by that user instead.
+    // systemd marks delegated groups with an extended attribute; the user's own slice is owned by
+    // that user instead.
     use std::os::unix::fs::MetadataExt;
     fs::metadata(path)
         .is_ok_and(|meta| meta.uid() != 0 && meta.uid() == nix::unistd::getuid().as_raw())
 }
 
-/// Finds the folder of our group from the texts of `mountinfo` and `cgroup`.
+/// Our group's folder, from the contents of `mountinfo` and `cgroup`.
 fn group_path(mounts: &str, own: &str) -> Option<PathBuf> {
     let inside = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     let line = mounts.lines().find(|line| {

@@ -1,4 +1,4 @@
-//! What the agent says: lines cut from its output, decoded, and kept as facts.
+//! The agent's output: split into lines, decoded, and kept as facts.
 
 use std::time::Duration;
 
@@ -10,57 +10,47 @@ use super::provider_wait::ProviderWait;
 use super::spec::SessionLimits;
 use crate::model::{SessionTranscript, Usage};
 
-/// Output in all beyond which a session is ended: ten times what a long one writes.
+/// A session is ended above this total; ten times the output of a long one.
 pub const MAX_OUTPUT: u64 = 64 << 20;
-/// Lines in all beyond which a session is ended; with every token as a line a long one has 100,000.
+/// A session is ended above this total; with every token as a line a long one has 100,000.
 pub const MAX_LINES: u64 = 500_000;
 
-/// Tool calls that are remembered as open; a session beyond that is far over every limit anyway.
+/// Open tool calls kept; more are far beyond every limit.
 pub const MAX_OPEN_TOOLS: usize = 256;
-/// What a conversation may need beside its longest line.
+/// Memory of a conversation besides its longest line.
 const MEMORY_BESIDE_LINES: usize = 16 << 20;
 
-/// The most memory that reading an agent's output takes, whatever it writes: the line as it grows,
-/// its strings without their escapes, and what is kept of it.
+/// Upper bound of the memory for reading an agent's output: the line as it grows, its strings
+/// without their escapes, and what is kept of it.
 pub const fn memory_bound(max_line: usize) -> usize {
     6 * max_line + MEMORY_BESIDE_LINES
 }
 
-/// What the supervisor should know about some bytes of output.
+/// What the supervisor has to know about some output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
-    /// The first line that could be decoded.
+    /// The first decodable line.
     FirstLine,
-    /// The agent said hello.
-    Initialised {
-        /// Model in use.
-        model: Option<String>,
-        /// Version of the CLI.
-        version: Option<String>,
-    },
-    /// Something was achieved.
+    /// The agent has started.
+    Initialised { model: Option<String>, version: Option<String> },
+    /// The agent made progress; the value names its kind.
     Progress(&'static str),
-    /// An announced wait.
+    /// The agent waits before a retry.
     Retrying {
-        /// Which try.
         attempt: u32,
-        /// How long, where the agent says so.
+        /// `None` if the agent does not state it.
         delay_ms: Option<u64>,
-        /// HTTP status, if there was one.
+        /// HTTP status, if there was a response.
         status: Option<u16>,
     },
-    /// The agent changed its model.
-    FellBack {
-        /// To which.
-        model: String,
-    },
+    /// The agent switched its model.
+    FellBack { model: String },
     /// The final line.
     Result,
-    /// A line beyond the limit, or too much in all.
+    /// A line beyond the limit, or too much output in total.
     Flood,
 }
 
-/// The conversation so far.
 pub struct Conversation {
     decoder: Box<dyn Decoder>,
     max_line: usize,
@@ -69,17 +59,15 @@ pub struct Conversation {
     pub initialised: bool,
     /// The final line.
     pub result: Option<AgentResult>,
-    /// Open tool calls: id and name.
+    /// Id and name of each open tool call.
     pub open_tools: Vec<(String, String)>,
-    /// When something was last achieved.
+    /// Time of the last progress.
     pub last_progress: Instant,
-    /// When the last byte came.
+    /// Time of the last byte.
     pub last_output: Instant,
     /// Bytes so far.
     pub bytes: u64,
-    /// Lines so far.
     pub lines: u64,
-    /// Lines that were JSON.
     pub json_lines: u64,
     /// Turns of the model so far.
     pub turns: u32,
@@ -87,17 +75,16 @@ pub struct Conversation {
     pub tool_calls: u32,
     /// End of an announced wait.
     pub retry_until: Option<Instant>,
-    /// What the provider owes the agent.
+    /// How long the provider has kept the agent waiting.
     pub provider_wait: ProviderWait,
     /// Type of the last line.
     pub last_kind: String,
-    /// What was read and said, in short.
+    /// Summary of what was read and said.
     pub transcript: SessionTranscript,
     began: Instant,
 }
 
 impl Conversation {
-    /// Begins now.
     pub fn new(decoder: Box<dyn Decoder>, max_line: usize, now: Instant) -> Self {
         Self {
             decoder,
@@ -126,34 +113,33 @@ impl Conversation {
         self.decoder.reads()
     }
 
-    /// Name of the last error in the stream.
+    /// The last error named in the stream.
     pub fn last_error(&self) -> Option<String> {
         self.decoder.last_error()
     }
 
-    /// What was used: the agent's own account, or the tokens seen so far where it gave none.
+    /// Usage as the agent reported it, or else the tokens seen so far.
     ///
-    /// An agent that is interrupted leaves the answer that was open out of its account; its tokens
-    /// were seen.
+    /// An interrupted agent does not count its unfinished answer; the tokens seen include it.
     pub fn usage(&self) -> Usage {
         let seen = self.decoder.notes().tokens_seen;
         let Some(result) = &self.result else { return seen };
-        let told = result.usage;
+        let reported = result.usage;
         Usage {
-            input_tokens: told.input_tokens.max(seen.input_tokens),
-            output_tokens: told.output_tokens.max(seen.output_tokens),
-            cache_read_tokens: told.cache_read_tokens.max(seen.cache_read_tokens),
-            cache_creation_tokens: told.cache_creation_tokens.max(seen.cache_creation_tokens),
-            ..told
+            input_tokens: reported.input_tokens.max(seen.input_tokens),
+            output_tokens: reported.output_tokens.max(seen.output_tokens),
+            cache_read_tokens: reported.cache_read_tokens.max(seen.cache_read_tokens),
+            cache_creation_tokens: reported.cache_creation_tokens.max(seen.cache_creation_tokens),
+            ..reported
         }
     }
 
-    /// The provider's stated reset, if it refused more work.
+    /// When the provider accepts requests again, if it stated a limit.
     pub fn suspended_until(&self) -> Option<jiff::Timestamp> {
         self.decoder.notes().suspended_until
     }
 
-    /// What the agent has done too often, whatever its CLI allows.
+    /// The limit that the agent has exceeded, independent of its CLI's limits.
     pub fn beyond(&self, limits: &SessionLimits) -> Option<Cause> {
         let counted = [
             (limits.max_reads, self.reads(), Cause::TooManyReads),
@@ -164,7 +150,7 @@ impl Conversation {
         beyond.map(|(.., cause)| *cause)
     }
 
-    /// Takes bytes. Memory is bounded by the longest line, whatever comes.
+    /// Memory is bounded by the longest line.
     pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Notice> {
         let mut notices = Vec::new();
         self.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -188,7 +174,7 @@ impl Conversation {
         notices
     }
 
-    /// The stream has ended: what is left is a line too.
+    /// End of stream; the remaining bytes are a line too.
     pub fn finish(&mut self, now: Instant) -> Vec<Notice> {
         let mut notices = Vec::new();
         let line = std::mem::take(&mut self.line);
@@ -226,7 +212,7 @@ impl Conversation {
         };
         match event {
             AgentEvent::Initialised { model, version } => {
-                // The clock of progress starts here; the time before has a limit of its own.
+                // Progress is measured from here; the time before has its own limit.
                 self.last_progress = now;
                 "init".clone_into(&mut self.last_kind);
                 notices.push(Notice::Initialised { model, version });
@@ -257,7 +243,7 @@ impl Conversation {
                 "answered".clone_into(&mut self.last_kind);
             }
             AgentEvent::Retrying { attempt, delay_ms, status } => {
-                // A wait of unknown length is silence like any other, bounded by the stall limit.
+                // A wait of unknown length is bounded by the stall limit.
                 self.retry_until = delay_ms.map(|delay| now + Duration::from_millis(delay));
                 self.provider_wait.failed(now);
                 "retry".clone_into(&mut self.last_kind);
@@ -271,7 +257,11 @@ impl Conversation {
             AgentEvent::Result(result) => {
                 progress(self, "result");
                 self.provider_wait.answered(now);
-                self.result = Some(*result);
+                // Money that was once reported is spent, whatever a later line says.
+                let reported = self.result.take().and_then(|earlier| earlier.usage.cost);
+                let mut result = *result;
+                result.usage.cost = result.usage.cost.max(reported);
+                self.result = Some(result);
                 notices.push(Notice::Result);
             }
             AgentEvent::NotJson => "not JSON".clone_into(&mut self.last_kind),
@@ -279,14 +269,14 @@ impl Conversation {
     }
 }
 
-/// The end of a text that may be endless.
+/// The last part of a text of any length.
 #[derive(Debug, Default)]
 pub struct Tail(Vec<u8>);
 
 impl Tail {
     const KEEP: usize = 4096;
 
-    /// Takes bytes and forgets older ones.
+    /// Appends bytes and drops the oldest ones.
     pub fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
         if self.0.len() > 4 * Self::KEEP {
@@ -294,7 +284,6 @@ impl Tail {
         }
     }
 
-    /// The last part, as text.
     pub fn text(&self) -> String {
         let from = self.0.len().saturating_sub(Self::KEEP);
         String::from_utf8_lossy(&self.0[from..]).into_owned()
@@ -315,7 +304,7 @@ mod tests {
         Conversation::new(Box::new(ClaudeDecoder::default()), MAX_LINE, now)
     }
 
-    /// Pieces of a stream: lines as the agent writes them, cut, doubled, or no lines at all.
+    /// Parts of a stream: whole lines, cut or doubled ones, or other bytes.
     fn piece() -> impl Strategy<Value = Vec<u8>> {
         let line = |text: &str| Just([text.as_bytes(), b"\n"].concat());
         prop_oneof![
@@ -360,6 +349,24 @@ mod tests {
             ],
             "what a tool returned is not kept"
         );
+    }
+
+    #[test]
+    fn reported_money_is_spent_whatever_a_later_line_says_and_negative_money_is_unknown() {
+        let cost_after = |costs: &[f64]| {
+            let now = Instant::now();
+            let mut conversation = conversation(now);
+            for cost in costs {
+                let line =
+                    format!(r#"{{"type":"result","subtype":"success","total_cost_usd":{cost}}}"#);
+                conversation.feed(format!("{line}\n").as_bytes(), now);
+            }
+            conversation.usage().cost
+        };
+        let three = Some(crate::model::Usd::from_dollars(3.0));
+        assert_eq!(cost_after(&[3.0]), three);
+        assert_eq!(cost_after(&[3.0, 0.0]), three);
+        assert_eq!(cost_after(&[-1.0]), None);
     }
 
     proptest! {

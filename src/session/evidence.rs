@@ -1,39 +1,37 @@
-//! Which processes are proven to belong to a session. Only those are ever killed.
+//! Proof that a process belongs to a session. Only proven processes are killed.
 //!
-//! A mark can be copied by any process of the same user, so it proves nothing by itself:
-//! - a process that was seen below the keeper, by number and start time, is the session's;
-//! - the limit's mark counts only if the process is not older than its keeper and, where the agent
-//!   was confined, is confined too; the variable's mark never counts alone;
-//! - in a PID namespace the kernel ends the tree with its keeper: there a mark proves nothing.
+//! Any process of the same user can copy a mark, so a mark alone proves nothing:
+//! - a process that was seen below the keeper, by pid and start time, belongs to the session;
+//! - the resource-limit mark counts only if the process is not older than its keeper and, where the
+//!   agent was confined, is confined too; the environment mark never counts alone;
+//! - in a PID namespace the kernel kills the tree with its keeper, so a mark proves nothing there.
 //!
-//! What carries a mark without proof is named in the log and left alone.
+//! Processes with an unproven mark are logged and left alone.
 
 use crate::model::SessionId;
 use crate::ports::LedgerRow;
 use crate::process;
 use crate::session::mark;
 
-/// What a session's row says about its processes.
+/// What a session's row tells about its processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
-    /// Which session.
     pub session: SessionId,
     keeper_start: u64,
     in_namespace: bool,
     confined: bool,
 }
 
-/// What a mark on a process means.
+/// What a mark on a process proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// It belongs to the session.
     Proven,
-    /// It carries a mark that it may have copied.
+    /// It has a mark that it may have copied.
     Unproven,
 }
 
 impl Evidence {
-    /// From a session's row.
     pub fn of(row: &LedgerRow) -> Self {
         Self {
             session: row.session.id,
@@ -43,7 +41,7 @@ impl Evidence {
         }
     }
 
-    /// Does a process belong to the session? None: it carries no mark.
+    /// Checks a process; `None` if it has no mark.
     pub fn judge(&self, pid: u32) -> Option<Proof> {
         let limit = process::realtime_limit(pid);
         let by_limit = limit.is_some_and(|values| mark::is_in_limit(values, self.session));
@@ -51,7 +49,7 @@ impl Evidence {
             return None;
         }
         let stat = process::stat(pid).filter(|stat| !stat.is_dead())?;
-        // Without limits that show a mark (macOS) the variable is all there is.
+        // Where the limit cannot be read (macOS), the environment mark must suffice.
         let strong = by_limit || cfg!(not(target_os = "linux"));
         let proven = strong
             && !self.in_namespace
@@ -66,13 +64,12 @@ impl Evidence {
     }
 }
 
-/// Says which processes were left alone.
+/// Logs the processes that were left alone.
 pub fn warn_of_unproven(pids: &[u32]) {
     if !pids.is_empty() {
         tracing::warn!(
             ?pids,
-            "these processes carry a session's mark without proof that they belong to it; they were \
-             left alone"
+            "processes have a session's mark, but no proof that they belong to it; they were not killed"
         );
     }
 }

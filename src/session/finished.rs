@@ -1,4 +1,4 @@
-//! What is known of a session when its process tree is gone, before its end is judged.
+//! Facts about a session whose process tree is gone, before the end is classified.
 
 use std::time::Duration;
 
@@ -6,48 +6,46 @@ use jiff::Timestamp;
 
 use super::agent::{AgentResult, Exit};
 use super::machine::End;
-use crate::model::{Foreign, SessionTranscript, Usage};
+use crate::model::{SessionTranscript, Untrusted, Usage};
 
-/// What the machine says about the session's row.
+/// What happens to the session's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Row {
-    /// Its process tree is certified empty.
+    /// The process tree is verified empty.
     Close,
-    /// Something of it is still alive: it keeps its slot.
+    /// A process is still alive: the session keeps its slot.
     KeepOpen,
 }
 
-/// All that is known at the end.
+/// Everything known at the end.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// The machine's view.
+    /// The state machine's result.
     pub end: End,
     /// None if the row was never committed.
     pub row: Option<Row>,
-    /// The agent's process.
     pub exit: Option<Exit>,
     /// The agent's result line.
     pub result: Option<AgentResult>,
-    /// What it used, as far as it was told.
+    /// As far as it was reported.
     pub usage: Usage,
-    /// Lines that were JSON.
+    /// Number of lines that were JSON.
     pub json_lines: u64,
     /// Last error named in the stream.
     pub last_error: Option<String>,
-    /// End of its standard error.
-    pub stderr_tail: Foreign,
-    /// From spawn to certificate.
+    /// Last part of standard error.
+    pub stderr_tail: Untrusted,
+    /// From spawn until the tree was verified empty.
     pub duration: Duration,
-    /// Files read.
     pub reads: u32,
-    /// Processes that a sweep ended.
+    /// Processes killed by the sweep.
     pub swept: u32,
     /// Processes left alive.
     pub survivors: u32,
     /// We ended it because the provider kept it waiting.
     pub provider_failed: bool,
-    /// What it read and said, in short.
+    /// Summary of what it read and said.
     pub transcript: SessionTranscript,
-    /// The provider's stated reset, if it refused more work.
+    /// When the provider accepts requests again, if it stated a limit.
     pub suspended_until: Option<Timestamp>,
 }

@@ -1,5 +1,5 @@
-//! One session while it lives: one loop over the keeper, the output, the timers and requests to
-//! stop. The machine decides; every effect it returns is carried out in [`Live::perform`].
+//! The loop of one running session, over the keeper, the output, the timers and stop requests. The
+//! state machine decides; [`Live::perform`] carries out every effect it returns.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
 
 use super::agent::{Decoder, Exit};
-use super::beat::Pulse;
+use super::beat::SessionTimers;
 use super::conversation::{Conversation, Notice, Tail};
 use super::evidence::{Evidence, warn_of_unproven};
 use super::finished::{Finished, Row};
@@ -18,20 +18,20 @@ use super::stop::{StopSignal, StopState};
 use super::supervisor::{SupervisorSettings, milliseconds};
 use super::{SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
-use crate::model::{FailureKind, Foreign};
+use crate::model::{FailureKind, Untrusted};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::process;
 
-/// Pipes that somebody holds open delay an end by no more than this.
+/// Longest wait for pipes that another process holds open.
 const DRAIN_WITHIN: Duration = Duration::from_secs(1);
-/// What a keeper may take beyond the grace: its own bound of ten seconds and some air.
+/// Longest time a keeper may take after the grace period: its own limit of ten seconds, plus a
+/// margin.
 const CERTIFICATE_WITHIN: Duration = Duration::from_secs(12);
-/// Our own sweep after a lost keeper.
+/// Time limit of our own sweep after a lost keeper.
 const CATCH_WITHIN: Duration = Duration::from_secs(10);
-/// Repeated content is told no more often than this.
+/// Minimum interval between events about content.
 const CONTENT_EVERY: Duration = Duration::from_secs(1);
 
-/// The loop's own state.
 pub struct Live<'a> {
     spec: &'a SessionSpec,
     events: &'a dyn Sink,
@@ -40,9 +40,9 @@ pub struct Live<'a> {
     state: State,
     conversation: Conversation,
     stderr: Tail,
-    pulse: Pulse,
+    timers: SessionTimers,
     started: Instant,
-    /// When the machine gets an input by itself.
+    /// Deadlines that become inputs of the state machine.
     init_at: Option<Instant>,
     hard_at: Instant,
     drain_at: Option<Instant>,
@@ -50,7 +50,7 @@ pub struct Live<'a> {
     told_content: Option<Instant>,
     pending: Vec<Effect>,
     row: Option<Row>,
-    /// Containment and confinement in force, as rows and events name them.
+    /// Effective containment and confinement, as named in rows and events.
     tier: String,
     evidence: Evidence,
     exit: Option<Exit>,
@@ -74,7 +74,6 @@ enum Turn {
 }
 
 impl<'a> Live<'a> {
-    /// Nothing is started yet.
     pub fn new(
         spec: &'a SessionSpec,
         decoder: Box<dyn Decoder>,
@@ -92,7 +91,7 @@ impl<'a> Live<'a> {
             state: State::Prepared,
             conversation: Conversation::new(decoder, spec.limits.max_line, now),
             stderr: Tail::default(),
-            pulse: Pulse::new(now, spec.limits.liveness, settings),
+            timers: SessionTimers::new(now, spec.limits.liveness, settings),
             started: now,
             init_at: None,
             hard_at: now + spec.limits.hard,
@@ -111,7 +110,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Has the agent started, if its row was `committed`, and stays until the end.
+    /// Starts the agent if its row was `committed`, and runs until the end.
     ///
     /// An error means that the row was refused; nothing was started then.
     pub async fn run(
@@ -127,15 +126,15 @@ impl<'a> Live<'a> {
         let (mut out, mut err) = (vec![0; 64 * 1024], vec![0; 8 * 1024]);
         let (mut out_open, mut err_open) = (true, true);
         while !matches!(self.state, State::Ended(_)) {
-            // The agent may speak before its keeper has said that it runs; order is kept here.
+            // The agent may write before its keeper reports the start; this keeps the order.
             let (started, alarm) = (self.state != State::Launching, self.next_alarm());
             let turn = tokio::select! {
                 message = keeper.from.next() => Turn::Keeper(message),
                 read = keeper.stdout.read(&mut out), if out_open && started => Turn::Output(read),
                 read = keeper.stderr.read(&mut err), if err_open => Turn::Errors(read),
-                _ = self.pulse.check.tick() => Turn::Check,
-                _ = self.pulse.liveness.tick() => Turn::Liveness,
-                _ = self.pulse.beat.tick() => Turn::Beat,
+                _ = self.timers.check.tick() => Turn::Check,
+                _ = self.timers.liveness.tick() => Turn::Liveness,
+                _ = self.timers.beat.tick() => Turn::Beat,
                 () = tokio::time::sleep_until(alarm) => Turn::Alarm,
                 state = stop.changed(known) => Turn::Stop(state),
             };
@@ -147,7 +146,7 @@ impl<'a> Live<'a> {
                 Turn::Errors(_) => err_open = false,
                 Turn::Check => self.on_check(keeper),
                 Turn::Liveness => self.on_liveness(),
-                Turn::Beat => keeper.to.send(&ToKeeper::Beat(self.pulse.next_beat())).await,
+                Turn::Beat => keeper.to.send(&ToKeeper::Beat(self.timers.next_beat())).await,
                 Turn::Alarm => self.on_alarm(),
                 Turn::Stop(state) => {
                     known = state;
@@ -167,8 +166,10 @@ impl<'a> Live<'a> {
                 self.state = state;
                 self.pending.extend(effects);
             }
-            // Nothing is started or ended on a step that cannot be; the limits hold anyway.
-            Err(illegal) => tracing::error!(session = %self.spec.session.id, %illegal, "ignored"),
+            // An illegal input has no effect; the limits still apply.
+            Err(illegal) => {
+                tracing::error!(session = %self.spec.session.id, %illegal, "ignored an illegal session event");
+            }
         }
     }
 
@@ -185,7 +186,7 @@ impl<'a> Live<'a> {
                     keeper.to.send(&ToKeeper::Kill).await;
                 }
                 Effect::AnnounceStop(cause) => {
-                    // Judged now: an agent that is interrupted closes its open answer itself.
+                    // Judged now: an interrupted agent closes its open answer itself.
                     let now = Instant::now();
                     let wait = self.conversation.provider_wait;
                     self.provider_failed = wait.explains(cause, now - self.started, now);
@@ -201,7 +202,7 @@ impl<'a> Live<'a> {
                 }
                 Effect::KillKeeper => keeper.process.kill(),
                 Effect::CatchEscapees => self.catch(keeper).await,
-                // Closed by the supervisor once the output is read and the end is judged.
+                // The supervisor closes it after the output is read and the end is classified.
                 Effect::CloseRow => self.row = Some(Row::Close),
                 Effect::KeepRow => {
                     self.row = Some(Row::KeepOpen);
@@ -257,7 +258,7 @@ impl<'a> Live<'a> {
             self.input(Input::Stop(Cause::FinishedNotExiting));
         }
         if now >= self.hard_at && self.give_up_at.is_none() {
-            // The keeper holds this limit too; whoever is first.
+            // The keeper enforces this limit too; either may be first.
             self.give_up_in(self.spec.limits.grace + CERTIFICATE_WITHIN);
             self.input(Input::Stop(Cause::HardLimit));
         }
@@ -272,7 +273,7 @@ impl<'a> Live<'a> {
     async fn on_keeper(&mut self, message: Option<FromKeeper>, keeper: &mut Keeper) {
         match message {
             None => self.input(Input::KeeperGone),
-            // Only before the word to start.
+            // Only sent before `Go`.
             Some(
                 FromKeeper::Ready { .. }
                 | FromKeeper::NoSlot { .. }
@@ -304,7 +305,7 @@ impl<'a> Live<'a> {
                 self.detail = detail;
                 self.input(Input::Unkillable);
             }
-            Some(FromKeeper::Beat(number)) => self.pulse.answered(number),
+            Some(FromKeeper::Beat(number)) => self.timers.answered(number),
         }
     }
 
@@ -314,11 +315,11 @@ impl<'a> Live<'a> {
         self.init_at = Some(self.started + self.spec.limits.init);
         self.conversation.last_progress = self.started;
         self.conversation.last_output = self.started;
-        self.pulse.watch(keeper, pid, self.started);
+        self.timers.watch(keeper, pid, self.started);
         self.events.emit(Event::SessionSpawned { session: self.spec.session.id, pid, host: None });
         self.input(Input::Started);
         if let Err(error) = self.ledger.spawned(self.spec.session.id, pid).await {
-            // Only for people who look; the row that counts is already committed.
+            // Only informational; the row that counts is already committed.
             tracing::warn!(session = %self.spec.session.id, %error, "could not store the agent's pid");
         }
     }
@@ -361,18 +362,18 @@ impl<'a> Live<'a> {
                 self.events.emit(Event::SessionProgressed { session, what });
             }
             Notice::Result => self.input(Input::ResultSeen),
-            // Nothing it could still say is worth the grace.
+            // Further output is useless: no grace period.
             Notice::Flood => self.input(Input::Kill(Cause::OutputFlood)),
         }
     }
 
     fn on_check(&mut self, keeper: &Keeper) {
-        // Also before the agent's start is reported: it may be the agent that stopped its keeper.
+        // Also before the start is reported: the agent may have stopped its keeper.
         if process::stat(keeper.identity.pid).is_some_and(|stat| stat.is_stopped()) {
             keeper.process.wake();
             self.input(Input::Kill(Cause::KeeperLost));
         }
-        let Some(sample) = self.pulse.measure() else { return };
+        let Some(sample) = self.timers.measure() else { return };
         if !matches!(self.state, State::Starting | State::Running | State::Draining) {
             return;
         }
@@ -387,7 +388,7 @@ impl<'a> Live<'a> {
     fn on_liveness(&mut self) {
         let left = self.hard_at.saturating_duration_since(Instant::now());
         let stall = self.spec.limits.stall;
-        let Some((liveness, hung)) = self.pulse.sign_of_life(&self.conversation, stall, left)
+        let Some((liveness, hung)) = self.timers.liveness_event(&self.conversation, stall, left)
         else {
             return;
         };
@@ -397,14 +398,14 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// The keeper is gone: what it kept has fallen to us, or is found by its marks.
+    /// The keeper is gone: its processes became our children, or are found by their marks.
     async fn catch(&mut self, keeper: &mut Keeper) {
         keeper.process.kill();
         tokio::time::timeout(CATCH_WITHIN, keeper.process.wait()).await.ok();
         if let Some(group) = &keeper.cgroup {
             super::keeper::kill_group(group);
         }
-        let seen = self.pulse.seen();
+        let seen = self.timers.seen();
         let evidence = vec![self.evidence.clone()];
         let caught = children::catch_escapees(&evidence, &seen, CATCH_WITHIN).await;
         let marked = orphans::end_marked(evidence, CATCH_WITHIN).await;
@@ -419,8 +420,8 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// What is still in the pipes. Nobody of the tree is left to write, but a stranger may hold
-    /// the other end.
+    /// Reads what is left in the pipes. No process of the tree can write any more, but another
+    /// process may hold the other end.
     async fn drain(&mut self, keeper: &mut Keeper, out_open: bool, err_open: bool) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let both = async {
@@ -434,7 +435,7 @@ impl<'a> Live<'a> {
         let mut notices = self.conversation.feed(&out, now);
         notices.extend(self.conversation.finish(now));
         for notice in notices {
-            // The machine has ended; only the facts for people are told.
+            // The machine has ended; only informational events are emitted.
             if !matches!(notice, Notice::FirstLine | Notice::Result | Notice::Flood) {
                 self.on_notice(notice);
             }
@@ -458,7 +459,7 @@ impl<'a> Live<'a> {
             usage: self.conversation.usage(),
             transcript: self.conversation.transcript,
             result: self.conversation.result,
-            stderr_tail: Foreign::new(self.stderr.text()),
+            stderr_tail: Untrusted::new(self.stderr.text()),
             duration,
             swept: self.swept,
             survivors: self.survivors,

@@ -1,33 +1,33 @@
-//! Working, quiet or stuck: the judgement of a live session from evidence (pure).
+//! Judges from evidence whether a live session is working, quiet or stuck (pure).
 //!
-//! Output alone says nothing: an agent forwards pings of a dead stream and reports "tool still
+//! Output alone proves nothing: an agent forwards pings of a dead stream and reports "tool still
 //! running" for a tool that hangs. What counts is *progress* (content, a tool call, its result, the
-//! final result) and whether the tools below the agent use the machine. The agent's own process is
-//! left out of the second part: it burns a little processor time even when it only waits.
+//! final result) and whether the tools below the agent use the machine. The agent's own process
+//! does not count as a tool: it uses some processor time even while it waits.
 //!
 //! # The floor for "tools use the machine"
 //!
 //! Below [`CPU_FLOOR`] tools count as idle. It was set from a measurement that the test
 //! `session_calibration` repeats: trees of sleeping, waiting and polling tools stay below a tenth
 //! of it, trees that search or compile are above it by an order of magnitude. One percent of one
-//! core lies between the two clouds on machines that differ much in speed.
+//! core lies between the two groups on machines of very different speed.
 
 use std::time::Duration;
 
 use crate::event::LiveVerdict;
 
-/// Share of one core below which tools are idle.
+/// Share of one core below which tools count as idle.
 pub const CPU_FLOOR: f64 = 0.01;
 
-/// Samples in a row that make `suspect` into `hung`.
+/// Consecutive samples that turn `suspect` into `hung`.
 pub const SAMPLES_TO_HUNG: u32 = 3;
 
-/// What is known at one sample.
+/// Measurements at one point in time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sample {
     /// Time since the last sample.
     pub interval: Duration,
-    /// The agent has said hello.
+    /// The agent has written its init line.
     pub initialised: bool,
     /// The result line is there.
     pub has_result: bool,
@@ -35,17 +35,14 @@ pub struct Sample {
     pub since_progress: Duration,
     /// Since any byte.
     pub since_output: Duration,
-    /// What is left of an announced wait.
+    /// Remaining time of an announced wait.
     pub retrying_for: Option<Duration>,
     /// A request to the model is open.
     pub requesting: bool,
-    /// The open tool call.
     pub open_tool: Option<String>,
-    /// Live processes.
     pub processes: u32,
-    /// New since the last sample.
+    /// Since the last sample.
     pub new_processes: u32,
-    /// Stopped processes.
     pub stopped: u32,
     /// Processor time of everything below the agent since the last sample.
     pub cpu_tools: Duration,
@@ -53,40 +50,38 @@ pub struct Sample {
     pub last_kind: String,
 }
 
-/// The limits of the judgement.
+/// Time limits of the judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Without progress for this long, with idle tools: suspect.
+    /// Suspect after this time without progress, if tools are idle.
     pub stall: Duration,
-    /// Without progress for this long: quiet.
+    /// Quiet after this time without progress.
     pub quiet: Duration,
 }
 
 impl Rule {
-    /// The rule for a stall limit. A minute of silence is quiet, less if the limit is short.
+    /// The rule for a stall limit. A session is quiet after a minute, or less if the limit is
+    /// short.
     pub fn for_stall(stall: Duration) -> Self {
         Self { stall, quiet: Duration::from_secs(60).min(stall / 4) }
     }
 }
 
-/// A verdict with its evidence, and how many suspicious samples came in a row.
+/// A verdict with its evidence, and the number of suspicious samples in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// The verdict.
     pub verdict: LiveVerdict,
-    /// One line.
     pub evidence: String,
-    /// To be passed to the next call.
+    /// Pass it to the next call.
     pub streak: u32,
 }
 
-/// Do the tools use the machine?
+/// Whether the tools use the machine.
 pub fn tools_are_busy(sample: &Sample) -> bool {
     sample.cpu_tools.as_secs_f64() >= sample.interval.as_secs_f64() * CPU_FLOOR
         && !sample.cpu_tools.is_zero()
 }
 
-/// Judges one sample.
 pub fn judge(rule: &Rule, sample: &Sample, streak: u32) -> Judgement {
     let seconds = |duration: Duration| duration.as_secs_f64().round();
     let silent = seconds(sample.since_progress);
@@ -170,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Feeds samples as a session of that silence would give them and returns the time of `hung`.
+    /// Feeds samples of a silent session and returns the time of `hung`.
     fn hung_after(mut sample_at: impl FnMut(u64) -> Sample, until: u64) -> Option<u64> {
         let mut streak = 0;
         for at in (15..=until).step_by(15) {

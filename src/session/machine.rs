@@ -1,44 +1,42 @@
-//! The life of one session as a pure machine: state × input → effects.
+//! One session as a pure state machine: state × input → effects.
 //!
-//! The machine decides *what* happens, the supervisor does it: every effect is carried out by
-//! `live`, and a row is committed, closed or kept open only on its word. Every pair of state and input is
-//! written down; one that cannot happen is an error value and never a silent step. Inputs that come
-//! late by nature (a line that was already in the pipe when the stop began) are legal and change
-//! nothing.
+//! The machine decides *what* happens, `live` carries out every effect: a row is committed, closed
+//! or kept open only on an effect. Every pair of state and input is listed; an impossible one is an
+//! error value and never a silent step. Inputs that can come late (a line that was already in the
+//! pipe when the stop began) are legal and change nothing.
 
 use crate::model::{FailureKind, Outcome};
 
-/// Why we end a session. The first cause stands.
+/// Why we end a session. The first cause counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// No first line in time.
     InitTimeout,
-    /// The hard limit.
+    /// The hard limit was reached.
     HardLimit,
-    /// No progress, tools idle, no new process.
+    /// No progress, idle tools, no new process.
     Stalled,
-    /// The result is there, the process is not gone.
+    /// The result is complete, but the process has not exited.
     FinishedNotExiting,
-    /// Somebody asked for it.
+    /// On request.
     Cancelled(FailureKind),
     /// More live processes than allowed.
     TooManyProcesses,
-    /// More memory than allowed.
     TooMuchMemory,
-    /// Read many more files than it was told to.
+    /// Read many more files than allowed.
     TooManyReads,
     /// More turns of the model than allowed.
     TooManyTurns,
     /// More tool calls than allowed.
     TooManyToolCalls,
-    /// A line beyond the limit, or too much output in all.
+    /// A line beyond the limit, or too much output in total.
     OutputFlood,
-    /// The keeper was killed or stopped by somebody.
+    /// The keeper was killed or stopped.
     KeeperLost,
 }
 
 impl Cause {
-    /// The outcome it leads to; none if the agent's own result decides.
+    /// The resulting outcome; `None` if the agent's result decides.
     pub const fn outcome(self) -> Option<Outcome> {
         Some(match self {
             Self::InitTimeout => Outcome::InitTimeout,
@@ -56,7 +54,7 @@ impl Cause {
         })
     }
 
-    /// Does a result that arrived before the stop still count?
+    /// Whether a result that arrived before the stop still counts.
     pub const fn leaves_result_valid(self) -> bool {
         matches!(
             self,
@@ -64,7 +62,7 @@ impl Cause {
         )
     }
 
-    /// Who asked for it, where somebody did.
+    /// Who requested it, if it was requested.
     pub const fn who_asked(self) -> Option<FailureKind> {
         match self {
             Self::Cancelled(why) => Some(why),
@@ -72,7 +70,7 @@ impl Cause {
         }
     }
 
-    /// The name in the event.
+    /// Name in the event.
     pub fn name(self) -> String {
         self.outcome().map_or_else(
             || "finished_not_exiting".to_owned(),
@@ -81,61 +79,55 @@ impl Cause {
     }
 }
 
-/// Where a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Its keeper is ready, its row is not committed.
+    /// The keeper is ready, the row is not committed.
     Prepared,
     /// The keeper was told to start the agent.
     Launching,
-    /// The agent runs and has said nothing.
+    /// The agent runs and has written nothing.
     Starting,
     /// The agent has written its first line.
     Running,
-    /// The result line is there.
+    /// The result line was read.
     Draining,
-    /// We are ending it.
     Stopping {
-        /// Why.
         cause: Cause,
-        /// The result line was there before.
+        /// The result line was read before the stop.
         had_result: bool,
     },
-    /// The agent's process ended; its keeper sweeps.
+    /// The agent's process exited; its keeper sweeps.
     Sweeping {
-        /// Why we ended it; none if it left by itself.
+        /// Why we ended it; `None` if it exited on its own.
         cause: Option<Cause>,
-        /// The result line was there before we stopped it.
+        /// The result line was read before the stop.
         had_result: bool,
     },
-    /// The keeper is gone; heartbeat sweeps by itself.
+    /// The keeper is gone; heartbeat sweeps.
     Catching {
-        /// Why.
         cause: Cause,
-        /// The result line was there before.
+        /// The result line was read before the stop.
         had_result: bool,
     },
-    /// Over.
     Ended(End),
 }
 
-/// How it ended, before the agent's own words are judged.
+/// How it ended, before the agent's result is classified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
     /// The row was refused; nothing was started.
     Refused,
     /// The agent could not be started.
     NotStarted(FailureKind),
-    /// The agent left by itself.
+    /// The agent exited on its own.
     Left,
-    /// We ended it; a result that was there before counts if `had_result`.
+    /// We ended it; a result from before counts if `had_result`.
     Ended {
-        /// Why.
         cause: Cause,
         /// See [`Cause::leaves_result_valid`].
         had_result: bool,
     },
-    /// Something of it is still alive.
+    /// A process is still alive.
     Unkillable,
 }
 
@@ -144,35 +136,34 @@ pub enum End {
 pub enum Input {
     /// The row is durable.
     RowCommitted,
-    /// The row was refused.
     RowRefused,
     /// The agent runs.
     Started,
     /// The agent could not be started.
     NotStarted(FailureKind),
-    /// Its first decoded line.
+    /// The first decoded line.
     Initialised,
-    /// Its result line.
+    /// The result line.
     ResultSeen,
-    /// We want it to end, with grace.
+    /// Request to end with a grace period.
     Stop(Cause),
-    /// We want it to end at once.
+    /// Request to end at once.
     Kill(Cause),
-    /// Its keeper ends it by itself.
+    /// The keeper ends the session on its own.
     KeeperStops(Cause),
-    /// Its process ended.
+    /// The agent's process exited.
     Exited,
-    /// The keeper's certificate.
+    /// The keeper certified that no process is left.
     Swept,
-    /// The keeper's alarm.
+    /// The keeper reported a process that cannot be killed.
     Unkillable,
     /// The keeper is gone without a certificate.
     KeeperGone,
-    /// Our own sweep found nothing more.
+    /// Our own sweep found no more processes.
     Caught,
-    /// Our own sweep could not end everything.
+    /// Our own sweep could not kill every process.
     NotCaught,
-    /// The keeper neither certified nor raised its alarm in time: it is stopped or stuck itself.
+    /// The keeper neither certified nor reported in time: it is stopped or stuck itself.
     CertificateOverdue,
 }
 
@@ -181,37 +172,34 @@ pub enum Input {
 pub enum Effect {
     /// Tell the keeper to start the agent.
     SendGo,
-    /// Ask the keeper to end it with grace.
+    /// Make the keeper end it with a grace period.
     SendStop,
-    /// Ask the keeper to end it at once.
+    /// Make the keeper end it at once.
     SendKill,
-    /// Say that we are ending it.
+    /// Emit the event that we are ending it.
     AnnounceStop(Cause),
-    /// Begin the short time between result and sweep.
+    /// Start the wait between result and sweep.
     StartDrain,
-    /// End the keeper itself; what it kept falls to us.
+    /// Kill the keeper; we inherit its processes.
     KillKeeper,
-    /// Sweep what fell to us.
+    /// Sweep the inherited processes.
     CatchEscapees,
     /// Certified empty: close the row.
     CloseRow,
-    /// Not empty: keep the row open and raise the alarm.
+    /// Not empty: keep the row open and report it.
     KeepRow,
 }
 
-/// A pair that cannot happen.
+/// A pair of state and input that cannot happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{input:?} cannot happen in {state:?}")]
 pub struct Illegal {
-    /// The state.
     pub state: State,
-    /// The input.
     pub input: Input,
 }
 
 type Step = Result<(State, Vec<Effect>), Illegal>;
 
-/// One step.
 pub fn step(state: State, input: Input) -> Step {
     match state {
         State::Prepared => prepared(input),
@@ -265,7 +253,7 @@ fn alive(state: State, input: Input) -> Step {
 fn stopping(cause: Cause, had_result: bool, input: Input) -> Step {
     let state = State::Stopping { cause, had_result };
     match input {
-        // Late lines, a second wish, and a start or its failure that crossed our stop.
+        // Late lines, a second request, and a start or its failure that crossed our stop.
         Input::Initialised
         | Input::ResultSeen
         | Input::Stop(_)
@@ -313,7 +301,7 @@ fn end(cause: Cause, had_result: bool, input: Input) -> (State, Vec<Effect>) {
     let mut effects = vec![Effect::AnnounceStop(cause)];
     match input {
         Input::Kill(_) => effects.push(Effect::SendKill),
-        // The keeper has begun by itself.
+        // The keeper has already begun.
         Input::KeeperStops(_) => {}
         _ => effects.push(Effect::SendStop),
     }
@@ -372,7 +360,7 @@ mod tests {
         ]
     }
 
-    /// Applies inputs, ignoring illegal ones, and gives back every step taken.
+    /// Applies inputs, ignores illegal ones, and returns every step taken.
     fn walk(sequence: &[Input]) -> Vec<(State, Input, State, Vec<Effect>)> {
         let mut state = State::Prepared;
         let mut taken = Vec::new();

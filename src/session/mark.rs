@@ -1,31 +1,31 @@
-//! The two marks every process of a session carries, by which it is found again after a crash.
+//! The two marks of every process of a session, by which it is found after a crash.
 //!
-//! One is a variable in the environment, which a program may drop. The other is a resource limit
-//! that nothing here ever reaches (the time a real-time thread may run without a pause) set to a
-//! number made from the session's id: it is inherited over fork and exec like the environment, is
-//! not touched by `env -i`, and the kernel shows it for every process, also for one that hides its
-//! environment. Only a process that changes exactly this limit on purpose gets rid of it.
+//! One is an environment variable, which a program may drop. The other is a resource limit that is
+//! never reached here (how long a real-time thread may run without a pause), set to a number
+//! derived from the session's id: fork and exec inherit it like the environment, `env -i` does not
+//! change it, and the kernel shows it for every process, also for one that hides its environment.
+//! Only a process that deliberately changes this limit loses it.
 
 use crate::model::SessionId;
 
-/// The variable's name.
+/// Name of the environment variable.
 pub const VARIABLE: &str = "HEARTBEAT_SESSION";
 
 const RANDOM_BITS: u32 = 62;
 
-/// The value of the limit for a session: far beyond any real use, never the value for "unlimited".
+/// The session's value of the limit: far beyond any real use, never the value for "unlimited".
 pub fn limit(session: SessionId) -> u64 {
     let random = session.0.as_u64_pair().1 & ((1 << RANDOM_BITS) - 1);
     random | 1 << RANDOM_BITS
 }
 
-/// Does this environment (entries ended by NUL) carry the variable with the session's id?
+/// Whether this environment (NUL-terminated entries) has the variable with the session's id.
 pub fn is_in_environment(environment: &[u8], session: SessionId) -> bool {
     let entry = format!("{VARIABLE}={session}");
     environment.split(|byte| *byte == 0).any(|part| part == entry.as_bytes())
 }
 
-/// Do these two values of the limit carry the session's mark? The soft one may have been lowered.
+/// Whether this limit (soft, hard) is the session's mark. The soft one may have been lowered.
 pub fn is_in_limit(values: (u64, u64), session: SessionId) -> bool {
     values.1 == limit(session)
 }

@@ -1,14 +1,14 @@
-//! The supervisor: one agent session from its row to its certificate of emptiness.
+//! The supervisor: one agent session, from its row to the proof that no process is left.
 //!
-//! [`SessionSpec`] says what to run and within which bounds, [`agent::Agent`] knows the agent's
-//! command line and stream, [`Ledger`](crate::ports::Ledger) is where rows are made durable, [`SessionEnd`](crate::model::SessionEnd) is all that
-//! is left in the end.
+//! [`SessionSpec`] is what to run and its limits, [`agent::Agent`] knows the agent's command line
+//! and stream, [`Ledger`](crate::ports::Ledger) makes rows durable,
+//! [`SessionEnd`](crate::model::SessionEnd) is the result.
 //!
 //! [`Supervisor::run`] starts a [`keeper`] (this binary again, small and single-threaded), commits
-//! the row, gives the word and stays with the session in one loop (`live`). What to do is decided
-//! by the pure [`machine`]; what the session is doing is judged by the pure [`liveness`]. What a
-//! killed keeper leaves falls to the outer net ([`children`]); what a killed heartbeat leaves is
-//! found again by [`orphans`] through identities and the two marks of [`mark`].
+//! the row, sends `Go` and runs the session in one loop (`live`). The pure [`machine`] decides what
+//! to do; the pure [`liveness`] judges what the session is doing. Processes of a killed keeper
+//! become heartbeat's children ([`children`]); processes of a killed heartbeat are found by
+//! [`orphans`] through identities and the two marks of [`mark`].
 
 pub mod admission;
 pub mod agent;
@@ -26,6 +26,7 @@ pub mod machine;
 pub mod mark;
 pub mod orphans;
 mod provider_wait;
+mod redact;
 mod repair;
 pub mod slots;
 pub mod sessions;

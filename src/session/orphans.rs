@@ -1,9 +1,10 @@
-//! Rows of an earlier life: whose tree is verified gone, or made so, before anything new starts.
+//! Resolves rows of earlier heartbeat processes: their trees are verified gone, or killed, before
+//! anything new starts.
 //!
 //! A row is resolved in this order: another boot (nothing can be left); a keeper whose heartbeat is
-//! alive (not an orphan); the keeper itself, if it is verifiably the same process; the control group
-//! on record; then every process that is proven to belong to the session ([`super::evidence`]), until
-//! two scans in a row find none. Nothing is ever ended by its name, by a bare number or by a mark
+//! alive (not an orphan); the keeper itself, if it is verifiably the same process; the recorded
+//! control group; then every process that is proven to belong to the session ([`super::evidence`]),
+//! until two scans in a row find none. Nothing is killed by its name, by a pid alone or by a mark
 //! alone.
 
 use std::collections::{BTreeSet, HashSet};
@@ -19,37 +20,35 @@ use crate::model::{Outcome, SessionEnd, SessionId};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::process::{self, Pidfd};
 
-/// Scans in a row that must find nothing.
+/// Consecutive scans that must find nothing.
 const CLEAN_SCANS: u32 = 2;
-/// How long each chase after short-lived processes takes.
+/// Duration of each [`MarkedScan::chase`].
 const CHASE: Duration = Duration::from_millis(25);
 
-/// What was done for one or several sessions.
+/// Result for one or several sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ended {
-    /// Processes ended.
     pub killed: u32,
-    /// Processes that are still there.
+    /// Processes still alive.
     pub left: u32,
-    /// Processes with a mark that proves nothing; left alone.
+    /// Processes with an unproven mark; left alone.
     pub unproven: Vec<u32>,
 }
 
-/// What became of the open rows.
+/// What happened to the open rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resolved {
     /// Closed: verified empty.
     pub closed: Vec<SessionId>,
-    /// Left open: something of them cannot be killed.
+    /// Left open: a process cannot be killed.
     pub stuck: Vec<SessionId>,
     /// Left alone: their heartbeat is alive.
     pub alive: Vec<SessionId>,
 }
 
-/// Resolves every open row that this process does not supervise itself.
+/// Resolves every open row that this process does not supervise.
 ///
-/// Bounded by `within` for all rows together; what is not resolved by then stays open and counts as
-/// live.
+/// `within` is the limit for all rows together; unresolved rows stay open and count as live.
 pub async fn resolve(
     ledger: &dyn Ledger,
     events: &dyn Sink,
@@ -61,7 +60,8 @@ pub async fn resolve(
     let mut orphaned = Vec::new();
     let boot = process::boot_id();
     for row in ledger.open_rows().await? {
-        // A session on another host has no process here; a foreign boot id would close its row.
+        // A session on another host has no process here; its boot id differs, which would close its
+        // row.
         if supervised.contains(&row.session.id) || row.host.is_some() {
             continue;
         }
@@ -90,18 +90,18 @@ fn is_supervised_elsewhere(row: &LedgerRow) -> bool {
     is_alive(row) && owner_is_alive(row.keeper.pid)
 }
 
-/// Ends the trees of these rows, all at once; what was done for each.
+/// Ends the trees of these rows concurrently; returns the result of each.
 async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
     let of_this_boot = |row: &&LedgerRow| row.keeper.boot_id == boot;
     for row in rows.iter().filter(of_this_boot) {
-        // Its heartbeat is gone, so it has already begun; this only makes sure of it.
+        // Its heartbeat is gone, so it is already ending; this makes sure.
         request_end(row).ok();
     }
     for row in rows.iter().filter(of_this_boot) {
         await_keeper(row, until).await;
         if let Some(group) = &row.cgroup {
             keeper::kill_group(group);
-            // Refused as long as it has members; the scans below decide whether the row closes.
+            // Refused while it has members; the scans below decide whether the row closes.
             std::fs::remove_dir(group).ok();
         }
     }
@@ -114,7 +114,7 @@ async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
 }
 
 async fn await_keeper(row: &LedgerRow, until: Instant) {
-    // Half of the time is for the keepers, so that the scans get their share.
+    // Keepers get half of the time, the scans the rest.
     let half = Instant::now() + until.saturating_duration_since(Instant::now()) / 2;
     while is_alive(row) {
         if Instant::now() >= half {
@@ -141,14 +141,18 @@ async fn conclude(
         resolved.stuck.push(session);
         return Ok(());
     }
-    supervisor::remove_folder(&row.scratch).await;
+    // The row may come from another machine's state: only a folder named after the session is ours.
+    let name = row.scratch.file_name().unwrap_or_default();
+    if name.to_string_lossy().contains(&session.to_string()) {
+        supervisor::remove_folder(&row.scratch).await;
+    }
     ledger.close(session, SessionEnd::empty(Outcome::Orphaned)).await?;
     events.emit(Event::OrphanResolved { session, killed: ended.killed });
     resolved.closed.push(session);
     Ok(())
 }
 
-/// Ends every process that is proven to belong to these sessions, until two scans find none.
+/// Kills every process that is proven to belong to these sessions, until two scans find none.
 pub async fn end_marked(sessions: Vec<Evidence>, within: Duration) -> Ended {
     let scan = scan_marked(sessions, within).await;
     let unproven = scan.unproven();
@@ -159,7 +163,7 @@ pub async fn end_marked(sessions: Vec<Evidence>, within: Duration) -> Ended {
     })
 }
 
-/// On a thread of its own: the chase is a matter of microseconds.
+/// On its own thread, since [`MarkedScan::chase`] needs microseconds.
 async fn scan_marked(sessions: Vec<Evidence>, within: Duration) -> MarkedScan {
     let fallback = MarkedScan::new(sessions.clone()).failed();
     let scanned = tokio::task::spawn_blocking(move || {
@@ -184,7 +188,7 @@ impl MarkedScan {
         Self { sessions, ended, signalled: HashSet::new(), unproven: BTreeSet::new() }
     }
 
-    /// A scan that could not run certifies nothing.
+    /// A scan that could not run proves nothing.
     fn failed(mut self) -> Self {
         for ended in &mut self.ended {
             ended.left = 1;
@@ -216,10 +220,10 @@ impl MarkedScan {
         }
     }
 
-    /// Looks at the newest process numbers over and over for a moment.
+    /// Scans the newest pids repeatedly for a moment.
     ///
-    /// A process that lives for a millisecond and leaves a successor is never where a scan of all
-    /// processes looks. Numbers are given out in order, so its successor is at the newest ones.
+    /// A full scan misses a process that lives for a millisecond and forks a successor. Pids are
+    /// assigned in order, so the successor has one of the newest.
     fn chase(&mut self) -> u32 {
         let until = Instant::now() + CHASE;
         let mut found = 0;
@@ -238,7 +242,7 @@ impl MarkedScan {
         found
     }
 
-    /// One pass over all processes; how many belong to a session.
+    /// One pass over all processes; returns how many belong to a session.
     fn scan_once(&mut self) -> u32 {
         let own = std::process::id();
         let mut found = 0;
@@ -254,7 +258,7 @@ impl MarkedScan {
         found
     }
 
-    /// Which session a living process is proven to belong to.
+    /// The session that a live process is proven to belong to.
     fn belongs_to(&mut self, pid: u32) -> Option<usize> {
         let judged =
             self.sessions.iter().enumerate().find_map(|(at, one)| Some((at, one.judge(pid)?)));
@@ -267,8 +271,8 @@ impl MarkedScan {
         }
     }
 
-    /// Opens a handle, looks at the proof again through the number, and only then signals through
-    /// the handle: if the number had changed hands in between, the proof would be gone.
+    /// Opens a handle, checks the proof again by pid, and only then signals through the handle: if
+    /// the pid had been reused in between, the proof would fail.
     fn end(&mut self, pid: u32, index: usize) {
         let Ok(pidfd) = Pidfd::open(pid) else { return };
         if self.belongs_to(pid) != Some(index) {
@@ -281,14 +285,15 @@ impl MarkedScan {
     }
 }
 
-/// Asks the keeper of a row to end its session with grace and to sweep; false if it is not alive any
-/// more, or on another host. It is certain to be its keeper: by start time, boot, handle and command line.
+/// Asks a row's keeper to end its session with a grace period and to sweep. False if the keeper is
+/// not alive or on another host. The keeper is verified by start time, boot, handle and command
+/// line.
 ///
-/// For whoever does not supervise it: the next life, the dashboard, `heartbeat kill`.
+/// For callers that do not supervise it: a restarted heartbeat, the dashboard, `heartbeat kill`.
 pub fn request_end(row: &LedgerRow) -> std::io::Result<bool> {
     let Some(keeper) = open_keeper(&row.keeper, row.session.id) else { return Ok(false) };
     keeper.signal(Signal::SIGTERM)?;
-    // Somebody may have stopped it.
+    // It may be stopped.
     keeper.signal(Signal::SIGCONT).ok();
     Ok(true)
 }

@@ -1,6 +1,8 @@
-//! How long a session has waited for the model provider, and whether that is why it had to be ended.
+//! Measures how long a session has waited for the model provider, and decides whether that caused
+//! its end.
 //!
-//! Pure: the conversation reports what the agent says, the supervisor asks when it ends a session.
+//! Pure: the conversation reports the agent's events, the supervisor queries it when it ends a
+//! session.
 
 use std::time::Duration;
 
@@ -9,39 +11,40 @@ use tokio::time::Instant;
 use super::machine::Cause;
 use crate::model::FailureKind;
 
-/// What the provider owes the agent.
+/// How long the provider has kept the agent waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProviderWait {
-    /// Since when the next part of an answer is due; none: the agent has something else to do.
+    /// Since when the next part of an answer is due; `None`: the agent is not waiting for the
+    /// provider.
     due_since: Option<Instant>,
-    /// A part of the answer has come.
+    /// A part of the answer has arrived.
     begun: bool,
-    /// A request failed and nothing has come since.
+    /// A request failed and nothing has arrived since.
     failing: bool,
     /// Time lost to failures that are over.
     lost: Duration,
 }
 
 impl ProviderWait {
-    /// A request is on its way.
+    /// A request was sent.
     pub fn asked(&mut self, now: Instant) {
         self.due_since.get_or_insert(now);
     }
 
-    /// A request failed; the agent asks again.
+    /// A request failed; the agent retries.
     pub fn failed(&mut self, now: Instant) {
         self.asked(now);
         self.failing = true;
     }
 
-    /// A part of the answer is there, more is due.
+    /// A part of the answer arrived, more is due.
     pub fn answering(&mut self, now: Instant) {
         self.answered(now);
         self.due_since = Some(now);
         self.begun = true;
     }
 
-    /// The answer is complete, or the agent is busy with it.
+    /// The answer is complete, or the agent is processing it.
     pub fn answered(&mut self, now: Instant) {
         if let Some(since) = self.due_since.take().filter(|_| self.failing) {
             self.lost += now.saturating_duration_since(since);
@@ -50,9 +53,9 @@ impl ProviderWait {
         self.begun = false;
     }
 
-    /// Is the provider to blame for the end of a session that ran for `elapsed`? It is if it fell
-    /// silent for the whole stall limit, was failing when the time was up, or kept requests waiting
-    /// for at least half of its time.
+    /// Whether the provider caused the end of a session that ran for `elapsed`: it was silent for
+    /// the whole stall limit, was failing at the deadline, or kept requests waiting for at least
+    /// half of the time.
     pub fn explains(&self, cause: Cause, elapsed: Duration, now: Instant) -> bool {
         match cause {
             Cause::Stalled => self.due_since.is_some(),

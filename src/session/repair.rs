@@ -1,7 +1,7 @@
-//! One more question to an agent whose CLI does not see to it that the answer fits the schema.
+//! One more request to an agent whose CLI does not enforce the schema.
 //!
-//! It is the same session: the same row under another keeper, the same budget, what is left of the
-//! same time. An agent that still answers in another form has failed.
+//! It is the same session: the same row under another keeper, the same budget, the rest of the same
+//! time. A second answer that does not fit is a failure.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::finished::{Finished, Row};
 use crate::model::{FailureKind, Outcome, SessionEnd, SessionId};
 use crate::prompt::schema::violations;
 
-/// With less time than this nothing is asked.
+/// With less time left nothing is asked.
 const LEAST_TIME: Duration = Duration::from_secs(10);
 
-/// Of the answer that did not fit, in bytes.
+/// Bytes of the rejected answer that are quoted.
 const LONGEST_ANSWER: usize = 32 << 10;
 
-/// Complaints that are told.
+/// Validation errors that are listed.
 const MOST_COMPLAINTS: usize = 20;
 
-/// The session that asks again; none if there is nothing that a question could mend.
+/// The session that asks again; `None` if another request would not help.
 pub fn question(
     spec: &SessionSpec,
     agent: &dyn Agent,
@@ -37,12 +37,12 @@ pub fn question(
     }
     let answer = finished.result.as_ref()?.text.as_ref()?.raw();
     let task = Task {
-        // A CLI may take an id that it knows for a session to go on with.
+        // A CLI may resume a session whose id it knows.
         session: SessionId(Uuid::now_v7()),
         prompt: format!("{}\n\n{}", spec.task.prompt, remark(answer, &spec.task)),
         ..(*spec.task).clone()
     };
-    // What the configured command has before ours stays.
+    // Keeps the configured command's own arguments.
     let before = spec.args.len().saturating_sub(agent.args(&spec.task).len());
     let mut args = spec.args[..before].to_vec();
     args.extend(agent.args(&task));
@@ -65,15 +65,15 @@ fn remark(answer: &str, task: &Task) -> String {
         Ok(value) => violations(&task.schema, &value),
         Err(_) => vec!["it is not one JSON object and nothing else".to_owned()],
     };
-    let told = complaints.iter().take(MOST_COMPLAINTS).map(String::as_str);
+    let shown = complaints.iter().take(MOST_COMPLAINTS).map(String::as_str);
     format!(
         "An earlier answer to all of this was not in the form that is asked for: {}. It was:\n\n\
          {cut}\n\nAnswer again, in the form that is asked for and without any other word.",
-        told.collect::<Vec<_>>().join("; ")
+        shown.collect::<Vec<_>>().join("; ")
     )
 }
 
-/// Both ends as one: what the second question brought, and what both used.
+/// Combines both ends: the second result, and the usage of both.
 pub fn together(first: SessionEnd, second: SessionEnd) -> SessionEnd {
     let usage = first.usage.plus(&second.usage);
     let duration = first.duration + second.duration;

@@ -1,8 +1,8 @@
 //! Session slots of this user on this machine: one lock file per live session, shared by all
 //! heartbeat processes, whatever their state folder.
 //!
-//! The keeper of a session holds the lock on its slot, so the kernel frees the slot when the keeper
-//! dies, however that happens.
+//! A session's keeper holds the lock, so the kernel frees the slot when the keeper exits, for any
+//! reason.
 
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use crate::private;
 use crate::settings;
 
-/// The slots in one folder, and how many of them may be in use.
+/// The slots in one folder, and how many may be in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slots {
     folder: PathBuf,
     limit: u32,
 }
 
-/// A slot in use, until this process and every child it forked are gone.
+/// Held until this process and every child it forked have exited.
 #[derive(Debug)]
 pub struct Slot(#[expect(dead_code, reason = "the open file is the lock")] File);
 
@@ -43,15 +43,15 @@ impl Slots {
         Self::new(folder, limit)
     }
 
-    /// The folder that all processes of this user share: in memory, never on a network file system,
-    /// and independent of the environment that a service, a cron job or a shell has.
+    /// Shared by all processes of this user: in memory, never on a network file system, and
+    /// independent of the environment (service, cron job or shell).
     pub fn default_folder() -> PathBuf {
         let shared = Path::new("/dev/shm");
         let parent = if shared.is_dir() { shared } else { Path::new("/tmp") };
         parent.join(format!("heartbeat-{}", nix::unistd::Uid::effective()))
     }
 
-    /// How the keeper is told about them on its command line.
+    /// Arguments for the keeper's command line.
     pub fn to_arguments(&self) -> [OsString; 2] {
         [self.folder.clone().into_os_string(), self.limit.to_string().into()]
     }
@@ -60,7 +60,7 @@ impl Slots {
         self.limit
     }
 
-    /// Takes a free slot; the number of slots in use if there is none.
+    /// Takes a free slot; the inner error is the number of slots in use.
     pub fn take(&self) -> io::Result<Result<Slot, u32>> {
         let (in_use, free) = self.count()?;
         Ok(match free {
@@ -74,8 +74,8 @@ impl Slots {
         Ok(self.count()?.0)
     }
 
-    /// Counts the locked slots and locks the first free one. Slots beyond the limit are counted too:
-    /// they belong to processes with a higher limit.
+    /// Counts the locked slots and locks the first free one. Slots beyond the limit count too: they
+    /// belong to processes with a higher limit.
     fn count(&self) -> io::Result<(u32, Option<File>)> {
         self.prepare_folder()?;
         // One process at a time, so that two with different limits cannot both take the last slot.
@@ -98,7 +98,7 @@ impl Slots {
         Ok((in_use, free))
     }
 
-    /// The default parent is open to all users: only a folder of our own is used.
+    /// The default parent is writable for all users, so the folder must be our own.
     fn prepare_folder(&self) -> io::Result<()> {
         private::create_folder(&self.folder)?;
         let found = std::fs::symlink_metadata(&self.folder)?;

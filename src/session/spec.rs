@@ -1,4 +1,4 @@
-//! What goes into a session: its program, its environment, its bounds.
+//! What a session needs: program, environment, limits.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,51 +12,45 @@ use crate::settings::Price;
 /// Everything needed to start one session. The environment is complete: nothing is inherited.
 #[derive(Debug, Clone)]
 pub struct SessionSpec {
-    /// Which session.
     pub session: SessionRef,
-    /// What the agent is asked to do.
     pub task: Box<Task>,
-    /// The executable, resolved.
+    /// Resolved path of the executable.
     pub program: PathBuf,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// Its whole environment.
+    /// The complete environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Where it starts.
     pub cwd: PathBuf,
-    /// Written to its standard input, which is then closed.
+    /// Written to standard input, which is then closed.
     pub stdin: Vec<u8>,
-    /// A private folder for HOME and temporary files, made before and removed after.
+    /// A private folder for HOME and temporary files, created before and removed after the session.
     pub scratch: PathBuf,
-    /// What it may touch; none: whatever this user can.
+    /// What it may access; `None`: whatever this user can.
     pub confinement: Option<Confinement>,
-    /// Its bounds.
     pub limits: SessionLimits,
-    /// What its model costs, to estimate with where the agent reports no cost.
+    /// The model's price, for an estimate if the agent reports no cost.
     pub price: Option<Price>,
-    /// The most it may cost, for those who watch it.
+    /// Upper bound of the cost, for display.
     pub worst_case: Usd,
 }
 
-/// The file in the private folder that becomes the agent's standard input.
+/// The file in the private folder that becomes standard input.
 pub(super) fn stdin_file(scratch: &Path) -> PathBuf {
     scratch.join(".prompt")
 }
 
-/// The bounds of one session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionLimits {
-    /// Until the first decoded line.
+    /// Time until the first decoded line.
     pub init: Duration,
-    /// In all; the keeper holds it too.
+    /// Total time; the keeper enforces it too.
     pub hard: Duration,
-    /// Without progress, with idle tools and no new process.
+    /// Time without progress, with idle tools and no new process.
     pub stall: Duration,
-    /// Between SIGINT and SIGKILL; SIGTERM comes after half of it.
+    /// Between SIGINT and SIGKILL; SIGTERM follows after half of it.
     pub grace: Duration,
     /// Between the result line and the sweep.
     pub drain: Duration,
-    /// Between two signs of life.
+    /// Interval of liveness events.
     pub liveness: Duration,
     /// Live processes in the tree.
     pub max_processes: u32,
@@ -64,12 +58,12 @@ pub struct SessionLimits {
     pub max_memory: u64,
     /// Longest line of output, in bytes.
     pub max_line: usize,
-    /// Distinct files the agent may read before it is ended; none: no limit.
+    /// Distinct files the agent may read; `None`: no limit.
     pub max_reads: Option<u32>,
-    /// Turns of the model; none: no limit.
+    /// Turns of the model; `None`: no limit.
     pub max_turns: Option<u32>,
-    /// Tool calls; none: no limit.
+    /// `None`: no limit.
     pub max_tool_calls: Option<u32>,
-    /// Niceness added; 0 leaves it.
+    /// Added to the niceness; 0 changes nothing.
     pub nice: i32,
 }

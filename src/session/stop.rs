@@ -1,4 +1,4 @@
-//! Asking sessions to end: with a reason, once gently, a second time at once.
+//! Stop requests to sessions: with a reason, first with a grace period, the second time without.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,16 +7,15 @@ use tokio::sync::watch;
 
 use crate::model::{FailureKind, SessionId};
 
-/// Who asks a session to end.
+/// Why a session is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// Heartbeat is stopping.
     Shutdown,
-    /// The run reached its own limit.
+    /// The run reached its time limit.
     RunDeadline,
-    /// A person.
+    /// A user asked for it.
     Operator,
-    /// The item went away or became terminal.
+    /// The item was deleted or closed.
     ItemGone,
     /// The ledger or its lease was lost.
     LeaseLost,
@@ -35,16 +34,16 @@ impl StopReason {
     }
 }
 
-/// What was asked for so far.
+/// What has been requested so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StopState {
-    /// Why; none: go on.
+    /// `None`: keep running.
     pub reason: Option<StopReason>,
-    /// Without grace.
+    /// No grace period.
     pub immediate: bool,
 }
 
-/// The asking side. Cloning it gives another hand on the same switch.
+/// The requesting side. Clones control the same session.
 #[derive(Debug, Clone)]
 pub struct StopHandle(watch::Sender<StopState>);
 
@@ -55,17 +54,16 @@ impl Default for StopHandle {
 }
 
 impl StopHandle {
-    /// Nothing asked for yet.
     pub fn new() -> Self {
         Self(watch::Sender::new(StopState::default()))
     }
 
-    /// Asks with grace. The first reason stands.
+    /// Requests an end with a grace period. The first reason counts.
     pub fn stop(&self, reason: StopReason) {
         self.0.send_modify(|state| state.reason = state.reason.or(Some(reason)));
     }
 
-    /// Asks without grace.
+    /// Requests an end without a grace period.
     pub fn stop_now(&self, reason: StopReason) {
         self.0.send_modify(|state| {
             state.reason = state.reason.or(Some(reason));
@@ -73,32 +71,33 @@ impl StopHandle {
         });
     }
 
-    /// What was asked for.
+    /// What has been requested.
     pub fn state(&self) -> StopState {
         *self.0.borrow()
     }
 
-    /// The listening side.
+    /// The receiving side.
     pub fn signal(&self) -> StopSignal {
         StopSignal { sources: vec![self.0.subscribe()] }
     }
 }
 
-/// The listening side, on one or several handles: a session listens to its own and to everybody's.
+/// The receiving side of one or several handles: a session listens to its own and to the shared
+/// one.
 #[derive(Debug, Clone)]
 pub struct StopSignal {
     sources: Vec<watch::Receiver<StopState>>,
 }
 
 impl StopSignal {
-    /// Listens to another handle too.
+    /// Also listens to another handle.
     #[must_use]
     pub fn and(mut self, other: &StopHandle) -> Self {
         self.sources.push(other.0.subscribe());
         self
     }
 
-    /// What was asked for, over all handles.
+    /// What has been requested, over all handles.
     pub fn state(&self) -> StopState {
         self.sources.iter().fold(StopState::default(), |all, source| {
             let one = *source.borrow();
@@ -109,7 +108,7 @@ impl StopSignal {
         })
     }
 
-    /// Waits until something else is asked for than `known`. Safe to drop while it waits.
+    /// Waits until the request differs from `known`. Cancel-safe.
     pub async fn changed(&mut self, known: StopState) -> StopState {
         loop {
             let state = self.state();
@@ -119,7 +118,7 @@ impl StopSignal {
             let waits = self.sources.iter_mut().map(|source| {
                 Box::pin(async move {
                     if source.changed().await.is_err() {
-                        // The handle is gone: it will never ask.
+                        // The handle was dropped and will send nothing.
                         std::future::pending::<()>().await;
                     }
                 })
@@ -138,24 +137,24 @@ async fn any<F: Future<Output = ()> + Unpin>(mut futures: Vec<F>) {
     .await;
 }
 
-/// The sessions that this process supervises; each can be ended by itself. Cheap to clone.
+/// The sessions that this process supervises; each can be ended separately. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct LiveSessions(Arc<Mutex<HashMap<SessionId, StopHandle>>>);
 
 impl LiveSessions {
-    /// Asks one session of this process to end. False: it is not one of ours.
+    /// Asks one session to end. False if this process does not supervise it.
     pub fn stop(&self, session: SessionId) -> bool {
         self.handles().get(&session).map(|handle| handle.stop(StopReason::Operator)).is_some()
     }
 
-    /// The entry lasts as long as what is returned.
+    /// The entry is removed when the returned value is dropped.
     pub fn register(&self, session: SessionId) -> LiveEntry {
         let handle = StopHandle::new();
         self.handles().insert(session, handle.clone());
         LiveEntry { sessions: self.clone(), session, handle }
     }
 
-    /// Those that have an entry.
+    /// Registered sessions.
     pub fn ids(&self) -> HashSet<SessionId> {
         self.handles().keys().copied().collect()
     }
@@ -169,12 +168,12 @@ impl LiveSessions {
 pub struct LiveEntry {
     sessions: LiveSessions,
     session: SessionId,
-    /// Ends this session alone.
+    /// Ends this session only.
     pub(super) handle: StopHandle,
 }
 
 impl LiveEntry {
-    /// Ends this session alone.
+    /// Ends this session only.
     pub fn handle(&self) -> &StopHandle {
         &self.handle
     }

@@ -1,5 +1,5 @@
-//! The supervisor: prepares a keeper, commits the row, gives the word, and sees the session through
-//! to its certificate.
+//! The supervisor: starts a keeper, commits the row, sends `Go`, and runs the session until its
+//! processes are certified gone.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,6 +16,7 @@ use super::finished::{Finished, Row};
 use super::keeper::launch::{self, Keeper, LaunchError};
 use super::live::Live;
 use super::machine::End;
+use super::redact::{RedactedEvents, redact};
 use super::repair;
 use super::slots::Slots;
 use super::spec::stdin_file;
@@ -23,31 +24,31 @@ use super::stop::{LiveSessions, StopSignal};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::model::{
-    FailureKind, Foreign, Outcome, SessionEnd, SessionId, SessionTranscript, plain_text,
+    FailureKind, Outcome, SessionEnd, SessionId, SessionTranscript, Untrusted, plain_text,
 };
-use crate::ports::{Ledger, LedgerError, LedgerRow};
+use crate::ports::{HeldCredentials, Ledger, LedgerError, LedgerRow};
 use crate::private;
-use crate::settings::Containment;
+use crate::settings::{Containment, HeldSecrets};
 
-/// What holds for every session.
 #[derive(Debug, Clone)]
 pub struct SupervisorSettings {
     /// The binary that is started as keeper; usually this one.
     pub keeper_program: PathBuf,
     /// How strongly agents are contained.
     pub containment: Containment,
-    /// Live sessions over all processes that share the ledger.
+    /// Over all processes that share the ledger.
     pub max_live: u32,
-    /// Slots shared by all states of this user on this machine; none: no limit beside the ledger's.
+    /// Slots shared by all states of this user on this machine; `None`: only the ledger's limit
+    /// applies.
     pub slots: Option<Slots>,
     /// Longest silence of heartbeat before a keeper ends its session.
     pub lease: Duration,
-    /// Between two checks of the caps.
+    /// Interval between two checks of the limits.
     pub check_every: Duration,
 }
 
 impl SupervisorSettings {
-    /// The usual times.
+    /// With the default times.
     pub fn new(keeper_program: PathBuf, containment: Containment, max_live: u32) -> Self {
         Self {
             keeper_program,
@@ -60,33 +61,40 @@ impl SupervisorSettings {
     }
 }
 
-/// Runs sessions. One per process; sessions run concurrently on it.
+/// Runs sessions concurrently. One per process.
 pub struct Supervisor {
     settings: SupervisorSettings,
     ledger: Arc<dyn Ledger>,
     events: Arc<dyn Sink>,
     clock: Clock,
     live: LiveSessions,
+    secrets: Arc<dyn HeldCredentials>,
 }
 
 impl Supervisor {
-    /// Nothing is started yet.
     pub fn new(
         settings: SupervisorSettings,
         ledger: Arc<dyn Ledger>,
         events: Arc<dyn Sink>,
         clock: Clock,
     ) -> Self {
-        Self { settings, ledger, events, clock, live: LiveSessions::default() }
+        let secrets = Arc::new(HeldSecrets::default());
+        Self { settings, ledger, events, clock, live: LiveSessions::default(), secrets }
     }
 
-    /// Its sessions can be ended one by one through `live`.
+    /// Removes these credentials from everything its agents write.
+    #[must_use]
+    pub fn removing(self, secrets: Arc<dyn HeldCredentials>) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// Registers its sessions in `live`, so that they can be ended separately.
     #[must_use]
     pub fn sharing(self, live: LiveSessions) -> Self {
         Self { live, ..self }
     }
 
-    /// Sessions that this process is supervising right now.
+    /// Sessions that this process supervises now.
     pub fn live_sessions(&self) -> HashSet<SessionId> {
         self.live.ids()
     }
@@ -99,10 +107,10 @@ impl Supervisor {
         &*self.events
     }
 
-    /// Runs one session from its row to its certificate.
+    /// Runs one session, from its row to the certificate that its processes are gone.
     ///
-    /// An error means that the ledger refused or failed; [`LedgerError::Full`] comes back untouched
-    /// and nothing was started. If the future is dropped, the keeper ends the tree by itself and
+    /// An error means that the ledger refused or failed; [`LedgerError::Full`] is returned
+    /// unchanged and nothing was started. If the future is dropped, the keeper ends the tree and
     /// the row is resolved before the next tick.
     pub async fn run(
         &self,
@@ -131,22 +139,24 @@ impl Supervisor {
             confinement: spec.confinement.filter(|_| strength != Strength::Missing),
             ..spec
         };
-        match Box::pin(self.play(&spec, agent, stop.clone())).await? {
-            Played::NotStarted(end) => Ok(*end),
-            Played::Over(over) => {
+        match Box::pin(self.run_keeper(&spec, agent, stop.clone())).await? {
+            StartResult::NotStarted(end) => Ok(*end),
+            StartResult::Over(over) => {
                 let (keeper, finished) = *over;
                 Box::pin(self.conclude(&spec, agent, keeper, finished, stop)).await
             }
         }
     }
 
-    /// Starts a keeper, commits the row and stays until the tree is gone.
-    async fn play(
+    /// Starts a keeper, commits the row and runs until the tree is gone.
+    async fn run_keeper(
         &self,
         spec: &SessionSpec,
         agent: &dyn Agent,
         stop: StopSignal,
-    ) -> Result<Played, LedgerError> {
+    ) -> Result<StartResult, LedgerError> {
+        let held = self.secrets.held_now().await;
+        let events = RedactedEvents { events: &*self.events, held: &held };
         let prepared = async {
             prepare_folder(spec).await?;
             let SupervisorSettings { keeper_program, containment, slots, .. } = &self.settings;
@@ -161,15 +171,15 @@ impl Supervisor {
             Err(LaunchError::Io(error)) => {
                 let why = FailureKind::KeeperFailed;
                 let end = not_started(Outcome::SpawnFailed { why }, error.to_string());
-                return Ok(Played::NotStarted(Box::new(end)));
+                return Ok(StartResult::NotStarted(Box::new(end)));
             }
         };
         let row = self.row(spec, &keeper);
         let decoder = agent.decoder(&spec.task);
-        let live = Live::new(spec, decoder, &row, &*self.events, &*self.ledger, &self.settings);
+        let live = Live::new(spec, decoder, &row, &events, &*self.ledger, &self.settings);
         let committed = self.ledger.register(row, self.settings.max_live).await;
         match Box::pin(live.run(&mut keeper, committed, stop)).await {
-            Ok(finished) => Ok(Played::Over(Box::new((keeper, finished)))),
+            Ok(finished) => Ok(StartResult::Over(Box::new((keeper, finished)))),
             Err(refused) => {
                 release_keeper(keeper).await;
                 Err(refused)
@@ -193,7 +203,8 @@ impl Supervisor {
         }
     }
 
-    /// Judges the end, asks once more where that helps, and closes the row if the machine said so.
+    /// Classifies the end, asks once more where that helps, and closes the row if the machine said
+    /// so.
     async fn conclude(
         &self,
         spec: &SessionSpec,
@@ -202,7 +213,7 @@ impl Supervisor {
         finished: Finished,
         stop: StopSignal,
     ) -> Result<SessionEnd, LedgerError> {
-        let finished = billed(spec, agent, finished);
+        let finished = with_cost(spec, agent, finished);
         let (mut end, mut row) = (judge(agent, &finished), finished.row);
         if row == Some(Row::Close) {
             release_keeper(keeper).await;
@@ -210,10 +221,11 @@ impl Supervisor {
         let again = repair::question(spec, agent, &end, &finished);
         if let Some(again) = again.filter(|_| stop.state().reason.is_none()) {
             let session = spec.session.id;
-            let what = "asked again for the form of the answer".to_owned();
+            let what = "asked again for an answer that fits the schema".to_owned();
             self.events.emit(Event::SessionProgressed { session, what });
             (end, row) = self.ask_again(&again, agent, end, stop).await;
         }
+        redact(spec.session.id, &mut end, &self.secrets.held_now().await);
         if row == Some(Row::Close) {
             remove_folder(&spec.scratch).await;
             self.ledger.close(spec.session.id, end.clone()).await?;
@@ -232,7 +244,7 @@ impl Supervisor {
         Ok(end)
     }
 
-    /// The second question, if it can be asked at all; the row stays open until it is over.
+    /// Runs the second request if there is one; the row stays open until it is over.
     async fn ask_again(
         &self,
         again: &SessionSpec,
@@ -240,44 +252,44 @@ impl Supervisor {
         first: SessionEnd,
         stop: StopSignal,
     ) -> (SessionEnd, Option<Row>) {
-        match Box::pin(self.play(again, agent, stop)).await {
-            Ok(Played::Over(over)) => {
+        match Box::pin(self.run_keeper(again, agent, stop)).await {
+            Ok(StartResult::Over(over)) => {
                 let (keeper, finished) = *over;
-                let finished = billed(again, agent, finished);
+                let finished = with_cost(again, agent, finished);
                 let row = finished.row;
                 if row == Some(Row::Close) {
                     release_keeper(keeper).await;
                 }
                 (repair::together(first, judge(agent, &finished)), row)
             }
-            Ok(Played::NotStarted(_)) | Err(_) => (first, Some(Row::Close)),
+            Ok(StartResult::NotStarted(_)) | Err(_) => (first, Some(Row::Close)),
         }
     }
 }
 
-/// What became of a start.
-enum Played {
+/// Result of a start.
+enum StartResult {
     NotStarted(Box<SessionEnd>),
     Over(Box<(Keeper, Finished)>),
 }
 
-/// Adds what the agent left in files, and the cost by the price list where it told its tokens and no
-/// cost. What was only seen of a stream that broke off is no account.
-fn billed(spec: &SessionSpec, agent: &dyn Agent, mut finished: Finished) -> Finished {
-    let told = agent.collect(&spec.task).or_else(|| Some(finished.result.as_ref()?.usage));
-    let Some(told) = told.filter(|told| told.tokens() > 0) else { return finished };
+/// Adds the usage that the agent left in files, and the cost by the price list if it reported
+/// tokens but no cost. Tokens seen in a stream that broke off are not priced.
+fn with_cost(spec: &SessionSpec, agent: &dyn Agent, mut finished: Finished) -> Finished {
+    let reported = agent.collect(&spec.task).or_else(|| Some(finished.result.as_ref()?.usage));
+    let Some(reported) = reported.filter(|reported| reported.tokens() > 0) else { return finished };
     let usage = &mut finished.usage;
-    usage.input_tokens = usage.input_tokens.max(told.input_tokens);
-    usage.output_tokens = usage.output_tokens.max(told.output_tokens);
-    usage.cache_read_tokens = usage.cache_read_tokens.max(told.cache_read_tokens);
-    usage.cache_creation_tokens = usage.cache_creation_tokens.max(told.cache_creation_tokens);
+    usage.input_tokens = usage.input_tokens.max(reported.input_tokens);
+    usage.output_tokens = usage.output_tokens.max(reported.output_tokens);
+    usage.cache_read_tokens = usage.cache_read_tokens.max(reported.cache_read_tokens);
+    usage.cache_creation_tokens = usage.cache_creation_tokens.max(reported.cache_creation_tokens);
     if let (None, Some(price)) = (usage.cost, spec.price) {
         (usage.cost, usage.estimated) = (Some(price.of(usage)), true);
     }
     finished
 }
 
-/// What the end means, from the machine's view and the agent's words.
+/// Classifies the end from the machine's result and the agent's report.
 fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
     let classify = |exit: Exit| {
         agent.classify(&Transcript {
@@ -289,15 +301,15 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
         })
     };
     let outcome = match finished.end {
-        // A refused row never gets here; nothing was started then.
+        // A refused row returns earlier; nothing was started then.
         End::Refused => Outcome::SpawnFailed { why: FailureKind::KeeperFailed },
         End::NotStarted(why) => Outcome::SpawnFailed { why },
         End::Left => classify(finished.exit.unwrap_or(Exit::Code(0))),
-        // The process ended because we ended it; its result was there before.
+        // We ended the process, but its result was complete before.
         End::Ended { cause, had_result } if had_result && cause.leaves_result_valid() => {
             classify(Exit::Code(0))
         }
-        // Not the item's time: the provider's.
+        // The provider caused the end, not the item.
         End::Ended { .. } if finished.provider_failed => {
             agent.classify_provider_failure(finished.last_error.as_deref())
         }
@@ -308,7 +320,7 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
     };
     let structured = finished.result.as_ref().and_then(|result| result.structured_output.clone());
     SessionEnd {
-        output: structured.filter(|_| outcome.is_success()).map(Foreign::into_plain),
+        output: structured.filter(|_| outcome.is_success()).map(Untrusted::into_plain),
         usage: finished.usage,
         suspended_until: finished.suspended_until,
         duration: finished.duration,
@@ -328,21 +340,21 @@ fn plain_transcript(transcript: &SessionTranscript) -> SessionTranscript {
 }
 
 fn not_started(outcome: Outcome, why: String) -> SessionEnd {
-    SessionEnd { stderr_tail: Foreign::new(why), ..SessionEnd::empty(outcome) }
+    SessionEnd { stderr_tail: Untrusted::new(why), ..SessionEnd::empty(outcome) }
 }
 
-/// Lets a keeper go and collects it.
+/// Lets a keeper exit and reaps it.
 async fn release_keeper(keeper: Keeper) {
     let Keeper { to, from, mut process, .. } = keeper;
     drop((to, from));
     if tokio::time::timeout(Duration::from_secs(5), process.wait()).await.is_err() {
-        // It has nothing to keep any more and does not leave: stopped by somebody.
+        // Nothing is left to supervise, but it does not exit: it was stopped.
         process.kill();
         tokio::time::timeout(Duration::from_secs(5), process.wait()).await.ok();
     }
 }
 
-/// The private folder, and in it the file that becomes the agent's standard input.
+/// Creates the private folder with the file that becomes standard input.
 async fn prepare_folder(spec: &SessionSpec) -> io::Result<()> {
     let (scratch, stdin) = (spec.scratch.clone(), spec.stdin.clone());
     let made = tokio::task::spawn_blocking(move || {
@@ -363,7 +375,6 @@ pub(super) async fn remove_folder(scratch: &Path) {
     }
 }
 
-/// Whole milliseconds.
 pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,8 @@
-//! What a session's tree uses, sampled from outside.
+//! Resource use of a session's process tree, sampled from outside.
 //!
-//! The tree is everything below the keeper: whoever detaches becomes the keeper's child. Processor
-//! time of processes that ended between two samples is not lost: the kernel adds it to whoever
-//! collected them.
+//! The tree is everything below the keeper: detached processes become its children. Processor time
+//! of processes that exited between two samples is not lost: the kernel adds it to the process that
+//! reaped them.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,13 +10,12 @@ use std::time::Duration;
 use crate::process::system::page_size;
 use crate::process::{self, Stat};
 
-/// The kernel counts in hundredths of a second on every architecture.
+/// The kernel reports hundredths of a second on every architecture.
 const TICK: Duration = Duration::from_millis(10);
 
-/// One sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TreeSample {
-    /// Live processes, keeper and init excluded.
+    /// Live processes without keeper and init.
     pub processes: u32,
     /// Of these, new since the last sample.
     pub new_processes: u32,
@@ -26,11 +25,10 @@ pub struct TreeSample {
     pub cpu_leader: Duration,
     /// Processor time of everything below it since the last sample.
     pub cpu_tools: Duration,
-    /// Resident memory, shared pages counted for each.
+    /// Resident memory; shared pages count for each process.
     pub rss_kib: u64,
 }
 
-/// Watches one tree.
 #[derive(Debug)]
 pub struct TreeWatch {
     keeper: u32,
@@ -43,7 +41,8 @@ pub struct TreeWatch {
 }
 
 impl TreeWatch {
-    /// Of the tree below `keeper`; `has_init` if a namespace's init stands between it and the agent.
+    /// Watches the tree below `keeper`; `has_init` if a namespace's init is between it and the
+    /// agent.
     pub fn new(keeper: u32, leader: u32, has_init: bool) -> Self {
         Self {
             keeper,
@@ -56,14 +55,14 @@ impl TreeWatch {
         }
     }
 
-    /// Leaves out the keeper's own watcher.
+    /// Excludes the keeper's watcher.
     #[must_use]
     pub fn without(mut self, watcher: Option<u32>) -> Self {
         self.watcher = watcher;
         self
     }
 
-    /// Every process that the last sample saw, with its start time.
+    /// Every process in the last sample, with its start time.
     pub fn known(&self) -> &HashSet<(u32, u64)> {
         &self.known
     }
@@ -77,7 +76,7 @@ impl TreeWatch {
         !stat.is_dead() && !is_init && self.watcher != Some(stat.pid)
     }
 
-    /// Live processes and resident memory in KiB, without touching the running sample.
+    /// Current values, without changing the running sample.
     pub fn measure(&self) -> TreeSample {
         self.summarise(&self.members())
     }
@@ -133,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_tree_without_members_uses_nothing() {
-        // No process has this number.
+        // No process has this pid.
         let mut watch = TreeWatch::new(u32::MAX, u32::MAX, false);
         assert_eq!(watch.sample(), TreeSample::default());
     }

@@ -1,5 +1,5 @@
-//! What an agent needs of this machine, tried once before its first session: an agent whose own sandbox
-//! does not work runs, costs money and reads nothing.
+//! Checks the machine once before an agent's first session: an agent whose own sandbox does not
+//! work runs and costs money, but reads nothing.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::agent::Trial;
 use crate::exec::{self, ExecError, HelperCommand};
-use crate::model::{FailureKind, Foreign, Outcome, SessionEnd};
+use crate::model::{FailureKind, Outcome, SessionEnd, Untrusted};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a session ends that cannot work here; none: it can. `words` are the arguments that the
-/// configured command has of its own, `home` is a folder that is the agent's alone.
+/// How a session would end because the agent cannot work here; `None`: it can. `words` are the
+/// configured command's own arguments, `home` is a folder for the agent alone.
 pub(super) async fn failed(
     trial: Trial,
     program: &Path,
@@ -35,13 +35,13 @@ pub(super) async fn failed(
     };
     let why = match exec::run(&command).await.and_then(|output| output.success(&command)) {
         Ok(said) if wrote(&said, trial.works) => return None,
-        // The session itself tells that its program is not there.
+        // The session reports a missing program.
         Err(ExecError::Spawn { .. }) => return None,
-        Ok(_) => "it wrote something else than it was asked to".to_owned(),
+        Ok(_) => "unexpected output".to_owned(),
         Err(error) => error.to_string(),
     };
     let outcome = Outcome::SpawnFailed { why: FailureKind::SandboxFailed };
-    let stderr_tail = Foreign::new(format!("{} ({why})", trial.otherwise));
+    let stderr_tail = Untrusted::new(format!("{} ({why})", trial.otherwise));
     Some(SessionEnd { stderr_tail, ..SessionEnd::empty(outcome) })
 }
 

@@ -1,4 +1,4 @@
-//! `[agent]`, `[codex]` and `[copilot]`: which agent CLI runs, and what each one needs to know.
+//! `[agent]`, `[codex]` and `[copilot]`: the agent CLIs and their settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,26 +9,21 @@ use strum::IntoStaticStr;
 use super::Config;
 use crate::model::{Stage, Usage, Usd};
 
-/// Which agent CLI.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum AgentKind {
-    /// Claude Code.
     Claude,
-    /// Codex.
     Codex,
-    /// GitHub Copilot.
     Copilot,
 }
 
 impl AgentKind {
-    /// Every kind.
     pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::Copilot];
 
-    /// As people call it.
+    /// Name for people.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Claude => "Claude Code",
@@ -37,13 +32,13 @@ impl AgentKind {
         }
     }
 
-    /// Can a session of it look at pictures? Codex is given a model of words only, and Copilot's tool
-    /// for files was only measured on text.
+    /// Whether its sessions can read pictures. Codex gets a text-only model, and Copilot's file
+    /// tool was only tested with text.
     pub const fn sees_pictures(self) -> bool {
         matches!(self, Self::Claude)
     }
 
-    /// The section with its command and its credential.
+    /// The section with its command and credential.
     pub const fn section(self) -> &'static str {
         match self {
             Self::Claude => "agent",
@@ -53,7 +48,7 @@ impl AgentKind {
     }
 }
 
-/// `[agent]`: what holds for every kind, and Claude's own.
+/// `[agent]`: settings for all agents, and those of Claude Code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
@@ -66,38 +61,37 @@ pub struct Agent {
     pub read_paths: Vec<PathBuf>,
     pub write_paths: Vec<PathBuf>,
     pub connect_ports: Vec<u16>,
-    /// By model.
+    /// Keyed by model name.
     pub price: BTreeMap<String, Price>,
 }
 
-/// Which kind of credential the agent has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentAuth {
-    /// A key in the environment.
+    /// An API key in an environment variable.
     ApiKey,
-    /// The CLI's own login.
+    /// The login of the CLI.
     Login,
 }
 
-/// What a model costs, in US dollars per million tokens.
+/// US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     pub input: f64,
-    /// As `input`, unless the provider charges less for what it has in its cache.
+    /// Defaults to `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
     pub output: f64,
 }
 
 impl Price {
-    /// What so many tokens cost by this price.
+    /// Cost of this usage.
     #[expect(clippy::cast_precision_loss, reason = "an estimate; exact below 2^53 tokens")]
     pub fn of(&self, usage: &Usage) -> Usd {
         let cached = self.cached_input.unwrap_or(self.input);
         let millionths = [
-            // What is written to the cache is fresh input, which some providers charge more for.
+            // Cache writes count as uncached input; some providers charge more for them.
             (usage.input_tokens.saturating_add(usage.cache_creation_tokens), self.input),
             (usage.cache_read_tokens, cached),
             (usage.output_tokens, self.output),
@@ -106,7 +100,7 @@ impl Price {
         Usd::from_dollars(sum / 1e6)
     }
 
-    /// Is every figure one that money can have?
+    /// Whether all prices are finite and not negative.
     pub fn is_sound(&self) -> bool {
         let figures = [Some(self.input), self.cached_input, Some(self.output)];
         figures.into_iter().flatten().all(|figure| figure.is_finite() && figure >= 0.0)
@@ -136,34 +130,28 @@ pub struct Copilot {
     pub credential_env: String,
 }
 
-/// Who answers Copilot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum CopilotProvider {
-    /// GitHub, by subscription.
+    /// A GitHub subscription.
     Github,
-    /// A provider of one's own that speaks like OpenAI.
+    /// A custom provider with an OpenAI-compatible API.
     Openai,
-    /// Azure OpenAI.
     Azure,
-    /// Anthropic.
     Anthropic,
 }
 
-/// How Copilot talks to a provider of one's own.
+/// API that Copilot uses with a custom provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum CopilotWire {
-    /// Chat completions.
     Completions,
-    /// Responses.
     Responses,
 }
 
 impl Config {
-    /// The agent of a stage.
     pub fn agent_of(&self, stage: Stage) -> AgentKind {
         let own = match stage {
             Stage::Triage => self.triage.agent,
@@ -172,14 +160,13 @@ impl Config {
         own.unwrap_or(self.agent.kind)
     }
 
-    /// The agents that this configuration uses, each once.
+    /// The agents in use, without duplicates.
     pub fn agents(&self) -> Vec<AgentKind> {
         let mut kinds = vec![self.agent_of(Stage::Triage), self.agent_of(Stage::Deep)];
         kinds.dedup();
         kinds
     }
 
-    /// The model of a stage.
     pub fn model_of(&self, stage: Stage) -> &str {
         match stage {
             Stage::Triage => &self.triage.model,
@@ -187,7 +174,6 @@ impl Config {
         }
     }
 
-    /// The command of an agent.
     pub fn command_of(&self, kind: AgentKind) -> &[String] {
         match kind {
             AgentKind::Claude => &self.agent.command,
@@ -196,7 +182,7 @@ impl Config {
         }
     }
 
-    /// The variable with the credential of an agent.
+    /// Name of the variable that holds an agent's credential.
     pub fn credential_env_of(&self, kind: AgentKind) -> &str {
         match kind {
             AgentKind::Claude => &self.agent.credential_env,
@@ -206,14 +192,13 @@ impl Config {
     }
 }
 
-/// `#[serde(with = …)]` for an agent of one stage; "" is that of `[agent] kind`.
+/// `#[serde(with = …)]` for the agent of one stage; `""` means `[agent] kind`.
 pub mod stage_agent {
     use serde::de::IntoDeserializer;
     use serde::{Deserialize, Deserializer, Serializer};
 
     use super::AgentKind;
 
-    /// Writes its name.
     pub fn serialize<S: Serializer>(
         kind: &Option<AgentKind>,
         serializer: S,
@@ -221,7 +206,6 @@ pub mod stage_agent {
         serializer.serialize_str(kind.map_or("", |kind| kind.into_str()))
     }
 
-    /// Reads its name.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<AgentKind>, D::Error> {

@@ -1,16 +1,16 @@
-//! The process environment as a value: taken once at start, passed to whoever needs it.
+//! The process environment as a value: read once at start, passed on explicitly.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A snapshot of the environment. Cheap to clone; its values are not shown by `Debug`.
+/// A snapshot of the environment. Cheap to clone; `Debug` hides the values.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment(Arc<BTreeMap<String, OsString>>);
 
 impl Environment {
-    /// Keeps the variables whose names are text.
+    /// Keeps the variables whose names are valid UTF-8.
     pub fn new<K, V>(variables: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<OsString>,
@@ -22,37 +22,34 @@ impl Environment {
         Self(Arc::new(named.collect()))
     }
 
-    /// The value of a variable, if it is set and is text.
+    /// `None` if unset or not valid UTF-8.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.to_str()
     }
 
-    /// The value of a variable, if it is set.
     pub fn raw(&self, name: &str) -> Option<&OsStr> {
         self.0.get(name).map(OsString::as_os_str)
     }
 
-    /// Every variable, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &OsStr)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_os_str()))
     }
 
-    /// The user's home folder.
     pub fn home(&self) -> Option<PathBuf> {
         self.folder("HOME")
     }
 
-    /// Where configuration belongs: `$XDG_CONFIG_HOME`, or `~/.config`.
+    /// `$XDG_CONFIG_HOME`, or `~/.config`.
     pub fn config_home(&self) -> Option<PathBuf> {
         self.folder("XDG_CONFIG_HOME").or_else(|| Some(self.home()?.join(".config")))
     }
 
-    /// Where state belongs: `$XDG_STATE_HOME`, or `~/.local/state`.
+    /// `$XDG_STATE_HOME`, or `~/.local/state`.
     pub fn state_home(&self) -> Option<PathBuf> {
         self.folder("XDG_STATE_HOME").or_else(|| Some(self.home()?.join(".local/state")))
     }
 
-    /// A relative folder is ignored, as the XDG rules ask for.
+    /// Ignores a relative path, as the XDG specification requires.
     fn folder(&self, name: &str) -> Option<PathBuf> {
         self.raw(name).map(Path::new).filter(|path| path.is_absolute()).map(Path::to_path_buf)
     }

@@ -29,23 +29,22 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Do sessions run on other hosts?
     pub fn is_on(&self) -> bool {
         !self.address.is_empty()
     }
 }
 
-/// Whose the agent's account is.
+/// Scope of the agent's account, and so of the provider's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Account {
-    /// One for all hosts: what the provider refuses to one it refuses to all.
+    /// One account for all hosts: a provider limit stops all of them.
     Shared,
-    /// Each host has its own: a refusal stops that host only.
+    /// One account per host: a provider limit stops only that host.
     PerHost,
 }
 
-/// What happens while the server cannot be reached.
+/// What happens while the server is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenDown {
@@ -55,7 +54,7 @@ pub enum WhenDown {
     Local,
 }
 
-/// A repository of this host, under the name that the coordinator's orders use.
+/// A repository on this host, by the name that the coordinator uses for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mirror {

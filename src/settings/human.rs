@@ -1,4 +1,4 @@
-//! Durations as `10m` and sizes as `64 MiB`, as people write them.
+//! Parses and formats durations such as `10m` and sizes such as `64 MiB`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(span).map_err(|_| format!("{text:?} is negative"))
 }
 
-/// The shortest text that [`parse_duration`] reads back to the same value.
+/// The shortest text that [`parse_duration`] parses to the same value.
 pub fn format_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     match ms {
@@ -52,7 +52,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is not a size; write for example 64 MiB or 4 GiB"))
 }
 
-/// The shortest text that [`parse_size`] reads back to the same value.
+/// The shortest text that [`parse_size`] parses to the same value.
 pub fn format_size(bytes: u64) -> String {
     for (name, unit) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
         if bytes >= unit && bytes.is_multiple_of(unit) {
@@ -68,7 +68,6 @@ macro_rules! serde_text {
         pub mod $module {
             use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-            /// Writes the text form.
             pub fn serialize<S: Serializer>(
                 value: &$type,
                 serializer: S,
@@ -76,7 +75,6 @@ macro_rules! serde_text {
                 serializer.serialize_str(&$format(value))
             }
 
-            /// Reads the text form.
             pub fn deserialize<'de, D: Deserializer<'de>>(
                 deserializer: D,
             ) -> Result<$type, D::Error> {

@@ -1,7 +1,8 @@
-//! The configuration as plain values: one struct per section, every field documented in
-//! `config/default.toml`, which is the reference.
+//! The configuration as plain values: one struct per section. `config/default.toml` documents every
+//! field.
 //!
-//! Nothing here reads a file or the environment: [`crate::config`] loads and checks these values.
+//! Nothing here reads a file or the environment: [`crate::config`] loads and validates these
+//! values.
 
 mod agent;
 mod environment;
@@ -25,23 +26,24 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Doubtful, Usd};
+use crate::model::{UnclearTextPolicy, Usd};
 
-/// The whole configuration, validated. A run works on the one it started with.
+/// The whole configuration, validated. A run uses the one it started with throughout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// `[source]`: the only source, or what the entries of `[[sources]]` leave out. Use
-    /// [`Config::sources`] for the sources in force.
+    /// `[source]`: the only source, or the defaults for `[[sources]]`. Use [`Config::sources`] to
+    /// get the effective sources.
     pub source: Source,
-    /// `[[sources]]`, each complete; empty: there is only `[source]`.
+    /// `[[sources]]`, merged with the defaults; empty if there is only `[source]`.
     #[serde(default, rename = "sources", skip_serializing_if = "Vec::is_empty")]
     pub source_list: Vec<Source>,
-    /// `[[rules]]`, the first that matches an item applies.
+    /// `[[rules]]`; the first match applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
     pub schedule: Schedule,
     pub repository: Repository,
+    pub ranking: Ranking,
     pub fixes: Fixes,
     pub agent: Agent,
     pub codex: Codex,
@@ -63,8 +65,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// The least time in which a run can read, triage and analyse one item with sessions that use
-    /// all of theirs.
+    /// The shortest time limit with which a run can read, triage and analyse one item if every
+    /// session uses its full time.
     pub fn shortest_run(&self) -> Duration {
         let ending = self.timeouts.grace.saturating_add(self.timeouts.drain);
         let by_rules = self.rules.iter().filter_map(|rule| rule.timeout).max().unwrap_or_default();
@@ -75,7 +77,7 @@ impl Config {
             .fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// How long a session may wait for a host of the fleet before it starts; nothing on one machine.
+    /// How long a session may wait for a host of the fleet; zero without a fleet.
     pub fn wait_for_host(&self) -> Duration {
         if self.fleet.is_on() { self.limits.admission_wait } else { Duration::ZERO }
     }
@@ -94,15 +96,15 @@ pub struct Schedule {
     pub first_run: FirstRun,
 }
 
-/// What the first scheduled run does with an old backlog.
+/// What the first scheduled run does with existing items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstRun {
-    /// Stops and tells how much there is.
+    /// Aborts and reports the backlog.
     Ask,
-    /// Records the present as seen.
+    /// Marks all existing items as seen.
     Baseline,
-    /// Works on it.
+    /// Processes all of them.
     Process,
 }
 
@@ -115,7 +117,7 @@ pub struct Repository {
     pub context_tokens: u32,
 }
 
-/// One code base for the items below an area path, of a type, or both.
+/// A code base for items below an area path, of a type, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
@@ -126,6 +128,54 @@ pub struct Route {
     pub path: PathBuf,
 }
 
+/// `[ranking]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ranking {
+    pub words: f64,
+    pub focus: f64,
+    pub folder: f64,
+    pub file_name: f64,
+    pub path: f64,
+    pub unit_name: f64,
+    pub history: f64,
+    pub language: f64,
+    pub definition: f64,
+    pub used: f64,
+    pub tests: f64,
+    pub phrase: f64,
+    pub declaration: f64,
+    pub parts: f64,
+    /// File extensions, like `set_aside`.
+    pub prefer: Vec<String>,
+    pub set_aside: Vec<String>,
+}
+
+impl Ranking {
+    /// Allowed range of a factor.
+    pub const BOUNDS: std::ops::RangeInclusive<f64> = 0.0..=4.0;
+
+    /// Every factor with its configuration key.
+    pub fn factors_mut(&mut self) -> [(&'static str, &mut f64); 14] {
+        [
+            ("words", &mut self.words),
+            ("focus", &mut self.focus),
+            ("folder", &mut self.folder),
+            ("file_name", &mut self.file_name),
+            ("path", &mut self.path),
+            ("unit_name", &mut self.unit_name),
+            ("history", &mut self.history),
+            ("language", &mut self.language),
+            ("definition", &mut self.definition),
+            ("used", &mut self.used),
+            ("tests", &mut self.tests),
+            ("phrase", &mut self.phrase),
+            ("declaration", &mut self.declaration),
+            ("parts", &mut self.parts),
+        ]
+    }
+}
+
 /// `[fixes]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -134,15 +184,15 @@ pub struct Fixes {
     pub patterns: Vec<String>,
 }
 
-/// What `#123` in a commit message means.
+/// What `#123` means in a commit message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum FixNumbers {
-    /// Items, unless the repository's remote is a host with issues of its own.
+    /// An item, unless the repository's remote is a host with its own issues.
     Auto,
-    /// Items of the tracker.
+    /// An item of the tracker.
     Items,
-    /// Something else; only AB#123 and the configured patterns name an item.
+    /// Not an item; only AB#123 and the configured patterns refer to items.
     OtherHost,
 }
 
@@ -189,9 +239,9 @@ pub struct Analyze {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reanalyse {
-    /// Those that change in the tracker.
+    /// Only those that change in the tracker.
     Never,
-    /// Also those whose finding names files that changed since.
+    /// Also those whose finding names files that have changed since.
     Stale,
 }
 
@@ -228,17 +278,16 @@ pub struct Order {
     pub urgent_priority: i64,
 }
 
-/// What gives an item its place in the line.
+/// Sort keys of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderBy {
-    /// Runs that left it out, most first.
+    /// Number of runs that deferred the item, highest first.
     Deferrals,
-    /// The tracker's priority, 1 first.
     Priority,
-    /// The tracker's severity, 1 first.
+    /// Lowest first; 1 is critical.
     Severity,
-    /// Triage's word, simplest first.
+    /// Triage's estimate, simplest first.
     Complexity,
     /// Time of the last change, oldest first.
     Age,
@@ -266,7 +315,7 @@ pub struct Timeouts {
 pub struct Budget {
     pub per_run: Usd,
     pub per_day: Usd,
-    /// Zero: no limit.
+    /// Zero means no limit.
     pub per_month: Usd,
 }
 
@@ -280,7 +329,7 @@ pub struct Dedupe {
     pub retry_delay: Duration,
 }
 
-/// A field beside the text that may wake an item.
+/// A field, other than the texts, whose change triggers new work on an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WatchedField {
@@ -291,7 +340,7 @@ pub enum WatchedField {
     AreaPath,
     IterationPath,
     Tags,
-    /// The configured models, triage and deep.
+    /// The configured models for triage and analysis.
     Model,
 }
 
@@ -299,7 +348,7 @@ pub enum WatchedField {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Text {
-    pub doubtful: Doubtful,
+    pub doubtful: UnclearTextPolicy,
     #[serde(with = "human::duration")]
     pub page_timeout: Duration,
 }
@@ -314,15 +363,15 @@ pub struct State {
     pub containment: Containment,
 }
 
-/// How agents are contained.
+/// Isolation of agent processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Containment {
-    /// The strongest this machine allows.
+    /// The strongest that this machine supports.
     Auto,
-    /// As `auto`, and no session starts unless the agent can be fully confined.
+    /// Like `auto`, but no session starts unless the agent can be fully confined.
     Strict,
-    /// No namespaces, no control groups.
+    /// Without namespaces and control groups.
     Subreaper,
 }
 
@@ -356,7 +405,6 @@ pub struct Log {
     pub keep: u32,
 }
 
-/// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogLevel {
@@ -367,11 +415,9 @@ pub enum LogLevel {
     Trace,
 }
 
-/// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
-    /// For a terminal.
     Human,
     /// One object per line.
     Json,
@@ -390,20 +436,18 @@ pub struct Report {
     pub webhook_when: WebhookWhen,
 }
 
-/// How a report is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReportFormat {
-    /// Markdown.
+    /// Markdown
     Md,
-    /// One self-contained page.
+    /// One self-contained page
     Html,
-    /// One object.
+    /// One JSON object
     Json,
 }
 
 impl ReportFormat {
-    /// The end of a file's name.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Md => "md",
@@ -413,24 +457,23 @@ impl ReportFormat {
     }
 }
 
-/// What a webhook understands.
+/// Message format of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WebhookStyle {
-    /// An object with a text.
+    /// A JSON object with a `text` field.
     Slack,
     /// A message with an Adaptive Card.
     Teams,
 }
 
-/// Which runs a webhook is told of.
+/// Which runs are reported to the webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WebhookWhen {
-    /// Those that found something or went wrong.
+    /// Runs with findings or failures.
     News,
-    /// Those that went wrong.
+    /// Runs with failures.
     Trouble,
-    /// All.
     Always,
 }

@@ -1,5 +1,5 @@
-//! `[[rules]]`: what is different for some items. The first rule that matches an item applies, and no
-//! other.
+//! `[[rules]]`: different settings for some items. Only the first rule that matches an item
+//! applies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{Config, human};
 use crate::model::{Usd, WorkItem, is_within_area};
 
-/// Which items, and what is different for them. A condition that is left out fits every item; what is
-/// left out of the rest stays as it is configured elsewhere.
+/// A condition that is not set matches every item; a setting that is not set keeps its configured
+/// value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rule {
@@ -52,13 +52,13 @@ impl Rule {
                 || item.priority.is_some_and(|priority| self.priority.contains(&priority)))
     }
 
-    /// Whether it fits every item.
+    /// Whether it has no condition and so matches every item.
     pub fn fits_all(&self) -> bool {
         let texts = [&self.source, &self.area, &self.item_type, &self.tag];
         texts.iter().all(|text| text.is_empty()) && self.priority.is_empty()
     }
 
-    /// What it changes, in words; empty: nothing.
+    /// What it changes, as text; empty if nothing.
     pub fn changes(&self) -> String {
         let parts = [
             self.triage_only.then(|| "triage only".to_owned()),
@@ -73,7 +73,7 @@ impl Rule {
 }
 
 impl Config {
-    /// The rule for an item: the first that matches, with its name.
+    /// The first rule that matches the item, with its name.
     pub fn rule_for(&self, item: &WorkItem) -> Option<(String, &Rule)> {
         let found = self.rules.iter().enumerate().find(|(_, rule)| rule.matches(item));
         found.map(|(n, rule)| match rule.name.as_str() {
@@ -82,7 +82,7 @@ impl Config {
         })
     }
 
-    /// The rule that [`Config::rule_for`] calls by this name.
+    /// Looks up a rule by the name that [`Config::rule_for`] returned.
     pub fn rule_named(&self, name: &str) -> Option<&Rule> {
         let named = |(n, rule): &(usize, &Rule)| match rule.name.as_str() {
             "" => name == format!("rules[{}]", n + 1),
@@ -91,7 +91,7 @@ impl Config {
         self.rules.iter().enumerate().find(named).map(|(_, rule)| rule)
     }
 
-    /// The configuration for the analysis of an item: this one, changed by its rule.
+    /// This configuration with the item's rule applied.
     pub fn for_item(self: &Arc<Self>, item: &WorkItem) -> Arc<Self> {
         let Some((_, rule)) = self.rule_for(item) else { return Arc::clone(self) };
         let mut own = Self::clone(self);
@@ -107,14 +107,14 @@ impl Config {
         Arc::new(own)
     }
 
-    /// Whether the finding of an item is left in the tracker.
+    /// Whether the item's finding is written to the tracker.
     pub fn writes_back(&self, item: &WorkItem) -> bool {
         let by_rule = self.rule_for(item).and_then(|(_, rule)| rule.write_back);
         let by_source = || self.source_of(&item.key).is_some_and(|source| source.write_back);
         by_rule.unwrap_or_else(by_source)
     }
 
-    /// Whether findings of this source may be left in its tracker, by itself or by a rule.
+    /// Whether findings of this source may be written to its tracker, by its own setting or a rule.
     pub fn may_write_back(&self, source: &super::Source) -> bool {
         let by_rule = |rule: &Rule| {
             rule.write_back == Some(true) && (rule.source.is_empty() || rule.source == source.name)

@@ -1,23 +1,23 @@
-//! The secrets that heartbeat holds: no text that people or other programs get to see carries one.
-//! Other credentials are recognised by their form where none belong, and never echoed.
+//! Removes the secrets that heartbeat holds from every text that people or programs can see. Other
+//! credentials are recognised by their format and never echoed.
 
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{AgentKind, Config, Environment};
 
-/// What stands where a secret stood.
+/// Replacement for a secret.
 pub const REMOVED: &str = "‹credential removed›";
 
-/// Shorter ones are ordinary words.
+/// Shorter secrets could match ordinary words.
 const SHORTEST: usize = 8;
 
-/// Secrets to look for. Its debug form shows none.
+/// Secrets to search for. `Debug` hides them.
 #[derive(Debug, Clone, Default)]
 pub struct HeldSecrets(Vec<SecretString>);
 
 impl HeldSecrets {
-    /// The agent's credential, the token of the HTTP interface and the webhook's address, as far as
-    /// this configuration names them, and the trackers' credentials as far as they are known.
+    /// The agent's credential, the token of the HTTP interface and the webhook's address, where the
+    /// configuration names them, plus the trackers' credentials.
     pub fn of(config: &Config, environment: &Environment, trackers: Vec<SecretString>) -> Self {
         let agents = AgentKind::ALL.map(|kind| config.credential_env_of(kind));
         let others = [config.http.token_env.as_str(), config.report.webhook_env.as_str()];
@@ -26,12 +26,12 @@ impl HeldSecrets {
         Self::from_iter(values.chain(trackers))
     }
 
-    /// Is one of them in this text?
+    /// Whether the text contains one of them.
     pub fn are_in(&self, text: &str) -> bool {
         self.0.iter().any(|secret| text.contains(secret.expose_secret()))
     }
 
-    /// Takes them out of a text. True: one was there.
+    /// Returns whether the text contained one.
     pub fn remove_from(&self, text: &mut String) -> bool {
         let found = self.are_in(text);
         for secret in self.0.iter().filter(|_| found) {
@@ -40,7 +40,7 @@ impl HeldSecrets {
         found
     }
 
-    /// Takes them out of many texts; returns how many had one.
+    /// Returns how many texts contained one.
     pub fn remove_from_all<'a>(&self, texts: impl IntoIterator<Item = &'a mut String>) -> usize {
         texts.into_iter().map(|text| self.remove_from(text)).filter(|found| *found).count()
     }
@@ -54,7 +54,7 @@ impl FromIterator<SecretString> for HeldSecrets {
     }
 }
 
-/// What kind of credential a text contains, if it looks like one.
+/// The kind of credential that a text appears to contain.
 pub fn credential_in(text: &str) -> Option<&'static str> {
     if has_password_in_url(text) {
         return Some("a URL with a password");
@@ -69,7 +69,8 @@ fn credential_word(word: &str) -> Option<&'static str> {
         let mut letters: Vec<u8> = word.bytes().collect();
         letters.sort_unstable();
         letters.dedup();
-        // Random letters of that length are never as uniform as a line of x.
+        // A real token of that length uses many different letters; a placeholder such as xxxx does
+        // not.
         return (letters.len() > 10).then_some("an Azure DevOps token");
     }
     if word.len() == 84 && word.get(76..80) == Some("AZDO") {
@@ -99,7 +100,7 @@ fn has_password_in_url(text: &str) -> bool {
     })
 }
 
-/// Whether a key is named as if a credential itself were its value.
+/// Whether a key's name suggests that its value is a credential.
 pub fn is_credential_name(key: &str) -> bool {
     ["token", "pat", "password", "secret", "api_key", "apikey", "access_token", "credential"]
         .contains(&key.to_ascii_lowercase().as_str())

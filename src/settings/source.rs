@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Config, FixNumbers, Fixes, Route, human};
 use crate::model::{ItemKey, Usd};
 
-/// One tracker project or query. What only one kind of tracker has is documented there as such.
+/// One tracker project or query. `default.toml` says which fields belong to only one kind of
+/// tracker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
@@ -44,9 +45,9 @@ pub struct Source {
     pub repository: PathBuf,
     pub routes: Vec<Route>,
     pub schedule: String,
-    /// Zero: no limit of its own.
+    /// Zero means no limit for this source.
     pub budget_per_day: Usd,
-    /// Zero: no limit of its own.
+    /// Zero means no limit for this source.
     pub budget_per_month: Usd,
     pub app_id: String,
     pub area_labels: Vec<String>,
@@ -54,7 +55,6 @@ pub struct Source {
     pub severity_labels: Vec<String>,
 }
 
-/// Which tracker a source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", const_into_str)]
@@ -77,20 +77,20 @@ pub enum SourceMode {
     Reporting,
 }
 
-/// How the tracker is told who we are.
+/// How requests are authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceAuth {
-    /// Personal access token, as Basic.
+    /// Personal access token, sent as Basic.
     Pat,
-    /// Any other token, as Bearer.
+    /// Any other token, sent as Bearer.
     Bearer,
     /// The private key of a GitHub App.
     App,
 }
 
 impl Config {
-    /// The sources in force, in the order of the file.
+    /// The effective sources, in the order of the file.
     pub fn sources(&self) -> &[Source] {
         match self.source_list.as_slice() {
             [] => std::slice::from_ref(&self.source),
@@ -98,17 +98,17 @@ impl Config {
         }
     }
 
-    /// The source of this name, if it is configured.
     pub fn source_named(&self, name: &str) -> Option<&Source> {
         self.sources().iter().find(|source| source.name == name)
     }
 
-    /// The source that an item was read from, if it is still configured.
+    /// The source of an item, if it is still configured.
     pub fn source_of(&self, item: &ItemKey) -> Option<&Source> {
         self.source_named(item.source())
     }
 
-    /// How commits name the items of this source: a bare number is an issue where issues are items.
+    /// How commits refer to items of this source: a bare number is an item if the tracker's items
+    /// are issues.
     pub fn fixes_of(&self, source: &str) -> Fixes {
         let mut fixes = self.fixes.clone();
         let is_github = self.source_named(source).is_some_and(|s| s.kind == SourceKind::Github);
@@ -118,7 +118,7 @@ impl Config {
         fixes
     }
 
-    /// Every code base there is, each once.
+    /// Without duplicates.
     pub fn code_bases(&self) -> Vec<PathBuf> {
         let mut all = vec![self.repository.path.clone()];
         all.extend(self.repository.routes.iter().map(|route| route.path.clone()));
@@ -137,25 +137,25 @@ impl Config {
         self.sources().iter().any(|source| !name.is_empty() && source.token_env == name)
     }
 
-    /// Whether anything says where items are read from.
-    pub fn names_a_source(&self) -> bool {
+    /// Whether a source is configured.
+    pub fn has_source(&self) -> bool {
         let named = |source: &Source| !source.base_url.is_empty() || !source.project.is_empty();
         self.sources().iter().any(named)
     }
 
-    /// Whether some items have no code base but the default one.
+    /// Whether some items have only the default code base.
     pub fn needs_default_code_base(&self) -> bool {
         self.sources().iter().any(|source| source.repository.as_os_str().is_empty())
     }
 
-    /// The projects that items are read from, for titles.
+    /// The projects of all sources, for titles.
     pub fn projects(&self) -> String {
         let mut names: Vec<&str> = self.sources().iter().map(Source::title).collect();
         names.dedup();
         names.join(", ")
     }
 
-    /// How an entry of these is called in messages: `source`, or `sources[2]`.
+    /// The section's name in messages: `source`, or `sources[2]`.
     pub fn source_section(&self, position: usize) -> String {
         match self.source_list.is_empty() {
             true => "source".to_owned(),
@@ -165,13 +165,13 @@ impl Config {
 }
 
 impl Source {
-    /// For people: its project, or its name where the tracker has no projects.
+    /// The project, or the source's name if the tracker has no projects.
     pub fn title(&self) -> &str {
         if self.project.is_empty() { &self.name } else { &self.project }
     }
 
-    /// Whether some place of a credential is named.
-    pub fn names_credential(&self) -> bool {
+    /// Whether a location for the credential is configured.
+    pub fn has_credential_location(&self) -> bool {
         !self.token_env.is_empty()
             || !self.token_file.as_os_str().is_empty()
             || !self.token_command.is_empty()

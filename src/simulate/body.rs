@@ -1,4 +1,4 @@
-//! A body that breaks off in the middle.
+//! A response body that breaks off in the middle.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::io::ReaderStream;
 
-/// The first half of `whole`, and then an error, which closes the connection.
+/// Sends the first half, then fails, which closes the connection.
 pub fn first_half(whole: &Bytes) -> Body {
     Body::from_stream(ReaderStream::new(BrokenReader(whole.slice(..whole.len() / 2))))
 }

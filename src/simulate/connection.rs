@@ -1,4 +1,4 @@
-//! Connections that a handler can cut off as the real network does.
+//! Connections that a handler can reset.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,21 +12,19 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Accepts connections that can be reset.
 pub struct CuttableListener(pub TcpListener);
 
-/// A connection with a switch.
 pub struct CuttableStream {
     stream: TcpStream,
     switch: Arc<AtomicBool>,
 }
 
-/// The switch of one connection, in the hands of its request handlers.
+/// Lets a request handler reset its connection.
 #[derive(Debug, Clone)]
 pub struct Switch(Arc<AtomicBool>);
 
 impl Switch {
-    /// The next byte to be written resets the connection instead.
+    /// The next write resets the connection instead.
     pub fn cut(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -44,7 +42,7 @@ impl Listener for CuttableListener {
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         let (stream, address) = Listener::accept(&mut self.0).await;
-        // Small answers must not wait for each other's acknowledgement.
+        // Small responses must not wait for an acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not set TCP_NODELAY");
         }

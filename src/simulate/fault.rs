@@ -1,13 +1,12 @@
-//! Faults that a simulator shows on request: which, on which requests, how often.
+//! Faults that a simulator injects on request: which fault, on which requests, how often.
 
 use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The ways in which one simulator can misbehave.
+/// The faults of one simulator.
 pub trait Misbehaviour: Copy + Serialize + DeserializeOwned + 'static {
-    /// All of them.
     const ALL: &'static [Self];
 
     /// The name used in flags and JSON.
@@ -19,27 +18,24 @@ pub trait Misbehaviour: Copy + Serialize + DeserializeOwned + 'static {
     }
 }
 
-/// A fault, on which requests and how often.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveFault<F> {
-    /// What.
     pub fault: F,
-    /// Only on this kind of request (`wiql`, `issues`, `comments`, …); none: on all.
+    /// Only on this kind of request (`wiql`, `issues`, `comments`, …); `None` means all.
     #[serde(default)]
     pub on: Option<String>,
-    /// How many more times; none: until it is cleared.
+    /// Remaining number of times; `None` means until it is cleared.
     #[serde(default)]
     pub times: Option<u32>,
 }
 
 impl<F> ActiveFault<F> {
-    /// Whether it is due on a request of this kind.
     fn fits(&self, kind: &str) -> bool {
         self.on.as_deref().is_none_or(|on| on == kind) && self.times != Some(0)
     }
 }
 
-/// The fault for a request of this kind, used up by one; the first that fits.
+/// The first matching fault for a request of this kind; consumes one use.
 pub fn next<F: Copy>(faults: &mut [ActiveFault<F>], kind: &str) -> Option<F> {
     let active = faults.iter_mut().find(|active| active.fits(kind))?;
     active.times = active.times.map(|times| times - 1);

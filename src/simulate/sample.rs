@@ -1,5 +1,5 @@
-//! The sample code base of the demo: "Parcel", a small parcel-tracking service whose bugs the
-//! simulated tracker's items are about.
+//! The sample code base of the demo: "Parcel", a small parcel-tracking service. The items of the
+//! simulated tracker report its bugs.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,6 @@ macro_rules! sample {
     ($($path:literal),+ $(,)?) => { [$(($path, include_str!(concat!("sample/", $path)))),+] };
 }
 
-/// Every file with its content.
 pub const FILES: [(&str, &str); 19] = sample![
     "README.md",
     "api/src/middleware/auth.ts",
@@ -33,7 +32,6 @@ pub const FILES: [(&str, &str); 19] = sample![
     "worker/Parcel.Worker/Shipments.cs",
 ];
 
-/// Writes the code base into `folder`.
 pub fn write_to(folder: &Path) -> io::Result<()> {
     for (path, content) in FILES {
         let file = folder.join(path);

@@ -1,4 +1,4 @@
-//! A simulator's server on loopback: it answers until nobody needs it any more.
+//! A simulator's HTTP server on loopback.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,15 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{CuttableListener, Switch};
 
-/// An address that is taken and not served yet: a simulator names it in its answers.
-pub struct Place {
+/// A bound address that is not served yet: the simulator needs it for links in its responses.
+pub struct BoundAddress {
     listener: TcpListener,
     pub address: SocketAddr,
 }
 
-impl Place {
-    /// On loopback; port 0 is a free one.
-    pub async fn take(port: u16) -> io::Result<Self> {
+impl BoundAddress {
+    /// Binds on loopback; port 0 picks a free one.
+    pub async fn bind(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address })
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-/// A server; it stops when it is dropped.
+/// Stops when it is dropped.
 #[derive(Debug)]
 pub struct Serving {
     pub address: SocketAddr,
@@ -49,12 +49,12 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Tells when it stops.
+    /// Cancelled when the server stops.
     pub fn stopped(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Waits until it ends by itself, which it does only when it fails.
+    /// Waits until the server ends on its own, which happens only on failure.
     pub async fn ended(&mut self) -> io::Result<()> {
         match self.task.take() {
             Some(task) => task.await.map_err(io::Error::other)?,
@@ -62,10 +62,10 @@ impl Serving {
         }
     }
 
-    /// Stops it and waits for that.
+    /// Stops it and waits for the end.
     pub async fn stop(mut self) {
         self.stop.cancel();
-        // It ends by the line above; how does not matter any more.
+        // The result does not matter after the stop.
         let _ended = self.ended().await;
     }
 }

@@ -1,6 +1,6 @@
-//! What the simulated trackers keep beside their items.
+//! What the simulated trackers store besides their items.
 
-/// An attached file, or an answer that leads elsewhere in its place.
+/// An attached file, or a redirect in its place.
 #[derive(Debug, Clone)]
 pub enum StoredFile {
     Bytes(Vec<u8>),
@@ -8,7 +8,7 @@ pub enum StoredFile {
 }
 
 impl StoredFile {
-    /// As the tracker states it.
+    /// As the tracker reports it.
     pub fn size(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
@@ -17,7 +17,6 @@ impl StoredFile {
     }
 }
 
-/// A commit with its message and files.
 #[derive(Debug, Clone, Default)]
 pub struct StoredCommit {
     pub message: String,

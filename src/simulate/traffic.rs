@@ -1,5 +1,5 @@
-//! What a simulator keeps about its requests, and the faults it shows: the part of its control
-//! interface that is the same for every tracker.
+//! Request counters and faults: the part of the control interface that is the same for every
+//! tracker.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const LONGEST_LOG: usize = 10_000;
 
 #[derive(Debug)]
 pub struct Traffic<F> {
-    /// The first that fits is shown.
+    /// The first match applies.
     pub faults: Vec<ActiveFault<F>>,
     /// Requests by kind.
     counts: BTreeMap<String, u64>,
@@ -27,29 +27,28 @@ impl<F> Traffic<F> {
         Self { faults, counts: BTreeMap::new(), log: Vec::new(), busy: 0, most_busy: 0 }
     }
 
-    /// All requests so far, those of the control interface not counted.
+    /// All requests so far, without the control interface.
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// Requests of one kind so far.
     pub fn of(&self, kind: &str) -> u64 {
         self.counts.get(kind).copied().unwrap_or(0)
     }
 
-    /// The most requests that were being answered at the same time.
+    /// Maximum number of requests that were in progress at the same time.
     pub const fn most_at_once(&self) -> u32 {
         self.most_busy
     }
 
-    /// An answer is on its way.
+    /// Records that a response was sent.
     pub const fn answered(&mut self) {
         self.busy = self.busy.saturating_sub(1);
     }
 }
 
 impl<F: Misbehaviour> Traffic<F> {
-    /// Counts a request and finds the fault for it, if any.
+    /// Counts a request and returns the fault for it, if any.
     pub fn arrived(&mut self, kind: &str, method: &str, path: &str) -> Option<F> {
         *self.counts.entry(kind.to_owned()).or_default() += 1;
         if self.log.len() < LONGEST_LOG {
@@ -60,9 +59,9 @@ impl<F: Misbehaviour> Traffic<F> {
         fault::next(&mut self.faults, kind)
     }
 
-    /// Answers a control request about faults and counters, with what is wrong with it; none: it is
-    /// about something else.
-    pub fn steer(
+    /// Handles a control request about faults and counters, with the error if it is invalid; `None`
+    /// if it is about something else.
+    pub fn handle_control(
         &mut self,
         method: &str,
         path: &str,

@@ -1,7 +1,7 @@
-//! Money: the worst case of a session is reserved before it starts and settled after it ended.
+//! Budgets: the worst case of a session is reserved before it starts and settled after it ends.
 //!
-//! `spent + reserved` never passes a cap, because the reservation is refused inside the same
-//! transaction that would write it.
+//! `spent + reserved` never exceeds a cap: the transaction that would write the reservation refuses
+//! it.
 
 use rusqlite::{Connection, Transaction, params};
 use serde::Serialize;
@@ -10,19 +10,18 @@ use super::subjects::{Budget, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::model::{RunId, SessionId, Stage, Usd};
 
-/// What may be spent. Without a cap there is no limit.
+/// `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetCaps {
     pub per_run: Usd,
     pub per_day: Usd,
     pub per_month: Option<Usd>,
-    /// On the items of one source.
+    /// For the items of one source.
     pub source_per_day: Option<Usd>,
     pub source_per_month: Option<Usd>,
 }
 
 impl BudgetCaps {
-    /// Nothing is refused.
     pub const NONE: Self = Self {
         per_run: Usd::from_micros(i64::MAX),
         per_day: Usd::from_micros(i64::MAX),
@@ -32,7 +31,7 @@ impl BudgetCaps {
     };
 }
 
-/// A reservation that would pass a cap.
+/// A reservation that would exceed a cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{wanted} more would exceed the budget of {cap} per {window} ({committed} spent or \
@@ -40,50 +39,48 @@ impl BudgetCaps {
 )]
 pub struct BudgetRefusal {
     pub window: &'static str,
-    /// It is a budget of the item's source.
+    /// The cap is one of the item's source.
     pub of_source: bool,
     pub cap: Usd,
     /// Spent and reserved so far.
     pub committed: Usd,
-    /// The worst case asked for.
+    /// The worst case of the reservation.
     pub wanted: Usd,
 }
 
-/// Money so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Spending {
     /// Settled.
     pub spent: Usd,
-    /// Worst cases of sessions that are alive.
+    /// Worst cases of live sessions.
     pub reserved: Usd,
 }
 
 impl Spending {
-    /// What a cap is compared with.
+    /// The amount that is compared with a cap.
     pub fn committed(self) -> Usd {
         self.spent + self.reserved
     }
 }
 
-/// Money for the items of one source.
+/// Spending on the items of one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct SourceSpending {
     pub day: Spending,
     pub month: Spending,
 }
 
-/// Who reserves, for what.
 pub(super) struct Reservation<'a> {
     pub session: SessionId,
     pub run: RunId,
     pub stage: Stage,
     pub day: &'a str,
-    /// Of the item that it is about; none: of several.
+    /// The source of the item; `None` if there are several items.
     pub source: Option<&'a str>,
     pub worst_case: Usd,
 }
 
-/// Writes the reservation, or says which cap it would pass.
+/// Writes the reservation, or returns the cap it would exceed.
 pub(super) fn reserve(
     transaction: &Transaction<'_>,
     reservation: &Reservation<'_>,
@@ -121,7 +118,7 @@ pub(super) fn reserve(
     Ok(Ok(()))
 }
 
-/// The real or the estimated cost takes the place of the worst case.
+/// Replaces the worst case with the real or estimated cost.
 pub(super) fn settle(
     transaction: &Transaction<'_>,
     session: SessionId,
@@ -136,7 +133,7 @@ pub(super) fn settle(
         .map(drop)
 }
 
-/// A session that ended without reporting a cost is booked with its worst case.
+/// Books the worst case for a session that ended without reporting a cost.
 pub(super) fn settle_at_worst(transaction: &Transaction<'_>, session: SessionId) -> Sql<()> {
     transaction
         .execute(
@@ -147,7 +144,7 @@ pub(super) fn settle_at_worst(transaction: &Transaction<'_>, session: SessionId)
         .map(drop)
 }
 
-/// A session that never started gives its reservation back.
+/// Releases the reservation of a session that never started.
 pub(super) fn release(transaction: &Transaction<'_>, session: SessionId) -> Sql<()> {
     transaction
         .execute("DELETE FROM budget WHERE session = ?1 AND spent IS NULL", [session])
@@ -161,7 +158,7 @@ fn in_run(connection: &Connection, run: RunId) -> Sql<Spending> {
     connection.query_row(&format!("{SUMS} WHERE run = ?1"), [run], spending)
 }
 
-/// `2026-11-16` is a day, `2026-11` a month.
+/// `days` is a day (`2026-11-16`) or a month (`2026-11`).
 fn on_days(connection: &Connection, days: &str) -> Sql<Spending> {
     let sql = format!("{SUMS} WHERE day >= ?1 AND day <= ?1 || '~'");
     connection.query_row(&sql, [days], spending)
@@ -182,17 +179,17 @@ fn spending(row: &rusqlite::Row<'_>) -> Sql<Spending> {
 }
 
 impl<R: Reader> Budget<'_, R> {
-    /// Money of one day, as `2026-11-16`.
+    /// Spending on one day, as `2026-11-16`.
     pub async fn on_day(self, day: String) -> Result<Spending, StoreError> {
         self.read(move |connection| on_days(connection, &day)).await
     }
 
-    /// Money of the month that this day is in.
+    /// Spending in the month of this day.
     pub async fn in_month_of(self, day: String) -> Result<Spending, StoreError> {
         self.read(move |connection| on_days(connection, &month_of(&day))).await
     }
 
-    /// Money for the items of one source, on this day and in its month.
+    /// Spending on the items of one source, on this day and in its month.
     pub async fn of_source(
         self,
         source: String,
@@ -207,16 +204,15 @@ impl<R: Reader> Budget<'_, R> {
         .await
     }
 
-    /// Money of one run.
     pub async fn in_run(self, run: RunId) -> Result<Spending, StoreError> {
         self.read(move |connection| in_run(connection, run)).await
     }
 }
 
-/// Money for work beside the runs, such as the analyses of a backtest: it counts to its day.
+/// Spending outside of runs, such as a backtest's analyses; it counts for its day.
 impl Budget<'_, Journal> {
-    /// Sets the worst case aside, or says which cap it would pass.
-    pub async fn reserve_beside(
+    /// Reserves the worst case, or returns the cap it would exceed.
+    pub async fn reserve_outside_runs(
         self,
         work: SessionId,
         day: String,
@@ -234,8 +230,8 @@ impl Budget<'_, Journal> {
             .await
     }
 
-    /// The real cost takes its place.
-    pub async fn settle_beside(self, work: SessionId, cost: Usd) -> Result<(), StoreError> {
+    /// Replaces the reservation with the real cost.
+    pub async fn settle_outside_runs(self, work: SessionId, cost: Usd) -> Result<(), StoreError> {
         self.0.commit(move |transaction, _| settle(transaction, work, cost, false)).await
     }
 }

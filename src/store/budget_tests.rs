@@ -1,4 +1,4 @@
-//! Money in the state: reserved, spent, estimated.
+//! Budgets in the state: reserved, spent, estimated.
 
 use proptest::prelude::*;
 
@@ -107,7 +107,7 @@ async fn a_month_and_a_source_have_budgets_of_their_own() {
     assert_eq!(journal.claims().take(triage).await.unwrap(), Ok(1), "triage counts for no source");
 }
 
-/// One step of a random life of budgets.
+/// One step of a random sequence of budget operations.
 #[derive(Debug, Clone)]
 enum Step {
     Reserve { day: u8, source: Option<u8>, cost: i64 },
@@ -128,8 +128,8 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
 
-    /// I6: whatever is reserved, settled and given back in whatever order, no window of any budget
-    /// ever holds more than its cap.
+    /// I6: in whatever order amounts are reserved, settled and released, no window of any budget
+    /// ever exceeds its cap.
     #[test]
     fn no_budget_is_ever_exceeded(steps in steps(), caps in proptest::array::uniform5(200..900_i64)) {
         let folder = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ proptest::proptest! {
     }
 }
 
-/// What a session of any kind may leave: a cost of its own, tokens and a price, or nothing.
+/// What a session may report: a cost, tokens and a price, or nothing.
 fn account() -> impl Strategy<Value = Usage> {
     let price = Price { input: 1.0, cached_input: Some(0.1), output: 10.0 };
     let tokens = (0..20_000_u64, 0..20_000_u64, 0..2_000_u64);
@@ -211,7 +211,7 @@ fn account() -> impl Strategy<Value = Usage> {
             estimated: true,
             ..used
         }),
-        // Without one, or ended before they told.
+        // Without a price, or ended before they reported.
         used,
     ]
 }
@@ -234,8 +234,8 @@ fn end() -> impl Strategy<Value = (Outcome, Usage)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever kind of agent it is and however its sessions end: what is spent and reserved never
-    /// passes the budget, and an answer that nobody can price is never free.
+    /// For every kind of agent and every end of its sessions: spent plus reserved never exceeds the
+    /// budget, and an answer of unknown price is never free.
     #[test]
     fn budgets_bind_for_every_kind(ends in prop::collection::vec(end(), 1..20)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -251,7 +251,7 @@ proptest! {
                     journal.register(ledger_row(&claim), 20).await.unwrap();
                     open.push((claim, (outcome, usage)));
                 }
-                // Two at once, so that reserved and spent money meet.
+                // Two at once, so that reserved and spent amounts mix.
                 if open.len() > 1 {
                     let (claim, (outcome, usage)) = open.remove(0);
                     let before = journal.store().budget().in_run(state.run).await.unwrap();

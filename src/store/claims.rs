@@ -1,5 +1,5 @@
-//! Claiming work: before a session starts, its item, its attempt and its money are taken in one
-//! transaction, and given back in one if it never started.
+//! Claims work: before a session starts, its item, attempt and budget are taken in one transaction,
+//! and released in one if it never starts.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
@@ -9,28 +9,26 @@ use super::subjects::Claims;
 use super::{Journal, Sql, StoreError};
 use crate::model::{ItemKey, RunId, SessionId, SessionRef, Stage, Usd};
 
-/// Work to be taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// The session that will do it.
     pub session: SessionId,
     pub run: RunId,
-    /// Triage or deep.
     pub stage: Stage,
-    /// What it is about: items with the fingerprints they are judged by.
+    /// Items with the fingerprints they are judged by.
     pub subject: Vec<(ItemKey, String)>,
     /// The most it may cost.
     pub worst_case: Usd,
-    /// The caps it must stay under.
+    /// Budget limits that the claim must respect.
     pub caps: BudgetCaps,
-    /// The day it counts for, as `2026-11-16`.
+    /// The budget day, as `2026-11-16`.
     pub day: String,
-    /// Attempts an item has on one text; a claim beyond them is refused.
+    /// Attempts per item and text; a claim beyond them is refused.
     pub max_attempts: u32,
 }
 
 impl Claim {
-    /// The session it is for, with the number of its attempt.
+    /// The session of this claim, with its attempt number.
     pub fn session_ref(&self, attempt: u32) -> SessionRef {
         let item = deep_item(self);
         SessionRef { id: self.session, run: self.run, stage: self.stage, item, attempt }
@@ -48,8 +46,8 @@ pub enum ClaimRefusal {
 }
 
 impl Claims<'_, Journal> {
-    /// Takes the work. A deep claim makes its item `claimed` and counts the attempt, which is
-    /// returned; a triage claim only reserves its money and returns 1.
+    /// Claims the work. A deep claim sets its item to `claimed`, counts the attempt and returns its
+    /// number; a triage claim only reserves its budget and returns 1.
     pub async fn take(self, claim: Claim) -> Result<Result<u32, ClaimRefusal>, StoreError> {
         let now = self.0.clock().now();
         self.0.commit(move |transaction, _| {
@@ -95,7 +93,7 @@ impl Claims<'_, Journal> {
         .await
     }
 
-    /// Gives a claim back whole: nothing was started for it.
+    /// Releases a claim completely: nothing was started for it.
     pub async fn give_back(self, claim: Claim) -> Result<(), StoreError> {
         self.0
             .commit(move |transaction, _| {
@@ -118,7 +116,7 @@ pub(super) fn has_unstarted(connection: &Connection) -> Sql<bool> {
     connection.query_row(&format!("SELECT EXISTS ({LOST})"), [], |row| row.get(0))
 }
 
-/// Claims whose session never got a row: nothing was started, so everything is given back.
+/// Releases claims whose session never got a row: nothing was started.
 pub(super) fn give_back_unstarted(transaction: &Transaction<'_>) -> Sql<()> {
     let lost = LOST;
     transaction.execute(
@@ -147,7 +145,7 @@ fn subject_key(claim: &Claim) -> ItemKey {
         .map_or_else(|| ItemKey::from_stored(String::new()), |(key, _)| key.clone())
 }
 
-/// Triage is about items of several sources, and counts for none of them.
+/// Triage covers items of several sources and counts for none of them.
 fn source_of(claim: &Claim) -> Option<&str> {
     let first = claim.subject.first().filter(|_| claim.stage == Stage::Deep);
     first.map(|(key, _)| key.source())
@@ -157,7 +155,7 @@ fn deep_item(claim: &Claim) -> Option<ItemKey> {
     (claim.stage == Stage::Deep).then(|| subject_key(claim))
 }
 
-/// The attempt's number, or none if the item is not ours to take.
+/// The attempt's number; `None` if the item cannot be claimed.
 fn take_item(transaction: &Transaction<'_>, claim: &Claim) -> Sql<Option<u32>> {
     let Some((key, fingerprint)) = claim.subject.first() else { return Ok(None) };
     transaction

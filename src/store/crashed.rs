@@ -1,4 +1,4 @@
-//! Runs that crashed: a later start finds them and ends them in their logs.
+//! Closes runs that crashed, at the next start.
 
 use rusqlite::params;
 
@@ -33,7 +33,7 @@ pub async fn close_crashed_runs(
 }
 
 /// Ends `run` as crashed, at the time of its last event, with the figures of its log. Returns its
-/// last view; nothing if it has ended already.
+/// last view; `None` if it has already ended.
 async fn close_crashed(
     store: &Store,
     clock: &Clock,
@@ -44,13 +44,13 @@ async fn close_crashed(
     for recorded in &events {
         view.apply(recorded);
     }
-    // Nothing can be said about a run whose events are gone.
+    // A run without events has nothing to report.
     let (Some(started), Some(last), None) = (view.started_at, view.at, view.outcome) else {
         return Ok(None);
     };
     let (outcome, summary) = (RunOutcome::Crashed, view.figures());
     let duration_ms = u64::try_from(last.duration_since(started).as_millis()).unwrap_or(0);
-    // Its file is completed afterwards, like that of any run that ended badly.
+    // Its file is completed afterwards, as for any run that ended badly.
     let journal = Journal::without_file(store.clone(), clock.clone(), run);
     journal
         .commit(move |transaction, events| {

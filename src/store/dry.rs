@@ -1,5 +1,5 @@
-//! A copy of the state to rehearse on, so that `--dry-run` is the real code path and still changes
-//! no byte of the original.
+//! Copies the state for `--dry-run`, which runs the real code path without changing a byte of the
+//! original.
 
 use std::fs;
 use std::io;
@@ -10,8 +10,8 @@ use rusqlite::{Connection, OpenFlags};
 use super::error::explain;
 use super::{DATABASE, StoreError, create_private_file};
 
-/// Copies the database from `state` into `to`, as it is at one moment, whoever writes to it
-/// meanwhile. The original is only read; a state that does not exist yet gives an empty folder.
+/// Copies the database from `state` into `to` as of one moment, also while others write to it. The
+/// original is only read; if there is no state yet, the folder stays empty.
 pub fn scratch_copy(state: &Path, to: &Path) -> Result<(), StoreError> {
     let (from, to) = (state.join(DATABASE), to.join(DATABASE));
     let unreadable = |source| StoreError::Folder {
@@ -27,8 +27,8 @@ pub fn scratch_copy(state: &Path, to: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// A database that nobody has open is a single file, and SQLite would have to make others beside it
-/// to read it. False: somebody has it open, or had before the copy was made.
+/// Copies a database that no process has open, as a plain file: SQLite would create side files to
+/// read it. False if a process had it open before or during the copy.
 fn copy_at_rest(from: &Path, to: &Path) -> io::Result<bool> {
     let before = fs::metadata(from)?;
     if has_side_files(from) {
@@ -44,8 +44,8 @@ fn copy_at_rest(from: &Path, to: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The write-ahead log and its index stand beside a database as long as somebody has it open, and
-/// after a crash.
+/// The write-ahead log and its index exist while a process has the database open, and after a
+/// crash.
 fn has_side_files(database: &Path) -> bool {
     ["-wal", "-shm"].iter().any(|suffix| {
         let mut name = database.as_os_str().to_owned();
@@ -54,8 +54,8 @@ fn has_side_files(database: &Path) -> bool {
     })
 }
 
-/// As SQLite itself sees it in one read transaction. A connection that may only read writes nothing
-/// to the database or its log, and does not tidy up when it closes.
+/// Copies in one read transaction of SQLite. A read-only connection writes nothing to the database
+/// or its log, and does not clean up on close.
 fn copy_in_use(from: &Path, to: &Path) -> Result<(), StoreError> {
     create_private_file(to)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -1,4 +1,4 @@
-//! Items that triage took for reports of the same thing, as groups.
+//! Groups of items that triage judged to report the same thing.
 
 use rusqlite::{Transaction, params};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use super::subjects::{Items, Reader};
 use super::{Sql, StoreError};
 use crate::model::{ItemKey, Phase, Verdict};
 
-/// Items of a group that are told one by one.
+/// Items of a group that are listed.
 const MOST_SHOWN: usize = 12;
 /// Items of a group that are counted.
 const MOST_COUNTED: u32 = 1_000;
@@ -16,32 +16,30 @@ const MOST_COUNTED: u32 = 1_000;
 /// Items that report the same thing, directly or through others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DuplicateGroup {
-    /// The first of them, the longest known first. Empty if there is no duplicate.
+    /// Oldest first; empty if there is no duplicate.
     pub items: Vec<DuplicateItem>,
-    /// How many there are.
     pub total: usize,
 }
 
-/// One item of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DuplicateItem {
     pub key: ItemKey,
     pub title: String,
     pub url: String,
     pub phase: Phase,
-    /// What triage said when it named another one; empty if others named this one.
+    /// Triage's reason for naming another item; empty if only others named this one.
     pub why: String,
 }
 
 impl DuplicateGroup {
-    /// How many are not told one by one.
+    /// Number of items that are not listed.
     pub fn beyond(&self) -> usize {
         self.total.saturating_sub(self.items.len())
     }
 }
 
 impl<R: Reader> Items<'_, R> {
-    /// The group that an item is in, itself included; empty if it has no duplicates.
+    /// The group of an item, itself included; empty if it has no duplicates.
     pub async fn duplicates_of(self, key: ItemKey) -> Result<DuplicateGroup, StoreError> {
         let sql = "WITH RECURSIVE same (key) AS (
                  SELECT ?1
@@ -70,7 +68,7 @@ impl<R: Reader> Items<'_, R> {
         Ok(DuplicateGroup { items, total })
     }
 
-    /// The groups of these items, each once, in their order.
+    /// The groups of these items, each once, in the order of the items.
     pub async fn duplicate_groups(
         self,
         keys: Vec<ItemKey>,
@@ -78,7 +76,7 @@ impl<R: Reader> Items<'_, R> {
         let mut groups: Vec<DuplicateGroup> = Vec::new();
         for key in keys {
             let group = self.duplicates_of(key).await?;
-            // The longest known item stands for its group.
+            // The oldest item identifies its group.
             let first = group.items.first().map(|item| &item.key);
             let told = groups.iter().any(|told| told.items.first().map(|item| &item.key) == first);
             if first.is_some() && !told {
@@ -89,7 +87,7 @@ impl<R: Reader> Items<'_, R> {
     }
 }
 
-/// Keeps what a verdict says, in place of what an earlier one said.
+/// Stores the duplicates of a verdict; replaces those of an earlier one.
 pub(super) fn note(transaction: &Transaction<'_>, key: &ItemKey, verdict: &Verdict) -> Sql<()> {
     transaction.prepare_cached("DELETE FROM duplicates WHERE key = ?1")?.execute([key])?;
     let mut insert = transaction

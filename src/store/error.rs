@@ -1,4 +1,4 @@
-//! What can go wrong with the state, each with what to do about it.
+//! Errors of the state, each with a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,6 @@ use rusqlite::ErrorCode;
 
 use crate::ports::LedgerError;
 
-/// Why the state cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("cannot use the state folder {path}: {source}. {hint}")]
@@ -58,8 +57,8 @@ pub enum StoreError {
     )]
     Disk { path: PathBuf, source: rusqlite::Error },
     #[error(
-        "the state folder {path} is on a network file system ({kind}), where locks between machines \
-         do not hold. Choose a folder on a local disk, with --state-dir or [state] dir"
+        "the state folder {path} is on a network file system ({kind}), where file locks do not work \
+         between machines. Choose a folder on a local disk, with --state-dir or [state] dir"
     )]
     NetworkFolder { path: PathBuf, kind: &'static str },
     #[error(
@@ -74,12 +73,12 @@ pub enum StoreError {
     Sqlite { path: PathBuf, source: rusqlite::Error },
     #[error("the state holds a value that cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
-    /// A panic or a cancelled task; the transaction it was in is rolled back.
+    /// A panic or a cancelled task; its transaction was rolled back.
     #[error("the database thread stopped: {0}")]
     Worker(#[from] tokio::task::JoinError),
 }
 
-/// Turns SQLite's error into one that says what to do.
+/// Turns SQLite's error into one with a remedy.
 pub(super) fn explain(database: &Path, error: rusqlite::Error) -> StoreError {
     let path = database.to_path_buf();
     match error.sqlite_error_code() {

@@ -1,4 +1,4 @@
-//! The stored log of events, read back.
+//! Reads the stored event log.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::event::fold::AlarmedItem;
 use crate::event::{Event, Recorded};
 use crate::model::{ItemKey, RunId, SessionId};
 
-/// The most events that are read for one page.
+/// Most events read for one page.
 const MOST_OF_A_PAGE: u32 = 50_000;
 
 impl<R: Reader> Events<'_, R> {
-    /// The story of one item, as events.
+    /// Events of one item, in order.
     pub async fn of_item(self, key: ItemKey) -> Result<Vec<Recorded>, StoreError> {
         self.rows("SELECT * FROM events WHERE item = ?1 ORDER BY seq", [key], recorded).await
     }
@@ -25,7 +25,8 @@ impl<R: Reader> Events<'_, R> {
         self.rows("SELECT * FROM events WHERE run = ?1 ORDER BY seq", [run], recorded).await
     }
 
-    /// The same for the page of a run: without signs of life and steps of sessions, and bounded.
+    /// As [`in_run`](Self::in_run) for the page of a run: bounded, without liveness events and
+    /// steps of sessions.
     pub async fn of_run_page(self, run: RunId) -> Result<Vec<Recorded>, StoreError> {
         let sql = "SELECT * FROM events WHERE run = ?1
                      AND event NOT IN ('session_liveness', 'session_progressed')
@@ -33,13 +34,13 @@ impl<R: Reader> Events<'_, R> {
         self.rows(sql, (run, MOST_OF_A_PAGE), recorded).await
     }
 
-    /// Events of one session, in order, as many as a page bears.
+    /// Events of one session, in order, at most one page.
     pub async fn of_session(
         self,
         run: RunId,
         session: SessionId,
     ) -> Result<Vec<Recorded>, StoreError> {
-        // The run is named because there is an index for it.
+        // The run is part of the condition because it has an index.
         let sql = "SELECT * FROM events WHERE run = ?1 AND session = ?2 ORDER BY seq LIMIT ?3";
         self.rows(sql, (run, session, MOST_OF_A_PAGE), recorded).await
     }
@@ -54,7 +55,7 @@ impl<R: Reader> Events<'_, R> {
         .await
     }
 
-    /// Number of the newest event; 0: none yet.
+    /// Number of the newest event; 0 if there is none.
     pub async fn last_number(self) -> Result<i64, StoreError> {
         self.read(|connection| {
             connection.query_row("SELECT coalesce(max(seq), 0) FROM events", [], |row| row.get(0))
@@ -62,7 +63,7 @@ impl<R: Reader> Events<'_, R> {
         .await
     }
 
-    /// What was wrong with the configuration when it was last read again, if it was.
+    /// The error found when the configuration was last reloaded, if there was one.
     pub async fn last_config_fault(self) -> Result<Option<String>, StoreError> {
         let sql = "SELECT * FROM events WHERE event IN ('config_broken', 'config_reloaded')
                    ORDER BY seq DESC LIMIT 1";
@@ -72,7 +73,7 @@ impl<R: Reader> Events<'_, R> {
         })
     }
 
-    /// What kept a run from its work, if something did.
+    /// What made a run fail, if it failed.
     pub async fn failure_of(self, run: RunId) -> Result<Option<String>, StoreError> {
         let sql = "SELECT * FROM events WHERE event = 'run_failed' AND run = ?1
                    ORDER BY seq DESC LIMIT 1";
@@ -82,7 +83,7 @@ impl<R: Reader> Events<'_, R> {
         })
     }
 
-    /// Items whose text raised an alarm in these runs; each once, as it was last seen.
+    /// Items whose text raised an alarm in these runs; each once, with its newest alarm.
     pub async fn alarms_of(self, runs: Vec<RunId>) -> Result<Vec<AlarmedItem>, StoreError> {
         let mut found = BTreeMap::new();
         for run in runs {
@@ -96,7 +97,7 @@ impl<R: Reader> Events<'_, R> {
         Ok(found.into_iter().map(|(item, alarms)| AlarmedItem { item, alarms }).collect())
     }
 
-    /// Keys whose new value waits for the next start of the service.
+    /// Keys whose new value takes effect after a restart.
     pub async fn keys_waiting_for_restart(self) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT * FROM events WHERE event = 'restart_needed' ORDER BY seq DESC LIMIT 1";
         Ok(match self.first_row(sql, [], recorded).await?.map(|recorded| recorded.event) {

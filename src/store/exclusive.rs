@@ -1,13 +1,13 @@
-//! The exclusive lock on a file, and a test whether it is taken.
+//! The exclusive lock on a file, and a check whether it is held.
 //!
-//! On Linux the lock belongs to the open file and can be tested without taking it, so that a look
-//! never blocks a run. Other systems have no such test: there the text in the file and the identity
+//! On Linux the lock belongs to the open file and can be checked without taking it, so a check
+//! never blocks a run. Other systems have no such check: there the file's content and the identity
 //! of the process it names decide.
 
 use std::fs::File;
 use std::io;
 
-/// Takes the lock for as long as the file stays open. False: somebody has it.
+/// Takes the lock until the file is closed. False if it is held.
 #[cfg(target_os = "linux")]
 pub(super) fn try_take(file: &File) -> io::Result<bool> {
     use nix::errno::Errno;
@@ -19,7 +19,7 @@ pub(super) fn try_take(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Has somebody taken it? Takes nothing. Where the kernel cannot be asked, the answer is "perhaps".
+/// Whether the lock is held. Takes nothing. True where the kernel cannot tell.
 #[cfg(target_os = "linux")]
 pub(super) fn may_be_taken(file: &File) -> io::Result<bool> {
     use nix::fcntl::{FcntlArg, fcntl};
@@ -35,7 +35,7 @@ fn whole_file() -> libc::flock {
     libc::flock { l_type: kind, l_whence: from, l_start: 0, l_len: 0, l_pid: 0 }
 }
 
-/// Takes the lock for as long as the file stays open. False: somebody has it.
+/// Takes the lock until the file is closed. False if it is held.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn try_take(file: &File) -> io::Result<bool> {
     match file.try_lock() {
@@ -45,7 +45,7 @@ pub(super) fn try_take(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Has somebody taken it? Takes nothing. Where the kernel cannot be asked, the answer is "perhaps".
+/// Whether the lock is held. Takes nothing. True where the kernel cannot tell.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn may_be_taken(_: &File) -> io::Result<bool> {
     Ok(true)

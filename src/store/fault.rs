@@ -1,11 +1,11 @@
-//! Points at which a test kills the process: after every write and around every effect.
+//! Points at which a test kills the process: after every write and around every side effect.
 //!
-//! Only builds with the feature `fault-points` have them. The tests' support library asks for it, so
+//! Only builds with the feature `fault-points` have them. The tests' support library enables it, so
 //! `cargo test` and `cargo bench` have it and `cargo build` does not. In such a build
-//! `HEARTBEAT_TEST_FAULT_POINT=N` ends the process with SIGKILL at the N-th point it comes to, the way
-//! a power cut would.
+//! `HEARTBEAT_TEST_FAULT_POINT=N` kills the process with SIGKILL at the N-th point it reaches, like
+//! a power cut.
 
-/// One point. The process ends here if it is the one that was asked for.
+/// Kills the process if this is the point that was set.
 pub fn point() {
     #[cfg(feature = "fault-points")]
     switch::point();
@@ -22,13 +22,12 @@ mod switch {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
 
-    /// The variable that arms the switch.
     pub const VARIABLE: &str = "HEARTBEAT_TEST_FAULT_POINT";
 
-    /// Points left until the end; 0 and below: not armed.
+    /// Points left until the kill; 0 or less: disabled.
     static LEFT: AtomicI64 = AtomicI64::new(0);
 
-    /// Arms the switch with the variable's text, if it is a number.
+    /// Enables the kill with the variable's value, if it is a number.
     pub fn arm(text: Option<&OsStr>) {
         let number = text.and_then(OsStr::to_str).and_then(|text| text.parse().ok());
         if let Some(points) = number {

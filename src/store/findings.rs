@@ -1,4 +1,4 @@
-//! Findings, with the item and the session they came from.
+//! Findings, with their item and session.
 
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row, params};
@@ -12,34 +12,34 @@ use crate::model::{
     Feedback, Finding, Fix, FixScore, ItemKey, MadeWith, Opinion, RunId, SessionId, Stale, Usd,
 };
 
-/// A finding with where it came from.
+/// A finding with its origin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FindingRow {
     pub key: ItemKey,
     pub title: String,
     pub url: String,
-    /// Where the item belongs; empty if it is not known.
+    /// The item's area; empty if it is unknown.
     pub area: String,
-    /// The revision it is about.
+    /// The item's revision that was analysed.
     pub revision: i64,
     pub session: SessionId,
     pub run: RunId,
     pub created_at: Timestamp,
-    /// What its session cost; none where that is not on record any more.
+    /// Cost of its session; `None` if it is no longer recorded.
     pub cost: Option<Usd>,
-    /// None for findings of earlier versions.
+    /// `None` for findings of earlier versions.
     pub made_with: Option<MadeWith>,
-    /// What a person thought of it.
+    /// A user's rating.
     pub feedback: Option<Feedback>,
-    /// What fixed the item, as far as commits tell.
+    /// What fixed the item, according to commits.
     pub fix: Option<Fix>,
-    /// The commits that changed its files since; none if none did.
+    /// Commits that changed its files since; `None` if there are none.
     pub stale: Option<Stale>,
     pub finding: Finding,
 }
 
 impl FindingRow {
-    /// How well it foresaw the fix, if there is one.
+    /// How well it predicted the fix, if there is one.
     pub fn score(&self) -> Option<FixScore> {
         self.fix.as_ref().map(|fix| fix.score(self.created_at))
     }
@@ -58,7 +58,7 @@ impl<R: Reader> Findings<'_, R> {
         self.rows(sql, [run], finding).await
     }
 
-    /// Findings stored in `[from, to)`, in their order.
+    /// Findings stored in `[from, to)`, in order.
     pub async fn between(
         self,
         from: Timestamp,
@@ -69,21 +69,20 @@ impl<R: Reader> Findings<'_, R> {
         self.rows(sql, (Ms(from), Ms(to)), finding).await
     }
 
-    /// When findings were stored since then, oldest first.
+    /// Times of the findings stored since `since`, oldest first.
     pub async fn times_since(self, since: Timestamp) -> Result<Vec<Timestamp>, StoreError> {
         let sql = "SELECT created_at FROM findings WHERE created_at >= ?1 ORDER BY id";
         self.rows(sql, [Ms(since)], |row| Ok(row.get::<_, Ms>(0)?.0)).await
     }
 
-    /// The newest findings, newest first.
     pub async fn newest(self, limit: u32) -> Result<Vec<FindingRow>, StoreError> {
         self.rows(format!("{FINDINGS} ORDER BY f.id DESC LIMIT ?1"), [limit], finding).await
     }
 }
 
 impl Findings<'_, Journal> {
-    /// Stores what a person thinks of the newest finding of an item, in place of what was said
-    /// before. False: the item has no finding.
+    /// Stores a user's rating of the newest finding of an item, replacing an earlier one. False if
+    /// the item has no finding.
     pub async fn give_feedback(
         self,
         item: ItemKey,

@@ -1,4 +1,4 @@
-//! What fixed the items that have findings.
+//! Fixes of the items that have findings.
 
 use jiff::Timestamp;
 use rusqlite::{Row, params};
@@ -10,25 +10,27 @@ use super::{Journal, Sql, StoreError};
 use crate::event::Event;
 use crate::model::{Finding, Fix, ItemKey, SessionId};
 
-/// More findings than this are not looked after at once.
+/// Most findings checked in one pass.
 const MOST: u32 = 5_000;
 
-/// A finding whose item may be fixed by now.
+/// A finding whose item may have been fixed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnfixedFinding {
     pub session: SessionId,
     pub key: ItemKey,
+    /// Its page.
+    pub url: String,
     pub area: String,
     pub item_type: String,
-    /// Commits before this are not about it.
+    /// Earlier commits are ignored.
     pub first_seen: Timestamp,
     pub finding: Finding,
-    /// What is known of its fix so far.
+    /// The fix known so far.
     pub fix: Option<Fix>,
 }
 
 impl<R: Reader> Findings<'_, R> {
-    /// Findings whose items were fixed in `[from, to)`, in their order.
+    /// Findings whose items were fixed in `[from, to)`, in order.
     pub async fn fixed_between(
         self,
         from: Timestamp,
@@ -39,13 +41,14 @@ impl<R: Reader> Findings<'_, R> {
     }
 
     /// Findings made since `made`, newest first, without those whose fix began before `fixed`: a
-    /// fix may go on for some time.
+    /// fix may take several commits.
     pub async fn awaiting_fix(
         self,
         made: Timestamp,
         fixed: Timestamp,
     ) -> Result<Vec<UnfixedFinding>, StoreError> {
-        let sql = "SELECT f.session, f.key, s.area_path, s.item_type, s.first_seen, f.finding,
+        let sql =
+            "SELECT f.session, f.key, s.url, s.area_path, s.item_type, s.first_seen, f.finding,
                           x.fixed_at, x.commits, x.changed, x.named, x.hits
                    FROM findings f JOIN heartbeat_state s USING (key)
                    LEFT JOIN fixes x ON x.session = f.session
@@ -56,7 +59,7 @@ impl<R: Reader> Findings<'_, R> {
 }
 
 impl Findings<'_, Journal> {
-    /// Stores what fixed the items of these findings, in place of what was known before.
+    /// Stores the fixes of these findings, replacing earlier ones.
     pub async fn store_fixes(
         self,
         fixes: Vec<(SessionId, ItemKey, Fix)>,
@@ -97,6 +100,7 @@ fn unfixed(row: &Row<'_>) -> Sql<UnfixedFinding> {
     Ok(UnfixedFinding {
         session: row.get("session")?,
         key: row.get("key")?,
+        url: row.get("url")?,
         area: row.get::<_, Option<String>>("area_path")?.unwrap_or_default(),
         item_type: row.get("item_type")?,
         first_seen: row.get::<_, Ms>("first_seen")?.0,

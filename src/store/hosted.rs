@@ -1,6 +1,6 @@
-//! What a fleet adds to the state. A worker keeps the sessions that it does for a coordinator, with
-//! what the server knows them by, until the server took their ends. A coordinator has an identity and
-//! counts its runs, so that an old copy of its state is recognised.
+//! What a fleet adds to the state. A worker stores the sessions it runs for a coordinator, with
+//! their task tokens, until the server has accepted their ends. A coordinator has an identity and
+//! counts its runs, so that an old copy of its state is detected.
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
@@ -9,24 +9,24 @@ use super::subjects::{Reader, Sessions};
 use super::{Journal, Sql, StoreError};
 use crate::model::{SessionEnd, SessionId, SessionRef};
 
-/// A session whose end the server has not taken yet.
+/// A session whose end the server has not accepted yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UndeliveredEnd {
     pub session: SessionId,
-    /// What the server knows its task by.
+    /// The server's task token.
     pub token: Vec<u8>,
     pub end: SessionEnd,
 }
 
 impl<R: Reader> Sessions<'_, R> {
-    /// Ended sessions of others whose end the server has not taken yet, oldest first.
+    /// Ended sessions of other states whose end the server has not accepted yet, oldest first.
     pub async fn undelivered(self) -> Result<Vec<UndeliveredEnd>, StoreError> {
         let sql = "SELECT session, token, whole_end FROM sessions
                    WHERE token IS NOT NULL AND whole_end IS NOT NULL ORDER BY ended_at";
         self.rows(sql, [], undelivered).await
     }
 
-    /// How a session ended that was done here for others, if it has.
+    /// How a session ended that was run for another state, if it has ended.
     pub async fn whole_end(self, session: SessionId) -> Result<Option<SessionEnd>, StoreError> {
         let sql = "SELECT whole_end FROM sessions WHERE session = ?1 AND whole_end IS NOT NULL";
         self.first_row(sql, [session], |row| from_json(row, "whole_end")).await
@@ -34,7 +34,8 @@ impl<R: Reader> Sessions<'_, R> {
 }
 
 impl Sessions<'_, Journal> {
-    /// Takes on a session of another state. False: it was taken on before, and must not start again.
+    /// Accepts a session of another state. False if it was accepted before; it must not start
+    /// again.
     pub async fn accept(self, session: SessionRef, token: Vec<u8>) -> Result<bool, StoreError> {
         let now = Ms(self.0.clock().now());
         let accepted = self.0.commit(move |transaction, _| {
@@ -56,7 +57,7 @@ impl Sessions<'_, Journal> {
         Ok(accepted.await? == 1)
     }
 
-    /// Ends a session that was taken on and for which nothing was started.
+    /// Ends an accepted session for which nothing was started.
     pub async fn end_unstarted(
         self,
         session: SessionId,
@@ -75,15 +76,15 @@ impl Sessions<'_, Journal> {
             .await
     }
 
-    /// Sessions of others that have neither a row nor an end: the process died in between, and
+    /// Accepted sessions that have neither a row nor an end: the process died in between, and
     /// nothing was started.
-    pub async fn taken_and_not_started(self) -> Result<Vec<SessionId>, StoreError> {
+    pub async fn accepted_unstarted(self) -> Result<Vec<SessionId>, StoreError> {
         let sql = "SELECT session FROM sessions WHERE token IS NOT NULL AND ended_at IS NULL
                    AND session NOT IN (SELECT session FROM heartbeat_active_sessions)";
         self.rows(sql, [], |row| row.get(0)).await
     }
 
-    /// The server took its end, or does not want it any more.
+    /// The server has accepted the end, or no longer wants it.
     pub async fn delivered(self, session: SessionId) -> Result<(), StoreError> {
         self.0
             .commit(move |transaction, _| {
@@ -96,9 +97,9 @@ impl Sessions<'_, Journal> {
 }
 
 impl Journal {
-    /// The name of this state among all that use one server; made at the first call.
+    /// This state's unique id on the server; created at the first call.
     pub async fn state_id(&self) -> Result<String, StoreError> {
-        // Read first: `kill` and the dashboard have the state for reading only.
+        // Read first: `kill` and the dashboard open the state read-only.
         let sql = "SELECT value FROM facts WHERE name = 'state_id'";
         let known: Option<String> = self.store().first_row(sql, [], |row| row.get(0)).await?;
         if let Some(known) = known {
@@ -116,14 +117,14 @@ impl Journal {
         .await
     }
 
-    /// How many runs of a fleet this state has seen.
+    /// Number of fleet runs of this state.
     pub async fn generation(&self) -> Result<i64, StoreError> {
         let sql = "SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'generation'";
         let known: Option<i64> = self.store().first_row(sql, [], |row| row.get(0)).await?;
         Ok(known.unwrap_or(0))
     }
 
-    /// One more.
+    /// Increments the generation and returns it.
     pub async fn next_generation(&self) -> Result<i64, StoreError> {
         self.commit(|transaction, _| {
             transaction.query_row(
@@ -138,7 +139,7 @@ impl Journal {
     }
 }
 
-/// Keeps the whole end of a session that is done for others.
+/// Stores the complete end of a session that was run for another state.
 pub(super) fn keep_end(
     transaction: &Transaction<'_>,
     session: SessionId,
@@ -177,15 +178,15 @@ mod tests {
             SessionRef { id, run: state.run, stage: Stage::Deep, item: Some(key(7)), attempt: 2 };
         assert!(journal.sessions().accept(session.clone(), vec![1, 2]).await.unwrap());
         assert!(!journal.sessions().accept(session, vec![9]).await.unwrap(), "not a second time");
-        assert_eq!(journal.sessions().taken_and_not_started().await.unwrap(), [id]);
+        assert_eq!(journal.sessions().accepted_unstarted().await.unwrap(), [id]);
         assert!(journal.sessions().undelivered().await.unwrap().is_empty());
         let mut end = SessionEnd::empty(Outcome::Completed);
         end.output = Some(serde_json::json!({ "a": 1 }));
-        end.stderr_tail = crate::model::Foreign::new("\u{1b}[31mred");
+        end.stderr_tail = crate::model::Untrusted::new("\u{1b}[31mred");
         journal.close(id, end.clone()).await.unwrap();
         let waiting = journal.sessions().undelivered().await.unwrap();
         assert_eq!((&waiting[0].token[..], &waiting[0].end), (&[1, 2][..], &end));
-        assert!(journal.sessions().taken_and_not_started().await.unwrap().is_empty());
+        assert!(journal.sessions().accepted_unstarted().await.unwrap().is_empty());
         journal.close(id, SessionEnd::empty(Outcome::Orphaned)).await.unwrap();
         journal.sessions().delivered(id).await.unwrap();
         assert!(journal.sessions().undelivered().await.unwrap().is_empty());

@@ -1,4 +1,4 @@
-//! All known items, to look through: by state, reason and words, a part at a time.
+//! The list of all known items: filtered by state, reason and text, in parts.
 
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::{Sql, StoreError};
 use crate::event::Reason;
 use crate::model::Alarms;
 
-/// Where an item stands, as people ask for it.
+/// State of an item, as shown to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
@@ -19,11 +19,11 @@ pub enum ItemState {
     Done,
     /// Finished by triage alone.
     Settled,
-    /// Waits for its turn, or has it now.
+    /// Waiting, or being analysed now.
     Queued,
-    /// Its last attempt failed, and another one follows.
+    /// The last attempt failed, and another one follows.
     Failed,
-    /// Left to people.
+    /// Left to users.
     Parked,
     /// Gone from the source.
     Gone,
@@ -34,16 +34,15 @@ const STATE: &str = "CASE phase WHEN 'done' THEN iif(reason = 'not_needed', 'set
      WHEN 'pending' THEN 'queued' WHEN 'claimed' THEN 'queued' WHEN 'waiting' THEN 'failed'
      WHEN 'parked' THEN 'parked' ELSE 'gone' END";
 
-/// What comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemSort {
-    /// Those that changed last.
+    /// Changed last.
     #[default]
     Changed,
-    /// The highest number.
+    /// Highest number.
     Number,
-    /// The most attempts.
+    /// Most attempts.
     Attempts,
 }
 
@@ -57,19 +56,18 @@ impl ItemSort {
     }
 }
 
-/// Which items.
 #[derive(Debug, Clone, Default)]
 pub struct ItemQuery {
     pub state: Option<ItemState>,
     pub reason: Option<Reason>,
-    /// Part of the key, the title, the type, the area or triage's reason.
+    /// Substring of the key, the title, the type, the area or triage's reason.
     pub words: String,
     pub sort: ItemSort,
     pub limit: u32,
     pub offset: u32,
 }
 
-/// How many items have this state for this reason.
+/// Number of items with this state and reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Facet {
     pub state: ItemState,
@@ -77,7 +75,6 @@ pub struct Facet {
     pub count: u32,
 }
 
-/// One item of the list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListedItem {
     #[serde(flatten)]
@@ -90,20 +87,19 @@ pub struct ListedItem {
 /// A part of the list.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ItemList {
-    /// How many items the query finds.
+    /// Number of items that match the query.
     pub total: u32,
-    /// Of all items with these words, whatever their state.
+    /// Of all items that match the text, in any state.
     pub facets: Vec<Facet>,
     pub items: Vec<ListedItem>,
 }
 
 impl<R: Reader> Items<'_, R> {
-    /// Looks through all items.
     pub async fn list(self, query: ItemQuery) -> Result<ItemList, StoreError> {
         self.read(move |connection| read_list(connection, &query)).await
     }
 
-    /// How many items have which state.
+    /// Number of items in each state.
     pub async fn state_counts(self) -> Result<Vec<(ItemState, u32)>, StoreError> {
         let sql = format!("SELECT {STATE} AS state, count(*) AS n FROM heartbeat_state GROUP BY 1");
         self.rows(sql, [], |row| Ok((from_word(row, "state")?, row.get("n")?))).await

@@ -1,4 +1,4 @@
-//! Items as commands, reports and the dashboard show them.
+//! Items as shown by commands, reports and the dashboard.
 
 use jiff::Timestamp;
 use rusqlite::{Params, Row};
@@ -10,65 +10,60 @@ use super::{Sql, StoreError};
 use crate::event::Reason;
 use crate::model::{ItemKey, Phase, RunId, Verdict};
 
-/// An item's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ItemRow {
     pub key: ItemKey,
     pub title: String,
-    /// Bug, Task, …
+    /// Such as `Bug` or `Task`.
     pub item_type: String,
     pub url: String,
-    /// None: not read since the column exists; empty: the item has none.
+    /// `None`: not read since the column exists; empty: the item has none.
     pub area_path: Option<String>,
     /// Newest revision seen.
     pub revision: i64,
-    /// The tracker's date of it.
+    /// The tracker's date of this revision.
     pub last_changed: Timestamp,
     /// When it was last finished.
     pub last_processed: Option<Timestamp>,
     pub phase: Phase,
     pub reason: Reason,
-    /// Attempts used on its present text.
+    /// Attempts used on its current text.
     pub attempts: u32,
-    /// Not before.
+    /// Earliest time of the next attempt.
     pub next_attempt: Option<Timestamp>,
-    /// Runs that left it out.
+    /// Number of runs that did not get to it.
     pub deferrals: u32,
     pub verdict: Option<Verdict>,
 }
 
-/// The beginning of a line that can be as long as the backlog.
+/// The first part of a list that can be as long as the backlog.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct OpenItems {
-    /// How many there are.
     pub total: u32,
-    /// The first of them.
     pub first: Vec<ItemRow>,
 }
 
 impl OpenItems {
-    /// How many are not among the first.
+    /// Number of items that are not in `first`.
     pub fn beyond(&self) -> u32 {
         self.total.saturating_sub(u32::try_from(self.first.len()).unwrap_or(u32::MAX))
     }
 }
 
-/// Which items are listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemFilter {
     pub phase: Option<Phase>,
-    /// As it is stored, such as `max_deep_per_run`.
+    /// As stored, such as `max_deep_per_run`.
     pub reason: Option<String>,
     /// Only those that triage finished without deep analysis.
     pub settled_by_triage: bool,
 }
 
-/// An item that triage has judged.
+/// An item with triage's verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JudgedItem {
     pub key: ItemKey,
     pub title: String,
-    /// Triage's word.
     pub verdict: Verdict,
 }
 
@@ -77,7 +72,7 @@ impl<R: Reader> Items<'_, R> {
         self.first_row("SELECT * FROM heartbeat_state WHERE key = ?1", [key], item).await
     }
 
-    /// The items that are not finished: those at work, then the longest waiting, at most `most`.
+    /// Unfinished items: those being analysed, then the longest waiting, at most `most`.
     pub async fn open(self, most: u32) -> Result<OpenItems, StoreError> {
         self.read(move |connection| {
             let total = connection.query_row(
@@ -98,7 +93,7 @@ impl<R: Reader> Items<'_, R> {
         .await
     }
 
-    /// The items that the filter lets through, the newest change first.
+    /// Items that match the filter, newest change first.
     pub async fn matching(self, filter: ItemFilter, most: u32) -> Result<Vec<ItemRow>, StoreError> {
         let sql = "SELECT * FROM heartbeat_state
                    WHERE (?1 IS NULL OR phase = ?1) AND (?2 IS NULL OR reason = ?2)
@@ -108,7 +103,7 @@ impl<R: Reader> Items<'_, R> {
         self.rows(sql, (phase, filter.reason, filter.settled_by_triage, most), item).await
     }
 
-    /// How many items stand where.
+    /// Number of items in each phase.
     pub async fn phase_counts(self) -> Result<Vec<(Phase, u32)>, StoreError> {
         self.rows("SELECT phase, count(*) AS n FROM heartbeat_state GROUP BY phase", [], |row| {
             Ok((from_word(row, "phase")?, row.get("n")?))
@@ -116,12 +111,12 @@ impl<R: Reader> Items<'_, R> {
         .await
     }
 
-    /// Items that triage judged in this run, as they are now.
+    /// Items that triage judged in this run, in their current state.
     pub async fn judged_in(self, run: RunId) -> Result<Vec<JudgedItem>, StoreError> {
         self.judged_where("run = ?1", (run,)).await
     }
 
-    /// The same of the runs that began in `[from, to)`.
+    /// The same for the runs that began in `[from, to)`.
     pub async fn judged_between(
         self,
         from: Timestamp,

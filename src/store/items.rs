@@ -1,6 +1,6 @@
-//! `heartbeat_state`: what is known of every item, and where it stands.
+//! `heartbeat_state`: what is known of every item, and its phase.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
@@ -16,75 +16,88 @@ use crate::model::{Complexity, ItemId, ItemKey, Verdict};
 /// How many queued items a run reads again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revisit {
-    /// Of those without a verdict; as many urgent ones beside them.
+    /// Items without a verdict; as many urgent ones in addition.
     pub untriaged: u32,
-    /// Of those that wait for deep analysis; as many urgent ones beside them.
+    /// Items that wait for deep analysis; as many urgent ones in addition.
     pub triaged: u32,
     /// This priority and higher ones are urgent.
     pub urgent_priority: i64,
 }
 
-/// What a run asks a source for.
+/// What a run reads from a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToRead {
-    /// Where the query begins; none before the first run.
+    /// Start of the query; `None` before the first run.
     pub cursor: Option<Timestamp>,
-    /// Items to read whatever their date: queued work, attempts that are due, and open items whose
-    /// area is not known because an older version stored them.
+    /// Items to read regardless of their date: queued work, attempts that are due, and open items
+    /// whose area is unknown because an older version stored them.
     pub revisit: Vec<ItemId>,
-    /// Items that the query named and no read delivered, with the number of runs that asked.
+    /// Items that the query listed but no read delivered, with the number of runs that tried.
     pub undelivered: BTreeMap<ItemId, u32>,
-    /// How far the first run on this state came; none: there was none yet.
+    /// Progress of the first run on this state; `None` if there was none yet.
     pub first_run: Option<FirstRunFact>,
 }
 
-/// `used` counts attempts on the seen text; for a row that has this text it is a column.
-const KNOWN: &str = "SELECT phase, reason, revision, fingerprint, processed_fingerprint,
-         next_attempt, deferrals, verdict, CASE WHEN fingerprint = ?2 THEN attempts ELSE
-         (SELECT count(*) FROM attempts a
-          WHERE a.key = ?1 AND a.fingerprint = ?2 AND a.counted = 1) END AS used,
-         area_path
-     FROM heartbeat_state WHERE key = ?1";
+/// All items of a page by one statement: starting one costs as much as finding a row.
+const KNOWN: &str = "SELECT seen.key, phase, reason, revision, fingerprint, processed_fingerprint,
+         next_attempt, deferrals, verdict, attempts, area_path
+     FROM json_each(?1) AS seen CROSS JOIN heartbeat_state AS item ON item.key = seen.value";
 
-/// By position: this is read for every fetched item.
+/// Attempts on a text that is not the one in the row.
+const USED: &str =
+    "SELECT count(*) FROM attempts WHERE key = ?1 AND fingerprint = ?2 AND counted = 1";
+
+/// By position, since this is read for every fetched item.
 fn known_item(row: &Row<'_>) -> Sql<KnownItem> {
     Ok(KnownItem {
-        phase: from_word(row, 0)?,
-        reason: from_word(row, 1)?,
-        revision: row.get(2)?,
-        fingerprint: row.get(3)?,
-        processed_fingerprint: row.get(4)?,
-        next_attempt: row.get::<_, Option<Ms>>(5)?.map(|ms| ms.0),
-        deferrals: row.get(6)?,
-        verdict: from_optional_json(row, 7)?,
-        attempts: row.get(8)?,
-        area_path: row.get(9)?,
+        phase: from_word(row, 1)?,
+        reason: from_word(row, 2)?,
+        revision: row.get(3)?,
+        fingerprint: row.get(4)?,
+        processed_fingerprint: row.get(5)?,
+        next_attempt: row.get::<_, Option<Ms>>(6)?.map(|ms| ms.0),
+        deferrals: row.get(7)?,
+        verdict: from_optional_json(row, 8)?,
+        attempts: row.get(9)?,
+        area_path: row.get(10)?,
     })
 }
 
 impl<R: Reader> Items<'_, R> {
-    /// What is known of these items, each with the fingerprint it is seen with.
+    /// What is known of these items, each with the fingerprint it is seen with: one answer for
+    /// each, in their order.
     pub async fn known(
         self,
         seen: Vec<(ItemKey, String)>,
-    ) -> Result<HashMap<ItemKey, KnownItem>, StoreError> {
+    ) -> Result<Vec<Option<KnownItem>>, StoreError> {
         self.read(move |connection| {
             // One transaction for the page, so that its reads share a snapshot and its locks.
             let reading = connection.unchecked_transaction()?;
-            let mut one = reading.prepare_cached(KNOWN)?;
-            let mut known = HashMap::with_capacity(seen.len());
-            for (key, fingerprint) in seen {
-                let row = one.query_row(params![key, fingerprint], known_item);
-                if let Some(item) = row.optional()? {
-                    known.insert(key, item);
+            let keys: Vec<&str> = seen.iter().map(|(key, _)| key.as_str()).collect();
+            let mut known: Vec<Option<KnownItem>> = vec![None; seen.len()];
+            let mut page = reading.prepare_cached(KNOWN)?;
+            let mut rows = page.query([to_json(&keys)?])?;
+            while let Some(row) = rows.next()? {
+                let place = usize::try_from(row.get::<_, u32>(0)?).unwrap_or(usize::MAX);
+                let mut item = known_item(row)?;
+                let (Some((key, fingerprint)), Some(answer)) =
+                    (seen.get(place), known.get_mut(place))
+                else {
+                    continue;
+                };
+                if item.fingerprint != *fingerprint {
+                    let used = (key, fingerprint);
+                    item.attempts =
+                        reading.prepare_cached(USED)?.query_row(used, |row| row.get(0))?;
                 }
+                *answer = Some(item);
             }
             Ok(known)
         })
         .await
     }
 
-    /// What a run asks this source for.
+    /// What a run reads from this source.
     pub async fn to_read(
         self,
         source: String,
@@ -103,8 +116,8 @@ impl<R: Reader> Items<'_, R> {
     }
 }
 
-/// Those that wait longest come first, and urgent ones have places of their own; what changes beyond
-/// that comes with the query anyway.
+/// Longest waiting first, with a separate quota for urgent ones; other changes come with the query
+/// anyway.
 fn to_revisit(
     connection: &Connection,
     source: &str,
@@ -132,7 +145,7 @@ fn to_revisit(
            AND substr(key, 1, length(?6)) = ?6
          ORDER BY item_id LIMIT ?3)";
     let sql = format!("{sql} UNION {without_area}");
-    // A wait longer than any delay was written by a wrong clock, and is over.
+    // A wait longer than any delay was written by a wrong clock, and counts as over.
     let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
     let Revisit { untriaged, triaged, urgent_priority } = limits;
     let of_source = format!("{source}/");
@@ -141,7 +154,7 @@ fn to_revisit(
 }
 
 impl<R: Reader> Items<'_, R> {
-    /// The known items with this number, of all sources.
+    /// Known items with this number, of all sources.
     pub async fn with_number(self, id: ItemId) -> Result<Vec<ItemKey>, StoreError> {
         let sql = "SELECT key FROM heartbeat_state WHERE item_id = ?1 ORDER BY key";
         self.rows(sql, [id.0], |row| row.get(0)).await
@@ -149,7 +162,7 @@ impl<R: Reader> Items<'_, R> {
 }
 
 impl Items<'_, Journal> {
-    /// Items did not get their turn: the next run takes them first.
+    /// Items that this run did not get to; the next run takes them first.
     pub async fn defer(self, keys: Vec<ItemKey>, reason: Reason) -> Result<(), StoreError> {
         if keys.is_empty() {
             return Ok(());
@@ -161,7 +174,7 @@ impl Items<'_, Journal> {
             .await
     }
 
-    /// An item is gone or out of the query before its turn came.
+    /// An item that was deleted or left the query before it was processed.
     pub async fn vanish(self, key: ItemKey, reason: Reason) -> Result<(), StoreError> {
         let now = self.0.clock().now();
         self.0
@@ -174,8 +187,8 @@ impl Items<'_, Journal> {
         self.requeue_with_terms(key, Vec::new()).await
     }
 
-    /// The same; with search terms it goes to analysis without another triage: whoever knows what
-    /// to look for has judged it already.
+    /// As [`requeue`](Self::requeue). With search terms the item goes to analysis without another
+    /// triage, since the user has already judged it.
     pub async fn requeue_with_terms(
         self,
         key: ItemKey,
@@ -186,7 +199,7 @@ impl Items<'_, Journal> {
             .await
     }
 
-    /// The same for many items in one transaction; the number of those that are queued now.
+    /// Requeues many items in one transaction; returns how many were queued.
     pub async fn requeue_all(self, keys: Vec<ItemKey>) -> Result<u32, StoreError> {
         self.0
             .commit(move |transaction, events| {
@@ -200,7 +213,7 @@ impl Items<'_, Journal> {
     }
 }
 
-/// The item's verdict with these terms, sent on to analysis; none without terms.
+/// The item's verdict with these terms, routed to analysis; `None` without terms.
 fn verdict_with(connection: &Connection, key: &ItemKey, terms: Vec<String>) -> Sql<Option<String>> {
     if terms.is_empty() {
         return Ok(None);

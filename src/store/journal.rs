@@ -1,4 +1,4 @@
-//! The one ordered log of events, and the transactions that carry them.
+//! The ordered log of events, and the transactions that write them.
 //!
 //! [`Journal::emit`] queues an event and returns at once; a writer stores the queue in batches.
 //! [`Journal::commit`] stores a change together with its events, after the events that were queued
@@ -24,9 +24,9 @@ use crate::event::{Event, Recorded, Sink};
 use crate::model::RunId;
 use crate::private;
 
-/// Followers that fall further behind than this lose events and learn how many.
+/// Subscribers that fall further behind lose events and learn how many.
 const FOLLOWER_LAG: usize = 4096;
-/// How long observations gather before they are stored by themselves.
+/// How long queued events are collected before they are stored on their own.
 const GATHER: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Orders, stores and publishes events. Cheap to clone.
@@ -40,9 +40,9 @@ struct Inner {
     store: Store,
     clock: Clock,
     run: Option<RunId>,
-    /// Observed, not yet stored.
+    /// Queued, not yet stored.
     pending: Mutex<Vec<(Timestamp, Event)>>,
-    /// Held from the drain of `pending` to the publication, so that two writers cannot swap batches.
+    /// Held from draining `pending` to publishing, so that two writers cannot swap batches.
     order: Mutex<Option<File>>,
     /// The fold over everything stored so far.
     view: Mutex<RunView>,
@@ -57,15 +57,15 @@ impl Journal {
         Ok(Self::new(store, clock, run, file))
     }
 
-    /// The journal of a run that begins now. The caller holds the run lock, so whatever run is still
-    /// open crashed and is closed first.
+    /// The journal of a run that begins now. The caller holds the run lock, so any run that is
+    /// still open has crashed and is closed first.
     pub async fn begin_run(store: Store, clock: Clock, run: RunId) -> Result<Self, StoreError> {
         let journal = Self::open(store, clock, Some(run))?;
         close_crashed_runs(journal.store(), journal.clock()).await?;
         Ok(journal)
     }
 
-    /// For events of a run that is over, such as that it crashed.
+    /// For events of a run that is over, such as its crash.
     pub(super) fn without_file(store: Store, clock: Clock, run: RunId) -> Self {
         Self::new(store, clock, Some(run), None)
     }
@@ -84,17 +84,16 @@ impl Journal {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The state this journal writes to.
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
 
-    /// The clock events are stamped with.
+    /// The clock for event times.
     pub fn clock(&self) -> &Clock {
         &self.inner.clock
     }
 
-    /// The run as it stands now: the fold over all its events, stored or not yet.
+    /// The run's current view: the fold over all its events, stored or queued.
     pub fn view(&self) -> RunView {
         let mut view = self.inner.view().clone();
         let (seq, run) = (0, self.inner.run);
@@ -104,7 +103,7 @@ impl Journal {
         view
     }
 
-    /// The same, after whatever is being stored right now.
+    /// As [`view`](Self::view), after events that are being stored now.
     pub async fn settled_view(&self) -> Result<RunView, StoreError> {
         let journal = self.clone();
         tokio::task::spawn_blocking(move || {
@@ -120,18 +119,18 @@ impl Journal {
         self.inner.followers.subscribe()
     }
 
-    /// One fact and its events in one transaction, after everything observed before.
+    /// Runs a change and stores its events in one transaction, after all events queued before.
     pub async fn commit<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>, &mut Vec<Event>) -> Sql<T> + Send + 'static,
     {
         let inner = Arc::clone(&self.inner);
-        // Store, publish and fold belong together: a caller that stops waiting cannot part them.
+        // Storing, publishing and folding stay together, even if the caller is cancelled.
         tokio::task::spawn_blocking(move || inner.commit(work)).await?
     }
 
-    /// Stores what was observed so far.
+    /// Stores the queued events.
     pub async fn flush(&self) -> Result<(), StoreError> {
         if self.inner.pending().is_empty() {
             return Ok(());
@@ -139,8 +138,8 @@ impl Journal {
         self.commit(|_, _| Ok(())).await
     }
 
-    /// Stores observations soon after they come; run beside the work and dropped with it. Those
-    /// that come close together share one transaction, or that of the next fact.
+    /// Stores queued events soon after they arrive; run it next to the work and drop it with it.
+    /// Events that are close together share one transaction, or that of the next commit.
     pub async fn keep_writing(&self) -> Infallible {
         loop {
             self.inner.wake.notified().await;
@@ -186,7 +185,7 @@ impl Inner {
         let (value, recorded) = match stored {
             Ok(stored) => stored,
             Err(error) => {
-                // The observations are not lost with the fact that failed.
+                // Queued events are kept if the transaction failed.
                 self.pending().splice(0..0, kept);
                 return Err(error);
             }
@@ -216,7 +215,7 @@ fn append(
     at: Timestamp,
     event: Event,
 ) -> Sql<Recorded> {
-    // As it is stored, so that whoever follows and whoever reads later see the same event.
+    // With stored precision, so that subscribers and later readers see the same event.
     let at = Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at);
     let body = to_json(&event)?;
     let name = event.into_str();
@@ -228,10 +227,10 @@ fn append(
     Ok(Recorded { seq: transaction.last_insert_rowid(), at, run, event })
 }
 
-/// Name of the copy of a run's events for readers.
+/// Copy of a run's events for readers.
 pub(super) const EVENTS_FILE: &str = "events.ndjson";
 
-/// Folder of what a run leaves in files.
+/// Folder for a run's files.
 pub fn run_folder(state: &Path, run: RunId) -> PathBuf {
     state.join("runs").join(run.to_string())
 }
@@ -249,7 +248,8 @@ fn open_ndjson(state: &Path, run: RunId) -> Result<File, StoreError> {
     })
 }
 
-/// The file is a copy for readers; the database is the truth, so a failed write is only logged.
+/// The file is a copy for readers and the database is authoritative, so a failed write is only
+/// logged.
 fn publish(file: Option<&mut File>, recorded: &[Recorded]) {
     let Some(file) = file else { return };
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! `heartbeat_active_sessions`: the durable rows behind every live session.
+//! `heartbeat_active_sessions`: the durable rows of live sessions.
 
 use std::path::PathBuf;
 
@@ -163,7 +163,7 @@ fn ledger_row(row: &Row<'_>) -> Sql<LedgerRow> {
     })
 }
 
-/// Which session a row of `heartbeat_active_sessions` or `sessions` is about.
+/// The session of a row of `heartbeat_active_sessions` or `sessions`.
 pub(super) fn session_ref(row: &Row<'_>) -> Sql<SessionRef> {
     Ok(SessionRef {
         id: row.get("session")?,
@@ -174,7 +174,7 @@ pub(super) fn session_ref(row: &Row<'_>) -> Sql<SessionRef> {
     })
 }
 
-/// What a keeper is known by.
+/// Identity of a row's keeper.
 pub(super) fn keeper(row: &Row<'_>) -> Sql<ProcessIdentity> {
     Ok(ProcessIdentity {
         pid: row.get("keeper_pid")?,
@@ -184,7 +184,7 @@ pub(super) fn keeper(row: &Row<'_>) -> Sql<ProcessIdentity> {
     })
 }
 
-/// SQLite has no unsigned 64-bit column; the bits are what is compared.
+/// SQLite has no unsigned 64-bit column; only the bits are compared.
 const fn bits(value: u64) -> i64 {
     value.cast_signed()
 }
@@ -193,8 +193,8 @@ const fn unbits(value: i64) -> u64 {
     value.cast_unsigned()
 }
 
-/// Books what the agent reported, zero included, or what was estimated. One whose cost nobody knows is
-/// booked with its worst case.
+/// Books the reported cost, zero included, or the estimate. A session of unknown cost is booked
+/// with its worst case.
 fn settle(
     transaction: &Transaction<'_>,
     session: SessionId,

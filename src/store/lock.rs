@@ -1,9 +1,9 @@
 //! One run at a time per state, across processes.
 //!
-//! The kernel's file lock decides, so a crash can never leave it taken. What is written in the
-//! file is for people and for the loser's message: who holds it, since when, and a heartbeat that
-//! is renewed while the holder's event loop turns. A holder whose heartbeat is older than
-//! [`STALE_AFTER`] of time awake is alive but hung.
+//! The kernel's file lock decides, so a crash cannot leave it taken. The file's content is for
+//! people and for error messages: who holds it, since when, and a heartbeat that is renewed while
+//! the holder's event loop runs. A holder whose heartbeat is older than [`STALE_AFTER`] (not
+//! counting suspend) is alive but hung.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -25,54 +25,51 @@ use crate::process;
 pub(super) const LOCK: &str = "run.lock";
 /// How often the holder renews its heartbeat.
 const RENEW_EVERY: Duration = Duration::from_secs(30);
-/// A heartbeat older than this means the holder hangs.
+/// A holder with an older heartbeat is hung.
 const STALE_AFTER: SignedDuration = SignedDuration::from_secs(120);
 
-/// What the holder says about itself.
+/// What the holder wrote about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub process: ProcessIdentity,
-    /// What it is doing, such as `--once`.
+    /// The command, such as `--once`.
     pub purpose: String,
-    /// The run it does, if it does one.
+    /// Its run, if it has one.
     #[serde(default)]
     pub run: Option<RunId>,
-    /// When it took the lock.
     pub since: Timestamp,
-    /// When its event loop last turned.
+    /// When its event loop last ran.
     pub heartbeat: Timestamp,
-    /// The same by [`Clock::awake_ms`]: a machine that slept makes nobody look hung.
+    /// The same by [`Clock::awake_ms`], so that a suspended machine does not make a holder look
+    /// hung.
     #[serde(default)]
     pub heartbeat_awake_ms: Option<u64>,
-    /// The machine it runs on.
     #[serde(default)]
     pub host: String,
 }
 
-/// Is the holder at work?
+/// Whether the holder is working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderHealth {
-    /// Its heartbeat is fresh.
+    /// The heartbeat is fresh.
     Alive,
     /// It holds the lock, but its heartbeat is stale.
     Hung,
 }
 
-/// The holder as it was seen at one moment.
+/// The holder at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Held {
-    /// Who.
     #[serde(flatten)]
     pub holder: Holder,
-    /// Is it at work?
     pub health: HolderHealth,
-    /// Seconds since its last heartbeat, as far as this machine was awake.
+    /// Seconds since its last heartbeat, without suspend.
     pub silent_s: i64,
 }
 
 impl Holder {
-    /// Does it run on another machine, as far as its heartbeat tells?
+    /// Whether it runs on another machine, according to its heartbeat.
     fn is_elsewhere(&self, own_host: &str, now: Timestamp) -> bool {
         self.is_of_another_host(own_host) && now.duration_since(self.heartbeat).abs() <= STALE_AFTER
     }
@@ -81,14 +78,14 @@ impl Holder {
         !self.host.is_empty() && !own_host.is_empty() && self.host != own_host
     }
 
-    /// Can these be the words of whoever holds the lock now? Those of a process of this machine that
-    /// is gone are left from a crash.
+    /// Whether the content can be from the current holder. Content of a process of this machine
+    /// that is gone is left from a crash.
     fn is_credible(&self) -> bool {
         self.is_of_another_host(&own_host()) || process::is_same(&self.process)
     }
 
-    /// Judged by the age of its heartbeat: in time awake within one boot, else by the wall, where a
-    /// clock that was set back shows as fresh.
+    /// Judges by the age of its heartbeat: in time awake within one boot, else by the wall clock,
+    /// where a clock that was set back looks fresh.
     pub fn seen(self, clock: &Clock) -> Held {
         let on_the_wall = clock.now().duration_since(self.heartbeat);
         let awake = self
@@ -102,15 +99,15 @@ impl Holder {
     }
 }
 
-/// Why the lock was not had.
+/// Why the lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another run is going on.
+    /// Another run is in progress.
     #[error("{}", describe(.holder.as_deref(), *.now))]
     Held {
-        /// Who has it, as far as it could be read.
+        /// The holder, as far as it could be read.
         holder: Option<Box<Held>>,
-        /// When we looked.
+        /// Time of the attempt.
         now: Timestamp,
     },
     /// The lock file cannot be used.
@@ -150,7 +147,7 @@ fn describe(held: Option<&Held>, now: Timestamp) -> String {
     }
 }
 
-/// The right to run on a state, for as long as it is kept.
+/// The right to run on a state, until it is dropped.
 #[derive(Debug)]
 pub struct RunLock {
     file: File,
@@ -159,8 +156,7 @@ pub struct RunLock {
 }
 
 impl RunLock {
-    /// Takes the lock or says who has it. Never waits. `run` is what it is taken for, if that is a
-    /// run.
+    /// Takes the lock or returns its holder. Never waits. `run` is set if the lock is for a run.
     pub fn acquire(
         folder: &Path,
         purpose: &str,
@@ -184,7 +180,8 @@ impl RunLock {
             return Err(held(read_holder(&mut file).filter(Holder::is_credible)));
         }
         let (now, host) = (clock.now(), own_host());
-        // The kernel's lock may not reach another machine; a fresh heartbeat from there does.
+        // The kernel's lock may not reach another machine; a fresh heartbeat from there shows that
+        // it runs.
         if let Some(holder) =
             read_holder(&mut file).filter(|holder| holder.is_elsewhere(&host, now))
         {
@@ -204,8 +201,8 @@ impl RunLock {
         Ok(lock)
     }
 
-    /// Who holds the lock of this state, if anyone does. Takes nothing and writes nothing, so that
-    /// no look is ever in the way of a run.
+    /// The holder of this state's lock, if there is one. Takes and writes nothing, so it never
+    /// blocks a run.
     pub fn look(folder: &Path, clock: &Clock) -> Result<Option<Held>, LockError> {
         let path = folder.join(LOCK);
         let look = || -> io::Result<Option<Holder>> {
@@ -223,8 +220,8 @@ impl RunLock {
         }
     }
 
-    /// Renews the heartbeat for ever; run beside the work and dropped with it. It is a task on the
-    /// same event loop as the work, so a loop that hangs shows as a stale heartbeat.
+    /// Renews the heartbeat forever; run it next to the work and drop it with it. It is a task on
+    /// the same event loop, so a hung loop shows as a stale heartbeat.
     pub async fn keep_fresh(&mut self, clock: &Clock) -> Infallible {
         let mut every = tokio::time::interval(RENEW_EVERY);
         loop {
@@ -237,7 +234,7 @@ impl RunLock {
         }
     }
 
-    /// In one write of a fixed length, so that a reader never sees half of two versions.
+    /// One write of a fixed length, so that a reader never sees a mix of two versions.
     fn write(&mut self) -> io::Result<()> {
         let mut text = serde_json::to_string(&self.holder)?;
         let padding = 1024_usize.saturating_sub(text.len() + 1);
@@ -249,7 +246,7 @@ impl RunLock {
 }
 
 impl Drop for RunLock {
-    /// Nobody holds it now; a crash leaves its words, and the kernel frees the lock.
+    /// Clears the content. After a crash it stays, but the kernel frees the lock.
     fn drop(&mut self) {
         if let Err(error) = self.file.set_len(0) {
             tracing::debug!(%error, "could not clear the lock file; it still names its last holder");
@@ -340,7 +337,7 @@ mod tests {
             heartbeat_awake_ms: None,
             host: "build-7".into(),
         };
-        // A machine whose lock does not reach us.
+        // Another machine that our lock does not reach.
         std::fs::write(folder.path().join(LOCK), serde_json::to_string(&elsewhere).unwrap())
             .unwrap();
         let error = take(folder.path(), "--once", &clock).unwrap_err();
@@ -360,7 +357,7 @@ mod tests {
         let clock = clock();
         let hung = take(folder.path(), "--once", &clock).unwrap();
         clock.advance_ms(600_000);
-        // What the kernel does when a process dies: its descriptors close, the lock is free.
+        // As when a process dies: its descriptors close, the lock is free.
         drop(hung);
         assert_eq!(RunLock::look(folder.path(), &clock).unwrap(), None);
         take(folder.path(), "--once", &clock).unwrap();
@@ -387,7 +384,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
         drop(take(folder.path(), "--once", &clock).unwrap());
-        // As long as this stands, a lock that shares its kind could not be taken.
+        // While this exists, a conflicting lock could not be taken.
         let file = File::open(folder.path().join(LOCK)).unwrap();
         file.try_lock_shared().unwrap();
         assert_eq!(RunLock::look(folder.path(), &clock).unwrap(), None);

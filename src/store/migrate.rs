@@ -1,4 +1,4 @@
-//! Numbered, append-only migrations, each in a transaction of its own.
+//! Numbered, append-only migrations, each in its own transaction.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::StoreError;
 use super::error::explain;
 
-/// Every migration in order; its position is the version it leads to.
+/// In order; the position is the resulting version.
 const MIGRATIONS: [&str; 12] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
@@ -23,7 +23,7 @@ const MIGRATIONS: [&str; 12] = [
     include_str!("../../migrations/0012_stale_findings.sql"),
 ];
 
-/// The schema this binary works with.
+/// The schema version of this binary.
 #[expect(clippy::cast_possible_truncation, reason = "a handful of migrations")]
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
@@ -39,7 +39,7 @@ pub fn migrate(connection: &mut Connection, database: &Path) -> Result<(), Store
     Ok(())
 }
 
-/// For readers: a version that is not ours is not read.
+/// For readers: rejects every other version.
 pub fn refuse_other_versions(connection: &Connection, database: &Path) -> Result<(), StoreError> {
     match version(connection, database)? {
         SCHEMA_VERSION => Ok(()),
@@ -61,7 +61,7 @@ fn version(connection: &Connection, database: &Path) -> Result<u32, StoreError> 
 fn apply(connection: &mut Connection, version: u32, sql: &str) -> Result<(), rusqlite::Error> {
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    // Another process may have been faster between our look and our lock.
+    // Another process may have migrated between the check and the lock.
     let found: u32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if found < version {
         transaction.execute_batch(sql)?;
@@ -77,7 +77,7 @@ mod tests {
     use crate::store::rows::from_json;
     use crate::store::{DATABASE, FirstRunFact, Store};
 
-    /// Sample data of each version, put in as soon as its schema is there.
+    /// Sample data of each version, inserted as soon as its schema exists.
     const SAMPLES: [&str; MIGRATIONS.len()] = [
         include_str!("../../tests/data/migrations/0001_sample.sql"),
         include_str!("../../tests/data/migrations/0002_sample.sql"),

@@ -1,6 +1,6 @@
-//! The state: one SQLite database in a private folder, and the lock beside it.
+//! The state: one SQLite database in a private folder, and its lock file.
 //!
-//! [`Store`] reads, [`Journal`] writes. What is stored is grouped by subject (see `subjects`):
+//! [`Store`] reads, [`Journal`] writes. Methods are grouped by subject (see `subjects`):
 //! `store.items().get(key)`, `journal.runs().end(…)`. Every change is one transaction that also
 //! stores its events.
 //!
@@ -97,7 +97,7 @@ pub use ticks::TickRow;
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
 pub use transfer::TransferError;
 
-/// How long a writer in the way is waited for.
+/// How long to wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Name of the database in the state folder.
@@ -116,7 +116,7 @@ struct Inner {
     connection: Mutex<Connection>,
 }
 
-/// What a unit of work on the database gives back, before it is known which database it was.
+/// Result of a unit of work on the database, before the error names the database.
 pub(crate) type Sql<T> = Result<T, rusqlite::Error>;
 
 impl Store {
@@ -154,7 +154,7 @@ impl Store {
         &self.inner.folder
     }
 
-    /// One transaction on this thread: all of it happens, or nothing.
+    /// Runs one transaction on this thread.
     pub(crate) fn transact_here<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Sql<T>,
@@ -178,7 +178,7 @@ impl Store {
         work(&self.inner.connection()).map_err(|error| explain(&self.inner.database, error))
     }
 
-    /// Shows that the state can be written now, without writing anything.
+    /// Checks that the state can be written now, without writing anything.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         let store = self.clone();
         let check = move || {
@@ -187,8 +187,8 @@ impl Store {
         tokio::task::spawn_blocking(check).await?
     }
 
-    /// Reads all of the database and reports the first damage; nothing is changed. On a connection
-    /// of its own, so that nobody waits for it.
+    /// Reads the whole database and reports the first damage; changes nothing. Uses a separate
+    /// connection, so that nothing waits for it.
     pub async fn check_integrity(&self) -> Result<(), StoreError> {
         let inner = Arc::clone(&self.inner);
         let check = move || {
@@ -207,7 +207,7 @@ impl Store {
 }
 
 impl Inner {
-    /// A panic inside a transaction rolled it back, so the connection is good to go on with.
+    /// A panic inside a transaction rolled it back, so the connection is still usable.
     fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,14 +222,14 @@ fn connect(database: &Path, mode: OpenFlags) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // A damaged header shows here, before anything is written.
+        // Detects a damaged header before anything is written.
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
     };
     prepare().map_err(|e| explain(database, e))?;
     Ok(connection)
 }
 
-/// SQLite gives its side files the mode of the database, so creating that one privately is enough.
+/// SQLite gives its side files the mode of the database, so only that file is created privately.
 fn create_private_file(path: &Path) -> Result<(), StoreError> {
     private::options().create(true).append(true).open(path).map(drop).map_err(|source| {
         StoreError::Folder {

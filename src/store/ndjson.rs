@@ -1,8 +1,8 @@
-//! `events.ndjson` of a run that ended without closing it: completed from the database.
+//! Completes `events.ndjson` of a crashed run from the database.
 //!
-//! The file is a copy for readers, written after each commit. A crash between the two, a full disk
-//! or a torn last line leave it behind the database; the next start makes up for it, in one
-//! replacement, so that a reader never sees half of it.
+//! The file is a copy for readers, written after each commit. A crash in between, a full disk or a
+//! torn last line leave it incomplete; the next start replaces it at once, so that a reader never
+//! sees half of it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -15,7 +15,7 @@ use super::{Store, StoreError};
 use crate::event::Recorded;
 use crate::model::RunId;
 
-/// Adds what the file of `run` lacks; returns how many events that were. The run must be over.
+/// Adds the events that the file of `run` lacks; returns their number. The run must be over.
 pub async fn catch_up(store: &Store, run: RunId) -> Result<usize, StoreError> {
     let stored = store.events().in_run(run).await?;
     let folder = run_folder(store.folder(), run);
@@ -35,7 +35,7 @@ fn complete(folder: &Path, stored: &[Recorded]) -> io::Result<usize> {
     let file = folder.join(EVENTS_FILE);
     let text = match fs::read(&file) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        // A folder that somebody removed stays removed.
+        // A folder that was removed is not created again.
         Err(_) if !folder.is_dir() => return Ok(0),
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error),
@@ -55,7 +55,7 @@ fn complete(folder: &Path, stored: &[Recorded]) -> io::Result<usize> {
     Ok(added)
 }
 
-/// Lines that are an event, by their number. Anything else in the file is no event of ours.
+/// Lines that are events, with their number; anything else is skipped.
 fn whole_lines(text: &str) -> impl Iterator<Item = (i64, String)> + '_ {
     text.lines().filter_map(|line| {
         let recorded: Recorded = serde_json::from_str(line).ok()?;
@@ -106,7 +106,7 @@ mod tests {
         for length in [0, 1, whole.len() / 3, whole.len() / 2, whole.len() - 1] {
             fs::write(&file, &whole.as_bytes()[..length]).unwrap();
             let added = catch_up(&store, run).await.unwrap();
-            // Without its last character the file lacks no event, only the end of a line.
+            // Without its last character the file lacks only a newline, not an event.
             assert_eq!(added > 0, length < whole.len() - 1, "{length}");
             assert_eq!(read(&store, run), whole, "cut at {length}");
         }

@@ -1,7 +1,7 @@
-//! The index of the words of all items: kept with each page, searched for items like a new one.
+//! The word index of all items: updated with each page, searched for items similar to a new one.
 //!
-//! Ranked by BM25, words of titles first. How much two items are alike is told by the new item's own
-//! score: it is indexed before it is asked about.
+//! Ranked by BM25, with a higher weight for titles. Similarity is relative to the new item's own
+//! score: it is indexed before the search.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,22 +13,22 @@ use super::{Sql, StoreError};
 use crate::dedupe::ItemWords;
 use crate::model::{ItemId, ItemKey, KnownTitle};
 
-/// Neighbours of one item.
+/// Neighbours per item.
 const MOST: usize = 3;
-/// Read for one item: itself, and others that are left out.
+/// Rows read per item: itself, and others that are skipped.
 const READ: u32 = 12;
-/// Items that are searched for before others may use the state.
+/// Items searched before the connection is released.
 const SEARCHED_AT_ONCE: usize = 10;
-/// The share of the item's own score that a neighbour has at least.
+/// Minimum share of the item's own score.
 const LEAST: f64 = 0.12;
-/// Items that are indexed in one transaction when an older state is opened.
+/// Items indexed per transaction when an older state is opened.
 const FILLED_AT_ONCE: u32 = 2_000;
-/// What a word of the title counts beside one of the texts.
+/// Weight of title words and text words.
 const RANK: &str = "bm25(item_words, 3.0, 1.0)";
 
 impl<R: Reader> Items<'_, R> {
-    /// The known items most like each of these, the most similar first, and the older of two that
-    /// are equally similar. Each must be indexed; those that are not have none.
+    /// The known items most similar to each of these, most similar first, the older first if equal.
+    /// Items that are not indexed have none.
     pub async fn neighbours(
         self,
         items: Vec<(ItemKey, ItemWords)>,
@@ -54,11 +54,10 @@ impl<R: Reader> Items<'_, R> {
     }
 }
 
-/// One search for the neighbours of several items.
 struct Search<'a> {
     connection: &'a Connection,
     total: u64,
-    /// How many items have a word; common ones take a while to count.
+    /// Number of items that have a word; common words take a while to count.
     holders: BTreeMap<String, u64>,
 }
 
@@ -79,7 +78,7 @@ impl<'a> Search<'a> {
         if terms.is_empty() {
             return Ok(Vec::new());
         }
-        // A word that is named twice counts twice.
+        // A word with weight 2 is repeated.
         let times = |(word, weight): (&str, u32)| vec![format!("\"{word}\""); weight as usize];
         let query = terms.into_iter().flat_map(times).collect::<Vec<_>>().join(" OR ");
         let Some(own) = self.own_score(key, &query)? else { return Ok(Vec::new()) };
@@ -95,7 +94,7 @@ impl<'a> Search<'a> {
         let mut neighbours = Vec::with_capacity(MOST);
         while let Some(row) = rows.next()? {
             let (other, score): (ItemKey, f64) = (row.get("key")?, row.get("score")?);
-            // Scores are negative: the best is the smallest.
+            // Scores are negative: the smallest is the best.
             if score > own * LEAST || neighbours.len() == MOST {
                 break;
             }
@@ -108,7 +107,7 @@ impl<'a> Search<'a> {
         Ok(neighbours)
     }
 
-    /// What the item itself scores; none if it is not indexed or has none of the words.
+    /// The item's own score; `None` if it is not indexed or has none of the words.
     fn own_score(&self, key: &ItemKey, query: &str) -> Sql<Option<f64>> {
         let id: Option<i64> = self
             .connection
@@ -136,7 +135,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Indexes an item, or does nothing if its words are the same as before.
+/// Indexes an item; does nothing if its words are unchanged.
 pub(super) fn index(transaction: &Transaction<'_>, key: &ItemKey, words: &ItemWords) -> Sql<()> {
     let id: Option<i64> = transaction
         .prepare_cached(
@@ -154,8 +153,8 @@ pub(super) fn index(transaction: &Transaction<'_>, key: &ItemKey, words: &ItemWo
         .map(drop)
 }
 
-/// Indexes the titles of items that an older version or another machine stored. Their texts follow
-/// when they are read again.
+/// Indexes the titles of items stored by an older version or imported. Their texts follow when they
+/// are read again.
 pub(super) fn fill(connection: &mut Connection) -> Sql<()> {
     let missing =
         "SELECT (SELECT count(*) FROM heartbeat_state) > (SELECT count(*) FROM indexed_items)";
@@ -247,7 +246,8 @@ mod tests {
             let same: Vec<_> = (first..first + 100).map(|id| (id, title)).collect();
             known(&state, &same).await;
         }
-        // More than half of the items have its words, so they say nothing; a rarer group does.
+        // More than half of the items have these words, so they carry no weight; a rarer group
+        // does.
         assert_eq!(like(&state, 599, title).await, Vec::<i64>::new());
         let others: Vec<_> = (1_000..2_000).map(|id| (id, "Unlike any of these")).collect();
         known(&state, &others).await;
@@ -273,7 +273,7 @@ mod tests {
         let [group] = &groups[..] else { panic!("{}", groups.len()) };
         assert_eq!((group.total, group.items.len(), group.beyond()), (500, 12, 488));
         assert_eq!((&group.items[0].key, group.items[0].why.as_str()), (&key(100), ""));
-        // A later verdict that names none takes back what the earlier one said.
+        // A later verdict without duplicates removes those of the earlier one.
         let sql = "UPDATE heartbeat_state SET phase = 'pending' WHERE item_id = 101";
         state.journal.store().transact_here(|t| t.execute(sql, [])).unwrap();
         let mut back = judged(101);

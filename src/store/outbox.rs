@@ -1,8 +1,8 @@
-//! What is to be published: comments on work items and digests of runs.
+//! Messages to publish: comments on work items and digests of runs.
 //!
-//! A message is stored in the transaction that makes it due, delivered afterwards by this run or a
-//! later one, and given up in the open. An attempt is counted before it is made, so that after a
-//! crash it is known that the message may have arrived.
+//! A message is stored in the transaction that makes it due, and delivered afterwards by this run
+//! or a later one; giving it up is reported. An attempt is counted before it is made, so that after
+//! a crash the message is known to have possibly arrived.
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, Row, Transaction, params};
@@ -18,7 +18,7 @@ use crate::model::{ItemKey, RunId, SessionId};
 pub const MAX_DELIVERIES: u32 = 8;
 /// Wait after the first failed attempt; it doubles with each.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_mins(5);
-/// Messages of one look, so that a long outage of the tracker is not paid for in one run.
+/// Messages per delivery, so that one run does not pay for a long outage of the tracker.
 const BATCH: u32 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -37,7 +37,6 @@ pub enum MessageKind {
 pub enum MessageState {
     Pending,
     Delivered,
-    /// Given up.
     Failed,
 }
 
@@ -51,7 +50,7 @@ pub struct Message {
     #[serde(skip)]
     pub body: String,
     pub state: MessageState,
-    /// Above 0 an earlier attempt may have arrived.
+    /// If above 0, an earlier attempt may have arrived.
     pub attempts: u32,
     pub next_attempt: Timestamp,
     pub created_at: Timestamp,
@@ -59,30 +58,29 @@ pub struct Message {
     pub last_error: Option<String>,
 }
 
-/// Messages that are not delivered.
+/// Counts of messages that are not delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Undelivered {
     pub pending: u32,
     pub failed: u32,
 }
 
-/// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
-    /// With the revision that a comment made.
+    /// With the revision that a comment created.
     Arrived(Option<i64>),
-    /// Nothing to send after all.
+    /// There was nothing to send.
     Dropped,
-    /// To be tried again.
+    /// Will be retried.
     Failed { class: String, message: String },
-    /// Another attempt cannot help.
-    Hopeless { class: String, message: String },
+    /// A retry cannot help.
+    Permanent { class: String, message: String },
 }
 
 impl<R: Reader> Outbox<'_, R> {
     /// Messages that are due, oldest first.
     pub async fn due(self, kind: MessageKind, now: Timestamp) -> Result<Vec<Message>, StoreError> {
-        // A wait longer than any wait was written by a wrong clock.
+        // A wait longer than any delay was written by a wrong clock.
         let too_far = now.saturating_add(longest_wait()).unwrap_or(now);
         let sql = "SELECT * FROM outbox WHERE state = 'pending' AND kind = ?1
                        AND (next_attempt <= ?2 OR next_attempt > ?3) ORDER BY id LIMIT ?4";
@@ -101,7 +99,7 @@ impl<R: Reader> Outbox<'_, R> {
         Ok(self.first_row(sql, [], read).await?.unwrap_or_default())
     }
 
-    /// The newest messages that are not delivered.
+    /// The newest undelivered messages.
     pub async fn open(self, limit: u32) -> Result<Vec<Message>, StoreError> {
         let sql = "SELECT * FROM outbox WHERE state <> 'delivered' ORDER BY id DESC LIMIT ?1";
         self.rows(sql, [limit], message).await
@@ -109,7 +107,7 @@ impl<R: Reader> Outbox<'_, R> {
 }
 
 impl Outbox<'_, Journal> {
-    /// An attempt begins, after so many. False: somebody else is at it.
+    /// Begins an attempt, after `attempts` earlier ones. False if another process has begun one.
     pub async fn begin(self, id: i64, attempts: u32) -> Result<bool, StoreError> {
         let now = self.0.clock().now();
         self.0
@@ -124,7 +122,7 @@ impl Outbox<'_, Journal> {
             .await
     }
 
-    /// How an attempt ended. The revision that our own comment made is one we have seen.
+    /// Ends an attempt. The revision that our own comment created is stored as seen.
     pub async fn end(self, message: Message, delivery: Delivery) -> Result<(), StoreError> {
         let now = self.0.clock().now();
         self.0
@@ -154,7 +152,7 @@ impl Outbox<'_, Journal> {
                         Ok(())
                     }
                     Delivery::Failed { class, message: error }
-                    | Delivery::Hopeless { class, message: error } => {
+                    | Delivery::Permanent { class, message: error } => {
                         close(transaction, message.id, MessageState::Failed, now)?;
                         transaction.execute(
                             "UPDATE outbox SET last_error = ?2 WHERE id = ?1",
@@ -191,8 +189,8 @@ fn close(transaction: &Transaction<'_>, id: i64, to: MessageState, now: Timestam
         .map(drop)
 }
 
-/// A finding's comment, in the transaction that stores the finding. It is about the revision that
-/// the item has there.
+/// Queues a finding's comment, in the transaction that stores the finding. It refers to the item's
+/// revision at that point.
 pub(super) fn queue_comment(
     transaction: &Transaction<'_>,
     key: &ItemKey,
@@ -210,7 +208,7 @@ pub(super) fn queue_comment(
         .map(drop)
 }
 
-/// A run's digest, in the transaction that ends the run.
+/// Queues a run's digest, in the transaction that ends the run.
 pub(super) fn queue_digest(transaction: &Transaction<'_>, run: RunId, now: Timestamp) -> Sql<()> {
     transaction
         .execute(
@@ -238,13 +236,13 @@ fn message(row: &Row<'_>) -> Sql<Message> {
     })
 }
 
-/// Comments whose delivery was cut off by a crash.
+/// Whether a crash interrupted the delivery of a comment.
 pub(super) fn has_cut_off(connection: &Connection) -> Sql<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE sending = 1 AND kind = 'comment')";
     connection.query_row(sql, [], |row| row.get(0))
 }
 
-/// They are due at once.
+/// Makes interrupted messages due at once.
 pub(super) fn resume(transaction: &Transaction<'_>, now: Timestamp) -> Sql<()> {
     let sql = "UPDATE outbox SET sending = 0, next_attempt = ?1
                WHERE sending = 1 AND kind = 'comment'";

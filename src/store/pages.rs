@@ -1,5 +1,5 @@
-//! A page of decisions and what it makes of the rows: all of it in one transaction, together with
-//! the cursor it allows to move; nothing at all if it changes nothing.
+//! Stores a page of decisions and the resulting rows in one transaction, together with the cursor
+//! that they allow to move; writes nothing if nothing changes.
 
 use jiff::Timestamp;
 use rusqlite::{Transaction, params};
@@ -13,31 +13,31 @@ use crate::dedupe::{Planned, Write};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{ItemId, ItemKey, Phase};
 
-/// All decisions on one page, stored together with the cursor they allow to move.
+/// All decisions on one page, stored together with the cursor that they allow to move.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageRecord {
     /// In the page's order.
     pub planned: Vec<Planned>,
-    /// Items of this page or an earlier one that are over a limit of the run, and which limit.
+    /// Items of this page or an earlier one that exceed a limit of the run, and which limit.
     pub over_limit: Vec<(ItemKey, Reason)>,
-    /// Asked for and gone.
+    /// Requested, but deleted.
     pub vanished: Vec<ItemKey>,
-    /// Named by the query and not delivered, with the number of runs that asked.
+    /// Listed by the query but not delivered, with the number of runs that tried.
     pub undelivered: Vec<(ItemId, u32)>,
-    /// No longer to be remembered as undelivered.
+    /// No longer recorded as undelivered.
     pub delivered: Vec<ItemId>,
-    /// Never delivered, and not asked for any more.
+    /// Never delivered, and no longer requested.
     pub given_up: Vec<ItemKey>,
-    /// The next query may begin here.
+    /// Start of the next query.
     pub cursor: Option<Timestamp>,
     /// Treat new work as seen: the baseline of a first run.
     pub baseline: bool,
-    /// What this page says about the state's first run, if it is not over yet.
+    /// Progress of the state's first run, if it is not over yet.
     pub first_run: Option<FirstRunFact>,
 }
 
 impl PageRecord {
-    /// Would storing it change nothing?
+    /// Whether storing it would change nothing.
     fn is_idle(&self, cursor: Option<Timestamp>) -> bool {
         self.planned.iter().all(|planned| {
             planned.write == Write::Nothing && planned.decision == Decision::Unchanged
@@ -51,8 +51,8 @@ impl PageRecord {
 }
 
 impl Items<'_, Journal> {
-    /// Stores the decisions on a page: nothing the source delivered can be lost after this.
-    /// A page that changes nothing is not written at all.
+    /// Stores the decisions on a page: nothing the source delivered can be lost after this. A page
+    /// that changes nothing is not written.
     pub async fn record_page(self, source: &str, page: PageRecord) -> Result<(), StoreError> {
         let source = source.to_owned();
         if page.is_idle(None) {
@@ -88,7 +88,7 @@ impl Items<'_, Journal> {
     }
 }
 
-/// Says that an item was never delivered, also if it was never seen before.
+/// Records that an item was never delivered, even if it was never seen before.
 fn give_up(
     transaction: &Transaction<'_>,
     key: &ItemKey,
@@ -135,7 +135,7 @@ fn record_item(
     Ok(())
 }
 
-/// What moved does not reach the prompt: the row only keeps up with the tracker.
+/// The change does not affect the prompt: only the row is updated.
 fn touch(transaction: &Transaction<'_>, planned: &Planned, now: Timestamp) -> Sql<()> {
     transaction
         .prepare_cached(
@@ -156,7 +156,7 @@ fn touch(transaction: &Transaction<'_>, planned: &Planned, now: Timestamp) -> Sq
         .map(drop)
 }
 
-/// New work starts with all its attempts; work carried over keeps what it has.
+/// New work starts with a fresh attempt count; carried-over work keeps its own.
 fn upsert(
     transaction: &Transaction<'_>,
     planned: &Planned,

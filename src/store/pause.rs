@@ -1,4 +1,4 @@
-//! Whether the schedule is paused. It is kept in the state, so a restart changes nothing.
+//! Whether the schedule is paused. Stored in the state, so it survives a restart.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,13 +12,13 @@ use crate::event::Event;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     pub since: Timestamp,
-    /// In the words of whoever paused it; may be empty.
+    /// The user's reason; may be empty.
     #[serde(default)]
     pub note: String,
 }
 
 impl<R: Reader> Ticks<'_, R> {
-    /// None: the schedule is followed.
+    /// `None` if the schedule is not paused.
     pub async fn pause_state(self) -> Result<Option<Pause>, StoreError> {
         let sql = "SELECT value FROM facts WHERE name = 'paused'";
         let stored: Option<String> = self.first_row(sql, [], |row| row.get(0)).await?;
@@ -27,8 +27,8 @@ impl<R: Reader> Ticks<'_, R> {
 }
 
 impl Ticks<'_, Journal> {
-    /// Starts no further scheduled run until [`resume`](Self::resume). A run in progress goes on.
-    /// False: it was paused before, and stays as it was.
+    /// Starts no scheduled run until [`resume`](Self::resume). A run in progress continues. False
+    /// if it was already paused; its reason is kept.
     pub async fn pause(self, note: String) -> Result<bool, StoreError> {
         let since = self.0.clock().now();
         self.0
@@ -46,7 +46,7 @@ impl Ticks<'_, Journal> {
             .await
     }
 
-    /// Follows the schedule again. False: it was not paused.
+    /// Resumes the schedule. False if it was not paused.
     pub async fn resume(self) -> Result<bool, StoreError> {
         self.0
             .commit(move |transaction, events| {

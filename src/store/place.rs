@@ -1,4 +1,4 @@
-//! Is the place fit to hold a state?
+//! Checks whether a folder is suitable for a state.
 
 use std::fs;
 use std::io;
@@ -13,8 +13,8 @@ use super::scheduler::SCHEDULER_FILE;
 use super::{DATABASE, StoreError};
 use crate::private;
 
-/// File systems that several machines may share, by the number the kernel gives them. Locks do not
-/// hold there between machines, and a write-ahead log needs memory that is shared.
+/// File systems that several machines may share, by the kernel's number. File locks do not work
+/// between machines there, and a write-ahead log needs shared memory.
 const NETWORK: [(i64, &str); 10] = [
     (0x6969, "NFS"),
     (0xFF53_4D42, "CIFS"),
@@ -28,7 +28,7 @@ const NETWORK: [(i64, &str); 10] = [
     (0x0116_1970, "GFS2"),
 ];
 
-/// Refuses a folder on a network file system; an unknown kind is accepted.
+/// Rejects a folder on a network file system; an unknown kind is accepted.
 pub(super) fn refuse_network(folder: &Path) -> Result<(), StoreError> {
     let Ok(found) = statfs(folder) else { return Ok(()) };
     match network_kind(kind_number(&found)) {
@@ -39,7 +39,7 @@ pub(super) fn refuse_network(folder: &Path) -> Result<(), StoreError> {
 
 #[cfg(target_os = "linux")]
 fn kind_number(found: &nix::sys::statfs::Statfs) -> i64 {
-    // The kernel's number is 32 bits wide, whatever the C library makes of it.
+    // The kernel's number has 32 bits, whatever type the C library uses.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "see above")]
     let number = found.filesystem_type().0 as u32;
     i64::from(number)
@@ -54,7 +54,7 @@ fn network_kind(number: i64) -> Option<&'static str> {
     NETWORK.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind)
 }
 
-/// What heartbeat itself puts into a state folder.
+/// Files that heartbeat creates in a state folder.
 const OWN: [&str; 17] = [
     DATABASE,
     "heartbeat.db-wal",
@@ -75,8 +75,8 @@ const OWN: [&str; 17] = [
     "dashboard.html",
 ];
 
-/// Refuses a folder that serves something else: closing it to others would take it from whoever uses
-/// it. One that does not exist is fit.
+/// Rejects a folder with another use, since making it private would lock out its users. A missing
+/// folder is accepted.
 pub fn refuse_foreign(folder: &Path) -> Result<(), StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -88,10 +88,18 @@ pub fn refuse_foreign(folder: &Path) -> Result<(), StoreError> {
         return Err(not_ours("it is shared by several users".into()));
     }
     if fs::metadata(folder).is_ok_and(|found| found.uid() != geteuid().as_raw()) {
-        // Whoever owns it can put a token or a link there that heartbeat would trust.
+        // Its owner could place a token or a link there that heartbeat would trust.
         return Err(not_ours(
             "it belongs to another user; chown it if it is meant for heartbeat".into(),
         ));
+    }
+    // While the folder was open to others, one of them may have put a link or a file here.
+    let is_foreign = |name: &&&str| {
+        let found = fs::symlink_metadata(folder.join(name));
+        found.is_ok_and(|found| found.uid() != geteuid().as_raw())
+    };
+    if let Some(name) = OWN.iter().find(is_foreign) {
+        return Err(not_ours(format!("{name:?} in it belongs to another user; remove it")));
     }
     if [DATABASE, LOCK].iter().any(|mark| folder.join(mark).exists()) {
         return Ok(());
@@ -106,9 +114,8 @@ pub fn refuse_foreign(folder: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Makes the folder, or takes one that is empty or a state already, and closes it to others. It is
-/// marked as a state by its lock, so that it is known as one whatever is put there before the first
-/// run.
+/// Creates the folder, or takes one that is empty or already a state, and makes it private. The
+/// lock file marks it as a state, even if other files are placed there before the first run.
 pub fn prepare_folder(folder: &Path) -> Result<(), StoreError> {
     refuse_foreign(folder)?;
     private::create_folder(folder).map_err(|error| unusable(folder, error))?;
@@ -118,6 +125,15 @@ pub fn prepare_folder(folder: &Path) -> Result<(), StoreError> {
                         on it";
             StoreError::Folder { path: folder.into(), source, hint }
         })?;
+    }
+    for name in [DATABASE, "heartbeat.db-wal", "heartbeat.db-shm"] {
+        let path = folder.join(name);
+        let open = fs::symlink_metadata(&path)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o077 != 0);
+        if open {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
+                .map_err(|error| unusable(folder, error))?;
+        }
     }
     super::create_private_file(&folder.join(LOCK))
 }
@@ -132,8 +148,8 @@ fn unusable(folder: &Path, source: io::Error) -> StoreError {
     StoreError::Folder { path: folder.into(), source, hint }
 }
 
-/// A database of no bytes beside the traces of earlier runs lost its content: SQLite would take it
-/// for a new one and begin anew without a word.
+/// An empty database file next to traces of earlier runs has lost its content: SQLite would treat
+/// it as new and silently start over.
 pub(super) fn refuse_emptied(folder: &Path, database: &Path) -> Result<(), StoreError> {
     let emptied = fs::metadata(database).is_ok_and(|data| data.len() == 0);
     let log = fs::metadata(database.with_extension("db-wal")).is_ok_and(|data| data.len() > 0);
@@ -154,6 +170,26 @@ mod tests {
         assert_eq!(network_kind(0xFF53_4D42), Some("CIFS"));
         assert_eq!(network_kind(0xEF53), None, "ext4");
         assert_eq!(network_kind(0x0102_1994), None, "tmpfs");
+    }
+
+    #[test]
+    fn an_entry_of_another_user_is_not_trusted_and_open_files_are_closed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join(DATABASE);
+        fs::write(&database, "").unwrap();
+        fs::set_permissions(&database, fs::Permissions::from_mode(0o666)).unwrap();
+        prepare_folder(folder.path()).unwrap();
+        assert_eq!(mode(&database).unwrap() & 0o777, 0o600);
+
+        let link = folder.path().join("scratch");
+        std::os::unix::fs::symlink("/home", &link).unwrap();
+        prepare_folder(folder.path()).unwrap();
+        if !geteuid().is_root() {
+            return;
+        }
+        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+        let error = prepare_folder(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("\"scratch\" in it belongs to another user"), "{error}");
     }
 
     #[test]

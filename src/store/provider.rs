@@ -1,5 +1,4 @@
-//! What is known about the model providers: one record for each kind of agent, changed in one
-//! transaction.
+//! The records of the model providers: one for each kind of agent, each updated in one transaction.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -16,7 +15,6 @@ impl<R: Reader> Provider<'_, R> {
         self.read(move |connection| load(connection, agent)).await
     }
 
-    /// The records of these agents.
     pub async fn all(self, agents: Vec<AgentKind>) -> Result<Providers, StoreError> {
         let one = |connection: &Connection, agent| Ok((agent, load(connection, agent)?));
         let read = move |connection: &Connection| {
@@ -27,8 +25,7 @@ impl<R: Reader> Provider<'_, R> {
 }
 
 impl Provider<'_, Journal> {
-    /// Changes a record, whoever else changes it. A breaker that opens or closes and a new limit
-    /// are events.
+    /// Updates a record atomically. A breaker that opens or closes and a new limit are events.
     pub async fn update<T: Send + 'static>(
         self,
         agent: AgentKind,
@@ -53,8 +50,8 @@ impl Provider<'_, Journal> {
     }
 }
 
-/// A record is stored by the name of the agent's section: that of Claude has the name that the only
-/// one had before there were others.
+/// A record is stored under the name of the agent's section; Claude's has the name that the only
+/// record had in earlier versions.
 fn load(connection: &Connection, agent: AgentKind) -> Sql<ProviderRecord> {
     let sql = "SELECT record FROM provider_record WHERE name = ?1";
     let row = |row: &rusqlite::Row<'_>| from_json(row, "record");

@@ -1,5 +1,5 @@
-//! What is known about an item beside its present text: what triage read of it and said, what an
-//! analysis found, its parent's title, items like it. The next prompt says what changed.
+//! What is known about an item besides its current text: triage's earlier input and verdict, the
+//! last finding, its parent's title, similar items. The next prompt states what changed.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use super::{Sql, StoreError};
 use crate::dedupe::{ItemParts, ItemWords, QueuedItem};
 use crate::model::{Background, Earlier, Finding, ItemKey, Verdict};
 
-/// Readings that are kept of each item: the present one and the one before.
+/// Readings kept of each item: the current and the previous one.
 const KEPT: u32 = 2;
 
-/// Which verdicts on an item are earlier ones.
+/// Which verdicts on an item count as earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EarlierVerdicts {
-    /// All of them: triage has not judged the present text yet, or is asked about it again.
+    /// All: triage has not judged the current text yet, or is asked about it again.
     All,
-    /// Those on other texts: triage has judged the present one.
+    /// Those on other texts: triage has judged the current one.
     OnOtherTexts,
 }
 
-/// What triage read of an item, and what it said.
+/// What triage read of an item, and its verdict.
 #[derive(Debug)]
 struct Reading {
     at: Timestamp,
@@ -33,7 +33,7 @@ struct Reading {
 }
 
 impl<R: Reader> Items<'_, R> {
-    /// What is known about each of these items beside its present text.
+    /// What is known about each of these items besides its current text.
     pub async fn background(
         self,
         items: Vec<QueuedItem>,

@@ -1,5 +1,5 @@
-//! Items of sources that the configuration does not name any more: nobody can read them, so they are
-//! parked, and queued again when their source is back.
+//! Items of sources that are no longer configured: they cannot be read, so they are parked, and
+//! queued again when their source is back.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::event::{Decision, Event, Reason};
 use crate::model::ItemKey;
 
 impl<R: Reader> Items<'_, R> {
-    /// How many items are parked because their source is not configured, by its name.
+    /// Number of items parked because their source is not configured, by source.
     pub async fn of_removed_sources(self) -> Result<BTreeMap<String, u64>, StoreError> {
         let mut counts = BTreeMap::new();
         for key in self.read(parked).await? {
@@ -23,8 +23,8 @@ impl<R: Reader> Items<'_, R> {
 }
 
 impl Items<'_, Journal> {
-    /// Parks the open items of all sources but these, and queues those that were parked for that
-    /// reason and belong to one of these. Returns how many of each source were parked.
+    /// Parks the open items of all sources except these, and queues those of these sources that
+    /// were parked for that reason. Returns how many were parked per source.
     pub async fn follow_sources(
         self,
         configured: Vec<String>,

@@ -1,8 +1,8 @@
-//! What a finished session makes of its items: result and state in one transaction.
+//! Applies the result of a finished session to its items: result and state in one transaction.
 //!
 //! A session's output is kept in `sessions` from the moment its row is closed. `applied` tells
 //! whether it is part of `heartbeat_state` yet, so a crash in between costs nothing: the next run
-//! applies what was paid for.
+//! applies the result.
 
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
@@ -16,63 +16,60 @@ use crate::dedupe::ItemParts;
 use crate::event::{Event, Reason};
 use crate::model::{Finding, ItemKey, MadeWith, Outcome, RunId, SessionId, Stage, Usage, Verdict};
 
-/// What triage means for one item.
+/// Triage's result for one item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TriageResult {
     pub key: ItemKey,
     /// The fingerprint it was judged by.
     pub fingerprint: String,
     pub verdict: Verdict,
-    /// False: the stated default.
+    /// False: the configured default.
     pub from_model: bool,
-    /// Left to a person instead, for this reason.
+    /// Parked instead, for this reason.
     pub park: Option<Reason>,
-    /// A rule says that triage is enough.
+    /// A rule skips deep analysis.
     pub triage_only: bool,
-    /// What was read; unknown for an answer that is applied after a crash.
+    /// What was read; `None` for an answer that is applied after a crash.
     pub parts: Option<ItemParts>,
 }
 
-/// What a deep session means for its item.
+/// A deep session's result for its item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeepResult {
     Finished {
         finding: Box<Finding>,
         made_with: MadeWith,
-        /// For its work item, if findings are published there.
+        /// Comment for its work item, if findings are published there.
         comment: Option<String>,
     },
-    /// Failed; it is tried again, not before this time.
+    /// Failed; retried, not before this time.
     TryAgain(Outcome, Timestamp),
     /// Failed for the last time.
     GiveUp(Outcome),
     /// Ended for a reason outside the item (provider, machine, shutdown): requeued, and the attempt
     /// is not counted.
     NotCounted(Outcome, Reason),
-    /// A person ended it: left to people, the attempt does not count.
+    /// A user ended it: parked, and the attempt is not counted.
     Stopped(Outcome),
-    /// The item went away meanwhile: nothing is left to do, the attempt does not count.
+    /// The item was deleted meanwhile: finished, and the attempt is not counted.
     Gone(Outcome),
 }
 
-/// A session that ended before its result became part of the state.
+/// A session that ended before its result was applied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnappliedSession {
     pub session: SessionId,
-    /// Triage or deep.
     pub stage: Stage,
     /// Items with the fingerprints they were judged by.
     pub subject: Vec<(ItemKey, String)>,
     pub outcome: Outcome,
-    /// What it returned.
     pub output: Option<Value>,
-    /// Which try it was.
     pub attempt: u32,
     pub usage: Usage,
 }
 
 impl<R: Reader> Results<'_, R> {
-    /// Sessions whose result is not part of the state yet.
+    /// Sessions whose result is not applied yet.
     pub async fn unapplied(self) -> Result<Vec<UnappliedSession>, StoreError> {
         self.read(|connection| {
             connection
@@ -88,10 +85,9 @@ impl<R: Reader> Results<'_, R> {
 }
 
 impl Results<'_, Journal> {
-    /// What a crash left: claims whose session never started are given back, comments whose delivery
-    /// was cut off are due at once, and the sessions whose result is not part of the state yet are
-    /// returned. Only for whoever holds the run lock, while no session of its own is alive and nothing
-    /// is being delivered.
+    /// Recovers from a crash: releases claims whose session never started, makes comments due whose
+    /// delivery was interrupted, and returns the sessions whose result is not applied yet. Call it
+    /// only with the run lock, while this process has no live session and delivers nothing.
     pub async fn recover(self) -> Result<Vec<UnappliedSession>, StoreError> {
         let left = self.read(|connection| {
             Ok(claims::has_unstarted(connection)? || outbox::has_cut_off(connection)?)
@@ -107,8 +103,8 @@ impl Results<'_, Journal> {
         self.unapplied().await
     }
 
-    /// Stores the verdicts of one triage session: items that need no deep analysis are finished
-    /// here, the others keep their verdict for when their turn comes.
+    /// Stores the verdicts of one triage session: items that need no deep analysis are finished,
+    /// the others keep their verdict for later.
     pub async fn apply_triage(
         self,
         session: Option<SessionId>,
@@ -125,8 +121,8 @@ impl Results<'_, Journal> {
             .await
     }
 
-    /// Triage of these items failed, in this session or before one started. They stay queued; those
-    /// for which it was the `most`-th time in a row are returned.
+    /// Records that triage of these items failed, in this session or before one started. They stay
+    /// queued; returns those that failed for the `most`-th time in a row.
     pub async fn triage_failed(
         self,
         session: Option<SessionId>,
@@ -157,7 +153,8 @@ impl Results<'_, Journal> {
             .await
     }
 
-    /// Stores what a deep session left: finding or failure, the item's state, the attempt's end.
+    /// Stores the result of a deep session: finding or failure, the item's state, the attempt's
+    /// end.
     pub async fn apply_deep(
         self,
         session: SessionId,
@@ -203,14 +200,16 @@ impl Results<'_, Journal> {
                         outcome
                     }
                 };
+                // A session that completed with a useless answer failed after all.
+                let failed = matches!(result, DeepResult::TryAgain(..) | DeepResult::GiveUp(_));
                 let outcome = to_json(outcome)?;
                 transaction.execute(
                     "UPDATE attempts SET ended_at = ?2, outcome = ?3 WHERE session = ?1",
                     params![session, Ms(now), outcome],
                 )?;
                 transaction.execute(
-                    "UPDATE sessions SET outcome = ?2 WHERE session = ?1 AND outcome IS NULL",
-                    params![session, outcome],
+                    "UPDATE sessions SET outcome = ?2 WHERE session = ?1 AND (outcome IS NULL OR ?3)",
+                    params![session, outcome, failed],
                 )?;
                 mark_applied(transaction, session, Ms(now))
             })
@@ -292,8 +291,8 @@ fn apply_verdict(
     Ok(())
 }
 
-/// A session that never got a row has no end yet: it cost nothing, and ends here. One whose row is
-/// still open cannot be killed: what it may cost stays taken.
+/// A session that never got a row has cost nothing and ends here. One whose row is still open could
+/// not be killed: its worst case stays reserved.
 fn mark_applied(transaction: &Transaction<'_>, session: SessionId, now: Ms) -> Sql<()> {
     let open: bool = transaction.query_row(
         "SELECT EXISTS (SELECT 1 FROM heartbeat_active_sessions WHERE session = ?1)",
@@ -377,7 +376,7 @@ fn give_back(transaction: &Transaction<'_>, subject: &Subject<'_>, reason: Reaso
          WHERE key = ?1 AND phase = 'claimed'",
         params![subject.key, reason.into_str()],
     )?;
-    // Its money was settled when its row was closed; only the attempt does not count.
+    // Its cost was settled when its row was closed; only the attempt is not counted.
     transaction.execute("UPDATE attempts SET counted = 0 WHERE session = ?1", [subject.session])?;
     Ok(Event::ItemDeferred { item: subject.key.clone(), reason })
 }

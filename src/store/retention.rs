@@ -1,6 +1,6 @@
-//! What is kept how long: findings, attempts and items for ever; events, transcripts, scheduled
-//! times and the files of runs by age and number. What is counted of them is added to a total before it goes.
-//! Between runs, in small transactions, and never with `VACUUM`: freed pages are used again.
+//! Retention: findings, attempts and items are kept forever; events, transcripts, scheduled times
+//! and files of runs by age and number. Counters over removed rows are added to a total first. Runs
+//! between runs, in small transactions, without `VACUUM`: freed pages are reused.
 
 use std::time::Duration;
 
@@ -12,17 +12,16 @@ use super::rows::Ms;
 use super::{Sql, Store, StoreError, totals, transcripts};
 use crate::model::RunId;
 
-/// Of these newest runs everything is kept, whatever the clock says: one that jumped a year ahead
-/// must not empty the history.
+/// The newest runs are kept whatever the clock says: a clock that jumped a year ahead must not
+/// empty the history.
 const NEWEST_RUNS: u32 = 50;
-/// More events than this are never kept.
+/// Most events kept.
 const MOST_EVENTS: i64 = 500_000;
-/// More scheduled times than this are never kept: a schedule in seconds has 31 million a year.
+/// Most scheduled times kept; a schedule in seconds has 31 million a year.
 const MOST_TICKS: u32 = 100_000;
-/// Rows of one transaction, so that nobody waits long for the next.
+/// Rows per transaction, so that others do not wait long.
 const BATCH: u32 = 2_000;
 
-/// What was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
     pub events: u64,
@@ -34,8 +33,8 @@ pub struct Pruned {
 }
 
 impl Store {
-    /// Removes what is older than `keep`, and what is too much. For whoever holds the run lock,
-    /// after the run.
+    /// Removes rows older than `keep`, and the oldest ones above a limit. Call it with the run
+    /// lock, after the run.
     pub async fn prune(&self, now: Timestamp, keep: Duration) -> Result<Pruned, StoreError> {
         let keep = SignedDuration::try_from(keep).unwrap_or(SignedDuration::MAX);
         let Ok(before) = now.checked_sub(keep) else { return Ok(Pruned::default()) };
@@ -91,7 +90,7 @@ impl Store {
     }
 }
 
-/// Some events up to number `bound`, in order; how many.
+/// Removes a batch of events up to number `bound`, in order; returns how many.
 fn remove_events(transaction: &Transaction<'_>, bound: i64) -> Sql<usize> {
     let some = "SELECT seq FROM events WHERE seq <= ?1 ORDER BY seq LIMIT ?2";
     let orphans = transaction.query_row(
@@ -103,7 +102,7 @@ fn remove_events(transaction: &Transaction<'_>, bound: i64) -> Sql<usize> {
     transaction.execute(&format!("DELETE FROM events WHERE seq IN ({some})"), params![bound, BATCH])
 }
 
-/// Scheduled times before this one may go.
+/// Scheduled times before this one may be removed.
 fn oldest_tick_to_keep(connection: &Connection, before: Timestamp) -> Sql<Ms> {
     let too_many: Option<Ms> = connection
         .query_row(
@@ -115,7 +114,8 @@ fn oldest_tick_to_keep(connection: &Connection, before: Timestamp) -> Sql<Ms> {
     Ok(Ms(too_many.map_or(before, |too_many| too_many.0.max(before))))
 }
 
-/// Some scheduled times before `bound`, but never the newest of a schedule; how many.
+/// Removes a batch of scheduled times before `bound`, except the newest of a schedule; returns how
+/// many.
 fn remove_ticks(transaction: &Transaction<'_>, bound: Ms) -> Sql<usize> {
     let some = "SELECT schedule, nominal FROM ticks t
                 WHERE nominal < ?1
@@ -136,12 +136,12 @@ fn remove_ticks(transaction: &Transaction<'_>, bound: Ms) -> Sql<usize> {
     transaction.execute(&delete, params![bound, BATCH])
 }
 
-/// The newest event that may go; none: nothing may.
+/// The newest event that may be removed; `None` if there is none.
 fn last_to_remove(connection: &Connection, before: Timestamp) -> Sql<Option<i64>> {
     let newest: Option<i64> =
         connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
     let Some(newest) = newest else { return Ok(None) };
-    // The log is in order, so the first event that stays ends the search.
+    // The log is in order, so the first event to keep ends the search.
     let first_young: Option<i64> = connection.query_row(
         "SELECT min(seq) FROM events WHERE at >= ?1 OR run IN
              (SELECT run FROM runs ORDER BY started_at DESC LIMIT ?2)",

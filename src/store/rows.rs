@@ -1,4 +1,4 @@
-//! Small conversions between the words of the program and the columns of the tables.
+//! Conversions between types and table columns.
 
 use jiff::Timestamp;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 use super::Sql;
 use crate::model::{ItemKey, RunId, SessionId, Usd};
 
-/// A time as a column: milliseconds since the epoch.
+/// A time column: milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ms(pub Timestamp);
 
@@ -60,17 +60,15 @@ impl FromSql for Usd {
     }
 }
 
-/// A value as JSON text.
 pub fn to_json<T: Serialize>(value: &T) -> Sql<String> {
     serde_json::to_string(value).map_err(|e| Error::ToSqlConversionFailure(Box::new(e)))
 }
 
-/// The value of a JSON column.
 pub fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<T> {
     parse(row.get_ref(column)?.as_str()?, false)
 }
 
-/// The value of a JSON column that may be null.
+/// The value of a nullable JSON column.
 pub fn from_optional_json<T: DeserializeOwned>(
     row: &Row<'_>,
     column: impl RowIndex,
@@ -78,19 +76,19 @@ pub fn from_optional_json<T: DeserializeOwned>(
     row.get_ref(column)?.as_str_or_null()?.map(|text| parse(text, false)).transpose()
 }
 
-/// The enum whose name is in a column.
+/// An enum stored by name.
 pub fn from_word<T: DeserializeOwned>(row: &Row<'_>, column: impl RowIndex) -> Sql<T> {
     parse(row.get_ref(column)?.as_str()?, true)
 }
 
-/// The enum whose name is in a column that may be null.
+/// An enum stored by name in a nullable column.
 pub fn from_optional_word<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<Option<T>> {
     row.get_ref(column)?.as_str_or_null()?.map(|text| parse(text, true)).transpose()
 }
 
 fn parse<T: DeserializeOwned>(text: &str, word: bool) -> Sql<T> {
     let parsed = if word {
-        // No detour over a JSON value: this is read for every fetched item.
+        // Without an intermediate JSON value: this is read for every fetched item.
         T::deserialize(text.into_deserializer())
     } else {
         serde_json::from_str(text)
@@ -100,7 +98,7 @@ fn parse<T: DeserializeOwned>(text: &str, word: bool) -> Sql<T> {
     })
 }
 
-/// The time of a column that may be null.
+/// The time of a nullable column.
 pub fn optional_time(row: &Row<'_>, column: &str) -> Sql<Option<Timestamp>> {
     Ok(row.get::<_, Option<Ms>>(column)?.map(|ms| ms.0))
 }

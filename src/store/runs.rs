@@ -1,4 +1,4 @@
-//! Runs and the scheduled times that led to them.
+//! Runs and the scheduled times that started them.
 
 use jiff::Timestamp;
 use rusqlite::{Row, params};
@@ -10,13 +10,12 @@ use super::{Journal, Sql, StoreError, outbox};
 use crate::event::{Event, RunOutcome, RunSummary, Trigger};
 use crate::model::RunId;
 
-/// A run as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunRow {
     pub run: RunId,
     pub trigger: Trigger,
     pub started_at: Timestamp,
-    /// None while it is going on.
+    /// `None` while it is in progress.
     pub ended_at: Option<Timestamp>,
     pub outcome: Option<RunOutcome>,
     pub summary: Option<RunSummary>,
@@ -30,8 +29,8 @@ pub enum Digest {
 }
 
 impl Runs<'_, Journal> {
-    /// Begins a run. Whoever holds the run lock may call it, so any unfinished run is a crashed one
-    /// and is closed as such.
+    /// Begins a run. The caller holds the run lock, so any unfinished run has crashed and is closed
+    /// as such.
     pub async fn begin(
         self,
         run: RunId,
@@ -71,8 +70,8 @@ impl Runs<'_, Journal> {
                     params![run, Ms(now), outcome.into_str(), to_json(&summary)?],
                     |row| row.get(0),
                 )?;
-                // What is still queued was left by this run. Everything queued ages alike, so nothing
-                // that arrives later can pass it.
+                // Items that are still queued were not reached by this run. All of them age alike,
+                // so later arrivals cannot overtake them.
                 transaction.execute(
                     "UPDATE heartbeat_state SET deferrals = deferrals + 1 WHERE phase = 'pending'",
                     [],
@@ -90,7 +89,6 @@ impl Runs<'_, Journal> {
 }
 
 impl<R: Reader> Runs<'_, R> {
-    /// The newest runs, newest first.
     pub async fn newest(self, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.rows(
             "SELECT * FROM runs ORDER BY started_at DESC, run DESC LIMIT ?1",
@@ -100,15 +98,15 @@ impl<R: Reader> Runs<'_, R> {
         .await
     }
 
-    /// The newest run that judged or analysed something.
+    /// The newest run that judged or analysed an item.
     pub async fn last_useful(self) -> Result<Option<RunRow>, StoreError> {
-        // Ids grow with time, so the newest one that fits is found without sorting.
+        // Ids grow with time, so the newest match is found without sorting.
         let sql = "SELECT * FROM runs WHERE json_extract(summary, '$.triaged') > 0
                        OR json_extract(summary, '$.analysed') > 0 ORDER BY run DESC LIMIT 1";
         self.first_row(sql, [], run_row).await
     }
 
-    /// The run that is going on, if one is.
+    /// The run in progress, if there is one.
     pub async fn current(self) -> Result<Option<RunRow>, StoreError> {
         self.first_row("SELECT * FROM runs WHERE ended_at IS NULL LIMIT 1", [], run_row).await
     }
@@ -120,7 +118,7 @@ impl<R: Reader> Runs<'_, R> {
         self.first_row(sql, [run], |row| row.get(0)).await
     }
 
-    /// One run, by the beginning of its id; none if there is no such run or there are several.
+    /// One run by a prefix of its id; `None` if no run or several match.
     pub async fn with_prefix(self, beginning: String) -> Result<Option<RunRow>, StoreError> {
         let sql = "SELECT * FROM runs WHERE substr(run, 1, length(?1)) = ?1 LIMIT 2";
         let mut found = self.rows(sql, [beginning], run_row).await?;
@@ -134,7 +132,7 @@ impl<R: Reader> Runs<'_, R> {
         self.rows(sql, (Ms(from), Ms(to)), run_row).await
     }
 
-    /// Runs that were never ended. Whoever holds the run lock knows them for crashed.
+    /// Runs that were never ended. To the holder of the run lock they are crashed runs.
     pub async fn unfinished(self) -> Result<Vec<RunId>, StoreError> {
         let sql = "SELECT run FROM runs WHERE ended_at IS NULL OR outcome = 'crashed'
                    ORDER BY started_at DESC LIMIT 10";

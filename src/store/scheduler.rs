@@ -1,5 +1,5 @@
-//! Whether a scheduler works on this state: it keeps a file locked as long as it lives, and the
-//! kernel takes the lock away however it ends.
+//! Whether a scheduler works on this state: it keeps a file locked while it runs, and the kernel
+//! frees the lock however it ends.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -7,15 +7,14 @@ use std::path::Path;
 
 use crate::private;
 
-/// Name of the file in the state folder.
 pub const SCHEDULER_FILE: &str = "scheduler.lock";
 
-/// The mark of a living scheduler; gone with this value.
+/// The lock of a running scheduler; released on drop.
 #[derive(Debug)]
 pub struct SchedulerMark(#[expect(dead_code, reason = "held, never read")] File);
 
 impl SchedulerMark {
-    /// None: another scheduler works on this state, and says so already.
+    /// `None` if another scheduler already works on this state.
     pub fn set(folder: &Path) -> io::Result<Option<Self>> {
         let file =
             private::options().create(true).append(true).open(folder.join(SCHEDULER_FILE))?;
@@ -26,7 +25,7 @@ impl SchedulerMark {
         }
     }
 
-    /// Is one set?
+    /// Whether a scheduler holds it.
     pub fn is_set(folder: &Path) -> bool {
         let Ok(file) = File::open(folder.join(SCHEDULER_FILE)) else { return false };
         matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))

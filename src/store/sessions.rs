@@ -1,4 +1,4 @@
-//! Sessions: those that are live, and every one that ever ran, with the attempts they were.
+//! Live and past sessions, with their attempts.
 
 use jiff::Timestamp;
 use rusqlite::Row;
@@ -10,62 +10,59 @@ use super::{Sql, StoreError, ledger};
 use crate::model::{ItemKey, Outcome, RunId, SessionId, SessionRef, Usage};
 use crate::process;
 
-/// A live session's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ActiveSession {
     #[serde(flatten)]
     pub session: SessionRef,
     pub keeper_pid: u32,
     pub agent_pid: Option<u32>,
-    /// Containment in force.
+    /// Effective containment.
     pub tier: String,
     /// When its row was written.
     pub started_at: Timestamp,
-    /// When it ends at the latest.
+    /// Its hard limit.
     pub deadline_at: Timestamp,
-    /// The host it was given to, empty while none took it; none: this machine.
+    /// The host that runs it; empty until one took it; `None`: this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Its keeper is verifiably there. If not, heartbeat crashed; the next run closes the row. On
-    /// another host: its row is open.
+    /// Its keeper is verifiably alive. If not, heartbeat crashed and the next run closes the row.
+    /// On another host: its row is open.
     pub alive: bool,
 }
 
-/// A session of the history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionRow {
     #[serde(flatten)]
     pub session: SessionRef,
-    /// Containment it had.
     pub tier: String,
     pub started_at: Timestamp,
-    /// None while it is on record as alive.
+    /// `None` while it is recorded as live.
     pub ended_at: Option<Timestamp>,
-    /// Not ended, and its keeper is verifiably there.
+    /// Not ended, and its keeper is verifiably alive.
     pub alive: bool,
     pub outcome: Option<Outcome>,
     pub usage: Option<Usage>,
-    /// Left alive: 0, or an alarm.
+    /// Processes left alive; anything but 0 is an alarm.
     pub survivors: Option<u32>,
-    /// The host it ran on; none: this machine.
+    /// The host it ran on; `None`: this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
-/// One try at an item.
+/// One attempt at an item.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttemptRow {
-    /// Its number on that text.
+    /// Number of the attempt on that text.
     pub attempt: u32,
-    /// Of what reached the prompt.
+    /// Of the text in the prompt.
     pub fingerprint: String,
     pub session: SessionId,
     pub run: RunId,
     pub claimed_at: Timestamp,
-    /// None while it goes on.
+    /// `None` while it is in progress.
     pub ended_at: Option<Timestamp>,
     pub outcome: Option<Outcome>,
-    /// False: not the item's fault, or given back by a person.
+    /// False if the item did not cause the failure, or a user requeued it.
     pub counted: bool,
     pub usage: Option<Usage>,
 }
@@ -76,12 +73,10 @@ impl<R: Reader> Sessions<'_, R> {
         self.rows("SELECT * FROM heartbeat_active_sessions ORDER BY started_at", [], active).await
     }
 
-    /// One session.
     pub async fn get(self, id: SessionId) -> Result<Option<SessionRow>, StoreError> {
         self.first_row(format!("{SESSIONS} WHERE s.session = ?1"), [id], session).await
     }
 
-    /// The newest sessions, newest first.
     pub async fn newest(self, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
         let sql = format!("{SESSIONS} ORDER BY s.started_at DESC, s.session DESC LIMIT ?1");
         self.rows(sql, [limit], session).await
@@ -120,7 +115,7 @@ impl<R: Reader> Sessions<'_, R> {
     }
 }
 
-/// Sessions with what their keeper is known by, as long as they have a row among the live ones.
+/// Sessions with their keeper's identity, while they have a live row.
 const SESSIONS: &str = "SELECT s.*, a.keeper_start_time, a.keeper_pidfd_inode, a.boot_id
      FROM sessions s LEFT JOIN heartbeat_active_sessions a USING (session)";
 
@@ -137,7 +132,7 @@ fn active(row: &Row<'_>) -> Sql<ActiveSession> {
     })
 }
 
-/// Is exactly the keeper on record alive, and not another process with its number?
+/// Whether exactly the recorded keeper is alive, and not another process with its pid.
 fn keeper_is_alive(row: &Row<'_>) -> Sql<bool> {
     let on_record = row.get::<_, Option<String>>("boot_id")?.is_some();
     if on_record && row.get::<_, Option<String>>("host")?.is_some() {

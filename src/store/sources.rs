@@ -1,5 +1,4 @@
-//! What is remembered about a source: its breaker and versions, how far it was read, and how the
-//! first run on this state went.
+//! The state of a source: breaker and versions, how far it was read, and how its first run went.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +11,12 @@ use super::{Journal, Sql, StoreError};
 use crate::model::{BoxFuture, ItemId, SourceRecord};
 use crate::ports::{SourceMemory, StateError};
 
-/// How far the first run on a state came.
+/// Progress of the first run on a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstRunFact {
-    /// The present is being recorded as seen; a run that was cut short goes on with it.
+    /// Existing items are being recorded as seen; an interrupted run continues with it.
     Baseline,
-    /// Over: from now on, what is new is work.
+    /// Over: new items are work from now on.
     Over,
 }
 
@@ -30,7 +29,7 @@ impl FirstRunFact {
     }
 }
 
-/// Earlier versions had one source and kept one fact for the whole state. It applies to a source that
+/// Earlier versions had one source and one fact for the whole state. It applies to a source that
 /// was read then, and to every source while none was read.
 const FIRST_RUN: &str = "SELECT value FROM facts WHERE name = 'first_run/' || ?1
     UNION ALL
@@ -41,7 +40,7 @@ const FIRST_RUN: &str = "SELECT value FROM facts WHERE name = 'first_run/' || ?1
     LIMIT 1";
 
 impl<R: Reader> Sources<'_, R> {
-    /// The memory of the source called `name`, as it was stored.
+    /// The stored memory of the source called `name`.
     pub async fn memory(self, name: String) -> Result<Option<String>, StoreError> {
         self.read(move |connection| {
             connection
@@ -51,17 +50,17 @@ impl<R: Reader> Sources<'_, R> {
         .await
     }
 
-    /// Where the next query of this source begins; none before the first run.
+    /// Where the next query of this source begins; `None` before the first run.
     pub async fn cursor(self, source: String) -> Result<Option<Timestamp>, StoreError> {
         self.read(move |connection| cursor(connection, &source)).await
     }
 
-    /// How far the first run on this source came; none: there was none yet.
+    /// Progress of the first run on this source; `None` if there was none yet.
     pub async fn first_run(self, source: String) -> Result<Option<FirstRunFact>, StoreError> {
         self.read(move |connection| first_run(connection, &source)).await
     }
 
-    /// How many items the backlog of a source had when it was last counted, and when that was.
+    /// Size of a source's backlog at the last count, and the time of the count.
     pub async fn backlog(self, source: &str) -> Result<Option<(u64, Timestamp)>, StoreError> {
         let name = format!("backlog/{source}");
         self.read(move |connection| {
@@ -70,7 +69,7 @@ impl<R: Reader> Sources<'_, R> {
         .await
     }
 
-    /// When a source that is not read by every run was last read to its end.
+    /// When a source that is not read by every run was last read completely.
     pub async fn last_read(self, source: &str) -> Result<Option<Timestamp>, StoreError> {
         let name = format!("last_read/{source}");
         self.read(move |connection| {
@@ -81,7 +80,7 @@ impl<R: Reader> Sources<'_, R> {
 }
 
 impl Sources<'_, Journal> {
-    /// The backlog was counted, before anybody said what to do with it.
+    /// Stores the size of the backlog, before the user has decided what to do with it.
     pub async fn note_backlog(
         self,
         source: &str,
@@ -94,13 +93,13 @@ impl Sources<'_, Journal> {
             .await
     }
 
-    /// The first run on this source came this far.
+    /// Stores the progress of the first run on this source.
     pub async fn note_first_run(self, source: &str, fact: FirstRunFact) -> Result<(), StoreError> {
         let source = source.to_owned();
         self.0.commit(move |transaction, _| set_first_run(transaction, &source, fact)).await
     }
 
-    /// A source was read to its end.
+    /// Stores that a source was read completely.
     pub async fn note_read(self, source: &str, at: Timestamp) -> Result<(), StoreError> {
         let name = format!("last_read/{source}");
         self.0.commit(move |transaction, _| set_fact(transaction, &name, &at.to_string())).await
@@ -169,7 +168,7 @@ pub(super) fn undelivered(connection: &Connection, source: &str) -> Sql<BTreeMap
     Ok(stored.into_iter().map(|(id, runs)| (ItemId(id), runs)).collect())
 }
 
-/// Remembers and forgets undelivered items.
+/// Adds and removes undelivered items.
 pub(super) fn remember_undelivered(
     transaction: &Transaction<'_>,
     source: &str,
@@ -192,7 +191,7 @@ pub(super) fn remember_undelivered(
         .map(drop)
 }
 
-/// Kept for the source and, as earlier versions did, for the state.
+/// Stored for the source and, as in earlier versions, for the state.
 pub(super) fn set_first_run(
     transaction: &Transaction<'_>,
     source: &str,
@@ -224,7 +223,7 @@ fn set_fact(transaction: &Transaction<'_>, name: &str, value: &str) -> Sql<()> {
         .map(drop)
 }
 
-/// Forward only: a clock that was set back cannot make us read everything again.
+/// Moves forward only, so that a clock that was set back does not cause a complete reread.
 pub(super) fn move_cursor(
     transaction: &Transaction<'_>,
     source: &str,

@@ -1,4 +1,4 @@
-//! Money by day and stage.
+//! Spending by day and stage.
 
 use jiff::Timestamp;
 use rusqlite::Params;
@@ -9,20 +9,19 @@ use super::subjects::{Budget, Reader};
 use super::{Sql, StoreError};
 use crate::model::{RunId, Stage, Usd};
 
-/// The money of one stage on one day.
+/// Spending of one stage on one day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StageSpending {
     /// The budget day such as `2026-11-16`, in the time zone of the schedule.
     pub day: String,
     pub stage: Stage,
-    /// Sessions that reserved some.
+    /// Number of sessions that reserved an amount.
     pub sessions: u32,
-    /// Settled.
     pub spent: Usd,
-    /// The part of `spent` that is an estimate: from tokens and prices, or the worst case of sessions
-    /// whose cost nobody knows.
+    /// The estimated part of `spent`: from tokens and prices, or the worst case of sessions of
+    /// unknown cost.
     pub estimated: Usd,
-    /// Worst cases of sessions that are alive.
+    /// Worst cases of live sessions.
     pub reserved: Usd,
 }
 
@@ -36,17 +35,17 @@ const SUMS: &str = "
 const ORDER: &str = "GROUP BY b.day, b.stage ORDER BY b.day DESC, b.stage DESC";
 
 impl<R: Reader> Budget<'_, R> {
-    /// Every day since `day`, the newest first, triage before deep analysis.
+    /// Every day since `day`, newest first, triage before deep analysis.
     pub async fn by_stage_since(self, day: String) -> Result<Vec<StageSpending>, StoreError> {
         self.spending_where("b.day >= ?1", (day,)).await
     }
 
-    /// The same of one run only.
+    /// The same for one run.
     pub async fn by_stage_in_run(self, run: RunId) -> Result<Vec<StageSpending>, StoreError> {
         self.spending_where("b.run = ?1", (run,)).await
     }
 
-    /// The same of the runs that began in `[from, to)`.
+    /// The same for the runs that began in `[from, to)`.
     pub async fn by_stage_between(
         self,
         from: Timestamp,

@@ -1,4 +1,4 @@
-//! Findings whose files changed after them.
+//! Findings whose files have changed since.
 
 use jiff::Timestamp;
 use rusqlite::{Row, params};
@@ -9,10 +9,10 @@ use super::subjects::{Findings, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::model::{Finding, ItemKey, SessionId, Stale};
 
-/// More findings than this are not looked after at once.
+/// Most findings checked in one pass.
 const MOST: u32 = 2_000;
 
-/// The newest finding of an item, to be compared with what changed since.
+/// The newest finding of an item, to be compared with later changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgeingFinding {
     pub session: SessionId,
@@ -21,13 +21,13 @@ pub struct AgeingFinding {
     pub item_type: String,
     pub created_at: Timestamp,
     pub finding: Finding,
-    /// What is known so far.
+    /// Known so far.
     pub stale: Option<Stale>,
 }
 
 impl<R: Reader> Findings<'_, R> {
-    /// The newest finding of each finished item, if it was made since then and nothing fixed the item,
-    /// newest first.
+    /// The newest finding of each finished item, newest first, if it was made since `since` and the
+    /// item has no fix.
     pub async fn ageing(self, since: Timestamp) -> Result<Vec<AgeingFinding>, StoreError> {
         let sql = "SELECT f.session, f.key, s.area_path, s.item_type, f.created_at, f.finding,
                           t.commits AS later, t.total, t.files
@@ -42,8 +42,8 @@ impl<R: Reader> Findings<'_, R> {
 }
 
 impl Findings<'_, Journal> {
-    /// Stores what makes these findings stale; with `requeue_before`, items whose finding is older
-    /// than that are queued again, once for each finding. Returns how many were.
+    /// Stores what makes these findings stale. With `requeue_before`, items with an older finding
+    /// are queued again, once per finding. Returns how many were.
     pub async fn store_stale(
         self,
         found: Vec<(SessionId, ItemKey, Stale)>,

@@ -1,5 +1,5 @@
-//! The stored facts by subject. `store.items()` reads; `journal.items()` also changes, each change
-//! in one transaction with its events. Every subject has one file that says what is stored of it.
+//! Stored data by subject. `store.items()` reads; `journal.items()` also changes, each change in
+//! one transaction with its events. Every subject has a file that defines what is stored.
 
 use std::future::Future;
 
@@ -7,9 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::{Journal, Sql, Store, StoreError};
 
-/// Whoever can read the state: [`Store`] itself, and a [`Journal`] over it.
+/// Types that can read the state: [`Store`] itself, and a [`Journal`] over it.
 pub trait Reader: Sync {
-    /// The state that is read.
     fn store(&self) -> &Store;
 
     /// Reads without writing, off the async threads.
@@ -91,28 +90,26 @@ macro_rules! subjects {
 }
 
 subjects! {
-    /// Work items and the phase each is in (`items`, `item_rows`, `pages`).
+    /// Work items and their phases (`items`, `item_rows`, `pages`).
     items: Items,
-    /// Work taken for a session before it starts (`claims`).
+    /// Work claimed for a session before it starts (`claims`).
     claims: Claims,
-    /// What finished sessions mean for their items (`results`).
+    /// Results of finished sessions (`results`).
     results: Results,
     /// Live and past sessions (`sessions`; rows of live ones are written in `ledger`).
     sessions: Sessions,
-    /// Findings (`findings`).
     findings: Findings,
-    /// Runs (`runs`).
     runs: Runs,
     /// Scheduled times (`ticks`).
     ticks: Ticks,
-    /// The stored log of events (`events`; it is written by [`Journal`]).
+    /// The event log (`events`; written by [`Journal`]).
     events: Events,
-    /// Money: reserved and spent (`budget`, `spending`).
+    /// Reserved and spent budget (`budget`, `spending`).
     budget: Budget,
-    /// What is known about the model provider (`provider`).
+    /// Records of the model providers (`provider`).
     provider: Provider,
-    /// What is remembered about a source and how far it was read (`sources`).
+    /// State of the sources, and how far they were read (`sources`).
     sources: Sources,
-    /// What is to be published (`outbox`).
+    /// Messages to publish (`outbox`).
     outbox: Outbox,
 }

@@ -1,4 +1,4 @@
-//! The state on real SQLite files.
+//! Tests of the state on real SQLite files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -131,7 +131,7 @@ pub(super) fn ended(outcome: Outcome, cost: f64) -> SessionEnd {
         reads: 0,
         swept: 0,
         survivors: 0,
-        stderr_tail: crate::model::Foreign::default(),
+        stderr_tail: crate::model::Untrusted::default(),
         transcript: crate::model::SessionTranscript::default(),
     }
 }
@@ -364,7 +364,7 @@ async fn a_rehearsal_on_a_copy_leaves_the_original_alone() {
     assert_eq!(before, after);
 }
 
-/// Stores an item with a long title; pages are needed for it.
+/// Stores an item with a long title, which needs pages.
 async fn store_much(state: &State, id: i64) -> Result<(), StoreError> {
     let planned = Planned { title: "x".repeat(60_000), ..planned(id, "f1", Decision::New) };
     state.journal.items().record_page("ado", page(vec![planned])).await
@@ -412,7 +412,7 @@ async fn a_caller_that_stops_waiting_parts_nothing() {
     let state = state().await;
     let mut follower = state.journal.follow();
     state.journal.emit(Event::FetchStarted);
-    // Polled once, then dropped: the transaction goes on without its caller.
+    // Polled once, then dropped: the transaction continues without its caller.
     let mut flush = Box::pin(state.journal.flush());
     let polled = std::future::poll_fn(|context| {
         std::task::Poll::Ready(flush.as_mut().poll(context).is_ready())

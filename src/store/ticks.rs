@@ -9,27 +9,27 @@ use super::{Journal, Sql, StoreError};
 use crate::event::Event;
 use crate::model::RunId;
 
-/// A scheduled time that was used or passed over.
+/// A scheduled time that was used or skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TickRow {
     /// Name of the schedule: its expression and zone.
     pub schedule: String,
-    /// The time it was due.
+    /// When it was due.
     pub nominal: Timestamp,
-    /// The run it led to; none: skipped.
+    /// The run it started; `None` if it was skipped.
     pub run: Option<RunId>,
-    /// How many due times it stands for beyond itself.
+    /// Number of further due times that it covers.
     pub missed: u32,
 }
 
 impl Ticks<'_, Journal> {
-    /// Uses a scheduled time up. False: someone else was faster, do nothing.
+    /// Uses a scheduled time. False if another process was faster: do nothing.
     pub async fn take(self, tick: TickRow) -> Result<bool, StoreError> {
         let now = Ms(self.0.clock().now());
         self.0.commit(move |transaction, _| record_tick(transaction, now, &tick)).await
     }
 
-    /// Lets a scheduled time go, and tells it. False: someone else has decided about it.
+    /// Skips a scheduled time and emits an event. False if another process has decided about it.
     pub async fn skip(self, tick: TickRow, blocked_by: Option<RunId>) -> Result<bool, StoreError> {
         let now = Ms(self.0.clock().now());
         self.0
@@ -47,8 +47,8 @@ impl Ticks<'_, Journal> {
 }
 
 impl<R: Reader> Ticks<'_, R> {
-    /// The newest scheduled time that was used or passed over, of those up to `until`: a clock that
-    /// was ahead may have left later ones.
+    /// The newest scheduled time that was used or skipped, up to `until`: a clock that was ahead
+    /// may have left later ones.
     pub async fn last(
         self,
         schedule: String,

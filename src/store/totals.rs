@@ -1,4 +1,4 @@
-//! Sums over the whole history, for monitoring.
+//! Totals over the whole history, for monitoring.
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::Serialize;
@@ -10,47 +10,46 @@ use crate::model::Usd;
 /// Upper bounds of the buckets of session durations, in seconds.
 pub const DURATION_BUCKETS: [u32; 8] = [5, 15, 30, 60, 120, 300, 600, 1800];
 
-/// Sums over everything that ever ended on this state.
+/// Totals over everything that ended on this state.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Totals {
-    /// Sessions by what they were for and how they ended.
+    /// Sessions by stage and outcome.
     pub sessions: Vec<SessionTotal>,
-    /// The agents' exit codes, with how many sessions left with each.
+    /// The agents' exit codes, with the number of sessions.
     pub exit_codes: Vec<(i32, u64)>,
-    /// How long 95 of 100 sessions took at most, in milliseconds; none before the first end.
+    /// 95th percentile of the session duration, in milliseconds; `None` before the first end.
     pub duration_p95_ms: Option<u64>,
-    /// Runs by how they ended.
+    /// Runs by outcome.
     pub runs: Vec<(String, u64)>,
-    /// Findings by what people said of them; without a word, as `none`.
+    /// Findings by rating; `none` without a rating.
     pub feedback: Vec<(String, u64)>,
-    /// Findings by what the fix of their item says: confirmed, missed, too late, or not fixed yet.
+    /// Findings by their item's fix: confirmed, missed, too late, or not fixed yet.
     pub fixes: Vec<(String, u64)>,
-    /// Scheduled times by what became of them.
+    /// Scheduled times by decision.
     pub ticks: Vec<(String, u64)>,
-    /// Scheduled times that passed while nobody looked.
+    /// Scheduled times that passed while no scheduler ran.
     pub missed_ticks: u64,
-    /// Sessions of an earlier life that were resolved.
+    /// Sessions of an earlier heartbeat process that were resolved.
     pub orphans: u64,
-    /// Processes that survived the end of their session: 0, or an alarm.
+    /// Processes that survived the end of their session; anything but 0 is an alarm.
     pub survivors: u64,
-    /// Sessions that could not be killed and are still on record as alive.
+    /// Sessions that could not be killed and are still recorded as live.
     pub unkillable: Vec<String>,
 }
 
-/// Sums over the sessions of one kind that ended in one way.
+/// Totals over the sessions of one stage and outcome.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct SessionTotal {
     pub stage: String,
-    /// How they ended.
     pub outcome: String,
-    /// In detail, such as who stopped them; empty where there is none.
+    /// Detail, such as who stopped them; may be empty.
     pub reason: String,
     pub count: u64,
-    /// Milliseconds from start to end, all together.
+    /// Total time from start to end, in milliseconds.
     pub duration_ms: u64,
-    /// How many took no longer than each of [`DURATION_BUCKETS`].
+    /// Number of sessions that took no longer than each of [`DURATION_BUCKETS`].
     pub within: [u64; DURATION_BUCKETS.len()],
-    /// Fresh input tokens.
+    /// Uncached input tokens.
     pub input_tokens: u64,
     pub output_tokens: u64,
     /// Input tokens read from the provider's cache.
@@ -60,13 +59,13 @@ pub struct SessionTotal {
     pub cost: Usd,
 }
 
-/// Names of the facts that keep the sums over rows that are gone: a total never falls.
+/// Facts that keep the totals of removed rows, so that a total never decreases.
 pub(super) const FIRED: &str = "removed.ticks_fired";
 pub(super) const SKIPPED: &str = "removed.ticks_skipped";
 pub(super) const MISSED: &str = "removed.ticks_missed";
 pub(super) const ORPHANS: &str = "removed.orphans";
 
-/// Adds to such a sum, in the transaction that removes the rows.
+/// Adds to such a total, in the transaction that removes the rows.
 pub(super) fn add(transaction: &Transaction<'_>, name: &str, more: i64) -> Sql<()> {
     if more == 0 {
         return Ok(());
@@ -86,7 +85,7 @@ fn removed(connection: &Connection, name: &str) -> Sql<u64> {
     connection.query_row(sql, [name], |row| sum(row, 0))
 }
 
-/// Scheduled times by what became of them, with those whose rows are gone.
+/// Scheduled times by decision, including removed rows.
 fn ticks(connection: &Connection) -> Sql<Vec<(String, u64)>> {
     let mut found = Vec::new();
     for (decision, gone) in [("fired", FIRED), ("skipped", SKIPPED)] {
@@ -143,7 +142,7 @@ impl Store {
     }
 }
 
-/// Sessions that are over; one whose row is still open counts as live, whatever the history says.
+/// Ended sessions; a session whose row is still open counts as live.
 const ENDED: &str = "outcome IS NOT NULL AND ended_at IS NOT NULL
     AND session NOT IN (SELECT session FROM heartbeat_active_sessions)";
 
@@ -156,7 +155,7 @@ fn exit_codes(connection: &Connection) -> Sql<Vec<(i32, u64)>> {
     connection.prepare(&sql)?.query_map([], |row| Ok((row.get(0)?, sum(row, 1)?)))?.collect()
 }
 
-/// The nearest-rank percentile: the shortest duration that 95 of 100 sessions did not pass.
+/// Nearest-rank percentile: the shortest duration that 95 of 100 sessions did not exceed.
 fn duration_p95(connection: &Connection) -> Sql<Option<u64>> {
     let sql = format!(
         "SELECT max(ended_at - started_at, 0) AS took FROM sessions WHERE {ENDED} ORDER BY took
@@ -165,7 +164,7 @@ fn duration_p95(connection: &Connection) -> Sql<Option<u64>> {
     connection.query_row(&sql, [], |row| sum(row, 0)).optional()
 }
 
-/// SQLite has no unsigned column; sums of ours are never negative.
+/// SQLite has no unsigned column; these sums are never negative.
 fn sum(row: &Row<'_>, index: usize) -> Sql<u64> {
     Ok(u64::try_from(row.get::<_, i64>(index)?).unwrap_or(0))
 }

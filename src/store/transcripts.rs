@@ -1,4 +1,4 @@
-//! What sessions read and said, in short.
+//! Summaries of what sessions read and said.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
@@ -7,11 +7,11 @@ use super::subjects::{Reader, Sessions};
 use super::{Journal, Sql, StoreError};
 use crate::model::{SessionId, SessionTranscript};
 
-/// Transcripts of more sessions than this are never kept.
+/// Most transcripts kept.
 const MOST: u32 = 2_000;
 
 impl Sessions<'_, Journal> {
-    /// Stores what a session read and said; the caller has taken secrets out of it.
+    /// Stores a session's transcript; the caller has removed secrets.
     pub async fn keep_transcript(
         self,
         session: SessionId,
@@ -33,7 +33,7 @@ impl Sessions<'_, Journal> {
 }
 
 impl<R: Reader> Sessions<'_, R> {
-    /// What a session read and said; none: nothing was stored, or it is past its retention.
+    /// A session's transcript; `None` if none was stored, or it was removed by retention.
     pub async fn transcript(
         self,
         session: SessionId,
@@ -43,7 +43,7 @@ impl<R: Reader> Sessions<'_, R> {
     }
 }
 
-/// Removes transcripts from before `before` and those beyond the bound; how many.
+/// Removes transcripts older than `before` and those above the limit; returns how many.
 pub(super) fn prune(transaction: &Transaction<'_>, before: Ms) -> Sql<usize> {
     let bound = newest_beyond(transaction)?.map_or(before, |beyond| Ms(beyond.0.max(before.0)));
     transaction.execute("DELETE FROM transcripts WHERE stored_at < ?1", [bound])

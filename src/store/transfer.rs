@@ -1,8 +1,9 @@
-//! Moving a state to another machine: every table as JSON lines, and back into an empty state.
+//! Moves a state to another machine: exports every table as JSON lines, and imports them into an
+//! empty state.
 //!
-//! The first line names the format and the schema, each further line is one row, and the last one
-//! says how many there are, so that an export that was cut off is refused. Rows of live sessions
-//! are not exported: their processes do not move. The next run requeues their items, like after a
+//! The first line has the format and the schema, each further line is one row, and the last one has
+//! the number of rows, so that a truncated export is rejected. Rows of live sessions are not
+//! exported, since their processes do not move. The next run requeues their items, as after a
 //! crash.
 
 use std::io::{self, BufRead, Write};
@@ -14,8 +15,9 @@ use serde_json::{Map, Value};
 
 use super::subjects::Reader;
 use super::{SCHEMA_VERSION, Sql, Store, StoreError};
+use crate::model::Usd;
 
-/// Every table that moves, in an order that can be read back.
+/// Every exported table, in an order that can be imported.
 const TABLES: [&str; 19] = [
     "facts",
     "cursors",
@@ -38,11 +40,10 @@ const TABLES: [&str; 19] = [
     "events",
 ];
 
-/// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     format: String,
-    /// The form of the lines. Exports that say nothing of it have no last line.
+    /// Format of the lines. Exports without it have no last line.
     #[serde(default)]
     version: u32,
     schema: u32,
@@ -51,14 +52,31 @@ struct Header {
 const FORMAT: &str = "heartbeat state";
 const VERSION: u32 = 2;
 
-/// The last line.
 #[derive(Debug, Serialize, Deserialize)]
 struct End {
-    /// Rows before it.
+    /// Number of rows before it.
     end: u64,
 }
 
-/// How it begins, unlike any row.
+/// The largest amount that an import accepts, in millionths of a dollar. The sum of many rows stays
+/// within an integer.
+const MOST_MICROS: i64 = 1_000_000_000_000_000;
+
+/// Columns with a number of something.
+const COUNTS: [&str; 10] = [
+    "attempt",
+    "attempts",
+    "deferrals",
+    "estimated",
+    "hits",
+    "missed",
+    "named",
+    "survivors",
+    "total",
+    "triage_failures",
+];
+
+/// Prefix of the last line; no row begins with it.
 const END: &str = "{\"end\":";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,7 +85,7 @@ struct Line {
     row: Map<String, Value>,
 }
 
-/// Why a state could not be moved.
+/// Why an export or import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     #[error(transparent)]
@@ -101,7 +119,6 @@ pub enum TransferError {
     NotEmpty,
 }
 
-/// What is wrong with one line of an export.
 #[derive(Debug, thiserror::Error)]
 pub enum LineFault {
     #[error(transparent)]
@@ -110,7 +127,7 @@ pub enum LineFault {
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     Sql(#[from] rusqlite::Error),
-    #[error("there is more after the line that ends the export")]
+    #[error("there are lines after the end of the export")]
     AfterTheEnd,
     #[error("it is not an export of a heartbeat state")]
     NotAnExport,
@@ -130,10 +147,12 @@ pub enum LineFault {
     UnknownColumn { table: &'static str, column: String },
     #[error("{0} is not a plain value")]
     NotPlain(String),
+    #[error("{table} has the impossible figure {value} in {column}: {allowed}")]
+    Impossible { table: &'static str, column: String, value: String, allowed: &'static str },
 }
 
 impl Store {
-    /// Writes everything; returns the number of rows. One snapshot, whatever goes on beside it.
+    /// Exports everything in one snapshot; returns the number of rows.
     pub async fn export(&self, mut to: impl Write + Send + 'static) -> Result<u64, TransferError> {
         let written = self.read(move |connection| {
             let snapshot = connection.unchecked_transaction()?;
@@ -142,7 +161,7 @@ impl Store {
         written.await?
     }
 
-    /// Reads an export into this empty state; all of it, or nothing.
+    /// Imports an export into this empty state; everything or nothing.
     pub async fn import(&self, from: impl BufRead + Send + 'static) -> Result<u64, TransferError> {
         let store = self.clone();
         let import = move || {
@@ -150,7 +169,7 @@ impl Store {
             let rows = store.transact_here(|transaction| {
                 import_all(transaction, from).map_err(|error| {
                     refused = Some(error);
-                    // Any error rolls the whole transaction back.
+                    // Any error rolls back the transaction.
                     rusqlite::Error::QueryReturnedNoRows
                 })
             });
@@ -266,6 +285,29 @@ fn check_header(line: &str) -> Result<(), LineFault> {
     }
 }
 
+/// A figure that no state can have, as text, and what is allowed. Budgets add up amounts, so a
+/// negative or very large one would disable them.
+fn impossible(table: &str, column: &str, cell: &Cell) -> Option<(String, &'static str)> {
+    let allowed_amount = "an amount is from 0 to 1,000,000,000 USD";
+    match (table, column, cell) {
+        (_, _, Cell::Null) => None,
+        ("budget", "reserved" | "spent", cell) => match cell {
+            Cell::Integer(0..=MOST_MICROS) => None,
+            Cell::Integer(other) => Some((Usd::from_micros(*other).to_string(), allowed_amount)),
+            _ => Some(("a text".into(), allowed_amount)),
+        },
+        ("sessions", "usage", Cell::Text(usage)) => {
+            let cost = serde_json::from_str::<Value>(usage).ok()?.get("cost")?.as_f64()?;
+            let most = Usd::from_micros(MOST_MICROS).dollars();
+            (!(0.0..=most).contains(&cost)).then(|| (cost.to_string(), allowed_amount))
+        }
+        (_, column, Cell::Integer(number)) if COUNTS.contains(&column) && *number < 0 => {
+            Some((number.to_string(), "a count is 0 or more"))
+        }
+        _ => None,
+    }
+}
+
 fn columns(connection: &Connection) -> Sql<Vec<(&'static str, Vec<String>)>> {
     let of = |table: &'static str| {
         let names = connection
@@ -292,6 +334,9 @@ fn import_row(
             return Err(LineFault::UnknownColumn { table, column });
         }
         let Some(cell) = from_json(value) else { return Err(LineFault::NotPlain(column)) };
+        if let Some((value, allowed)) = impossible(table, &column, &cell) {
+            return Err(LineFault::Impossible { table, column, value, allowed });
+        }
         cells.push(cell);
         names.push(column);
     }
@@ -299,4 +344,51 @@ fn import_row(
     let sql = format!("INSERT INTO {table} ({}) VALUES ({places})", names.join(", "));
     transaction.prepare_cached(&sql)?.execute(params_from_iter(cells))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn import(row: &str) -> Result<u64, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let header = Header { format: FORMAT.into(), version: VERSION, schema: SCHEMA_VERSION };
+        let header = serde_json::to_string(&header).unwrap();
+        let text = format!("{header}\n{row}\n{{\"end\":1}}\n");
+        store.import(io::Cursor::new(text)).await.map_err(|error| error.to_string())
+    }
+
+    fn budget(reserved: &str, spent: &str) -> String {
+        format!(
+            r#"{{"table":"budget","row":{{"session":"s","run":"r","stage":"deep","day":"2026-11-16","reserved":{reserved},"spent":{spent}}}}}"#
+        )
+    }
+
+    #[tokio::test]
+    async fn impossible_amounts_and_counts_are_rejected() {
+        for (reserved, spent) in [("0", "null"), ("2500000", "0"), ("1", "1000000000000000")] {
+            assert_eq!(import(&budget(reserved, spent)).await, Ok(1), "{reserved} {spent}");
+        }
+        for (reserved, spent, column) in [
+            ("1", "-50000000", "spent"),
+            ("-1", "0", "reserved"),
+            ("1", "\"-5\"", "spent"),
+            ("9223372036854775807", "0", "reserved"),
+        ] {
+            let error = import(&budget(reserved, spent)).await.unwrap_err();
+            let parts = ["line 2", "budget", column, "from 0 to", "nothing was imported"];
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        }
+        let tick = |missed: i64| {
+            format!(
+                r#"{{"table":"ticks","row":{{"missed":{missed},"schedule":"s","nominal":1,"decided_at":1,"decision":"fired"}}}}"#
+            )
+        };
+        let error = import(&tick(-1)).await.unwrap_err();
+        assert!(error.contains("a count is 0 or more"), "{error}");
+        let usage = r#"{"table":"sessions","row":{"usage":"{\"cost\":-3.5}"}}"#;
+        let error = import(usage).await.unwrap_err();
+        assert!(error.contains("-3.5") && error.contains("usage"), "{error}");
+    }
 }

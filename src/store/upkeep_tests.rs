@@ -1,4 +1,4 @@
-//! What happens to a state beside its runs: where it may stand, copies of it, what goes with time.
+//! Tests of the state outside of runs: its location, copies of it, retention.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -40,7 +40,7 @@ fn a_folder_that_was_prepared_is_ours_whatever_is_put_there_before_the_first_run
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     prepare_folder(&state).unwrap();
-    // As the log does, if it stands in the state and the configuration is refused after it.
+    // As the log file does, if it is in the state folder and the configuration is rejected later.
     fs::write(state.join("heartbeat.log"), "the configuration is wrong").unwrap();
     prepare_folder(&state).unwrap();
     drop(Store::open(&state).unwrap());
@@ -55,7 +55,7 @@ fn a_new_an_empty_and_an_own_folder_are_taken_and_closed_to_others() {
     for place in [&new, &empty] {
         drop(Store::open(place).unwrap());
         assert_eq!(mode(place), 0o700);
-        // Somebody opened it by mistake, and put something there.
+        // The folder was made readable and a file was added by mistake.
         set_mode(place, 0o755);
         fs::write(place.join("notes.txt"), "mine").unwrap();
         drop(Store::open(place).unwrap());
@@ -63,7 +63,7 @@ fn a_new_an_empty_and_an_own_folder_are_taken_and_closed_to_others() {
     }
 }
 
-/// Two tables that are equal after every transaction, and a writer that never rests.
+/// Two tables that are equal after every transaction, and a writer that never pauses.
 fn write_on(database: &Path, stop: &AtomicBool) {
     let connection = Connection::open(database).unwrap();
     connection

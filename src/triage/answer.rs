@@ -1,5 +1,5 @@
-//! Triage's answer, checked id by id, and what prompts and answers call items by: the tracker's own
-//! numbers, as long as they are different.
+//! Validates triage's answer id by id, and assigns the ids used in prompts and answers: the
+//! tracker's numbers where they are unique.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::Batch;
 use crate::model::{Duplicate, ItemId, ItemKey, Verdict};
 use crate::prompt::{TRIAGE_SCHEMA, schema};
 
-/// Reasons that are no reason.
+/// Reasons without content.
 const PLACEHOLDERS: [&str; 18] = [
     "...",
     "\u{2026}",
@@ -31,10 +31,10 @@ const PLACEHOLDERS: [&str; 18] = [
     "one sentence",
 ];
 
-/// A reason shorter than this says nothing.
+/// Shorter reasons have no content.
 const SHORTEST_REASON: usize = 8;
 
-/// What is kept of a verdict; the schema leaves lengths out, since every byte of it is sent.
+/// Limits of what is stored; the schema has no lengths, because every byte of it is sent.
 const LONGEST_REASON: usize = 400;
 const LONGEST_MODULE: usize = 80;
 const LONGEST_WHY: usize = 200;
@@ -43,36 +43,34 @@ const MOST_RELATED: usize = 20;
 const LONGEST_TERM: usize = 60;
 const MOST_TERMS: usize = 12;
 
-/// What earlier versions did not ask for; an answer without them is still an answer.
+/// Properties that earlier versions did not ask for; an answer without them is valid.
 const OPTIONAL: [&str; 5] = ["doubt", "confidence", "terms", "related", "duplicates"];
 
-/// Where numbers begin that stand for an item whose own number another one has.
-const FIRST_STAND_IN: i64 = 9_000_001;
+/// First number used for items whose own number is already taken.
+const FIRST_SUBSTITUTE_ID: i64 = 9_000_001;
 
-/// What an answer says about the items that were asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
-    /// Usable verdicts, with the items they are about.
     pub verdicts: Vec<(ItemKey, Verdict)>,
-    /// The numbers to ask about again.
+    /// The ids to ask about again.
     pub failed: Vec<ItemId>,
 }
 
-/// What an answer is worth, id by id. The lists of ids are sorted and each id of the batch is in
-/// exactly one of `verdicts`, `missing`, `doubled`, `malformed` and `placeholder`.
+/// The result for each id. The lists are sorted, and each id of the batch is in exactly one of
+/// `verdicts`, `missing`, `doubled`, `malformed` and `placeholder`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checked {
-    /// Usable verdicts, in the batch's order.
+    /// In the batch's order.
     pub verdicts: Vec<Verdict>,
     /// Not in the answer.
     pub missing: Vec<ItemId>,
     /// In the answer more than once.
     pub doubled: Vec<ItemId>,
-    /// In the answer, but not in the schema's shape.
+    /// Violates the schema.
     pub malformed: Vec<ItemId>,
-    /// In the answer, with a reason that is none.
+    /// Has a reason without content.
     pub placeholder: Vec<ItemId>,
-    /// In the answer and never asked about; ignored.
+    /// Not asked about; ignored.
     pub unknown: Vec<ItemId>,
 }
 
@@ -86,13 +84,12 @@ impl Checked {
     }
 }
 
-/// Checks the answer about a batch.
 pub fn check_answer(batch: &Batch, output: &Value) -> Answer {
     let candidates: Vec<ItemId> = batch.candidates().iter().map(|known| known.id).collect();
     judge(&batch.ids(), &batch.numbers(), &candidates, output)
 }
 
-/// Checks an answer that a crash kept from being used; of its batch only the items are known.
+/// Checks an answer that a crash left unused; only the items of its batch are known.
 pub fn check_late_answer<'a>(
     keys: impl IntoIterator<Item = &'a ItemKey>,
     output: &Value,
@@ -102,7 +99,7 @@ pub fn check_late_answer<'a>(
     judge(&ids, &numbers, &[], output)
 }
 
-/// `numbers` are those of the items that were asked about, and of the candidates.
+/// `numbers` covers the items that were asked about and the candidates.
 fn judge(ids: &[ItemId], numbers: &Numbers, candidates: &[ItemId], output: &Value) -> Answer {
     let checked = check(ids, candidates, output);
     let failed = checked.failed();
@@ -110,8 +107,8 @@ fn judge(ids: &[ItemId], numbers: &Numbers, candidates: &[ItemId], output: &Valu
     Answer { verdicts: checked.verdicts.into_iter().filter_map(own).collect(), failed }
 }
 
-/// Checks an answer against the ids that were asked about; `known` are other items that it may name
-/// as duplicates. No output is the same as an empty one.
+/// Checks an answer against the requested ids; `known` are other items that it may name as
+/// duplicates. No output counts as an empty answer.
 pub fn check(ids: &[ItemId], known: &[ItemId], output: &Value) -> Checked {
     let mut answers: BTreeMap<ItemId, Vec<&Value>> = BTreeMap::new();
     for entry in output.get("verdicts").and_then(Value::as_array).into_iter().flatten() {
@@ -164,7 +161,7 @@ fn usable(
     if !schema::violations_but(entry_schema, entry, &OPTIONAL).is_empty() {
         return Err(Flaw::Malformed);
     }
-    // A key that nobody asked for says that the model was talked into something.
+    // An unexpected key suggests a prompt injection.
     let mut verdict =
         serde_json::from_value::<Verdict>(entry.clone()).map_err(|_| Flaw::Malformed)?;
     verdict.reason = one_line(&verdict.reason, LONGEST_REASON);
@@ -174,7 +171,7 @@ fn usable(
     verdict.modules.truncate(MOST_MODULES);
     verdict.doubt = one_line(&verdict.doubt, LONGEST_REASON);
     verdict.terms = usable_terms(&verdict.terms);
-    // An item can only be related to one that was asked about, and not to itself.
+    // Only other items of the same request can be related.
     verdict.related.retain(|other| ids.contains(other) && *other != verdict.id);
     verdict.related.sort_unstable();
     verdict.related.dedup();
@@ -194,7 +191,7 @@ fn usable(
     }
 }
 
-/// An answer that an earlier version paid for names duplicates by their numbers alone.
+/// Converts an answer of an earlier version, which names duplicates only by number.
 fn in_present_form(entry: &Value) -> Value {
     let mut entry = entry.clone();
     for duplicate in entry.get_mut("duplicates").and_then(Value::as_array_mut).into_iter().flatten()
@@ -206,7 +203,7 @@ fn in_present_form(entry: &Value) -> Value {
     entry
 }
 
-/// Search terms as the index can use them: short, each once, with a letter in it.
+/// Search terms for the index: short, unique, with at least one letter.
 pub fn usable_terms(terms: &[String]) -> Vec<String> {
     let mut usable: Vec<String> = Vec::new();
     for term in terms {
@@ -238,8 +235,8 @@ fn one_line(text: &str, longest: usize) -> String {
     }
 }
 
-/// Items that triage takes for the same matter, directly or through others; groups of one are
-/// left out. In the order of the verdicts.
+/// Groups of items that triage considers the same problem, directly or transitively; single items
+/// are omitted. In the order of the verdicts.
 pub fn related_groups<'a>(
     verdicts: impl IntoIterator<Item = (&'a ItemKey, &'a Verdict)>,
 ) -> Vec<Vec<ItemKey>> {
@@ -262,9 +259,9 @@ pub fn related_groups<'a>(
     groups
 }
 
-/// The numbers of a batch. Two sources may use the same one: the first item keeps it, the others get
-/// one that is free. The same keys in the same order always have the same numbers, so an answer can
-/// be read again after a crash.
+/// The numbers of a batch. Two sources may use the same number: the first item keeps it, the others
+/// get a free one. The same keys in the same order always get the same numbers, so an answer can be
+/// processed again after a crash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Numbers(Vec<(ItemId, ItemKey)>);
 
@@ -273,7 +270,7 @@ impl Numbers {
         Self(Vec::new()).and(keys)
     }
 
-    /// The same with numbers for more items; those that have one keep it.
+    /// Adds numbers for more items; existing numbers stay.
     #[must_use]
     pub(super) fn and<'a>(mut self, keys: impl IntoIterator<Item = &'a ItemKey>) -> Self {
         let mut known: HashSet<ItemKey> = self.0.iter().map(|(_, key)| key.clone()).collect();
@@ -282,10 +279,11 @@ impl Numbers {
             keys.into_iter().filter(|key| known.insert((*key).clone())).collect();
         let own: HashSet<ItemId> = keys.iter().filter_map(|key| key.item_id()).collect();
         let taken = used.clone();
-        let mut stand_in =
-            (FIRST_STAND_IN..).map(ItemId).filter(|id| !own.contains(id) && !taken.contains(id));
+        let mut substitutes = (FIRST_SUBSTITUTE_ID..)
+            .map(ItemId)
+            .filter(|id| !own.contains(id) && !taken.contains(id));
         for key in keys {
-            let id = key.item_id().filter(|id| !used.contains(id)).or_else(|| stand_in.next());
+            let id = key.item_id().filter(|id| !used.contains(id)).or_else(|| substitutes.next());
             let id = id.unwrap_or(ItemId(i64::MAX));
             used.insert(id);
             self.0.push((id, key.clone()));
@@ -298,18 +296,15 @@ impl Numbers {
         self.0.iter().map(|(id, _)| *id)
     }
 
-    /// The item that a number means.
     pub(super) fn key(&self, id: ItemId) -> Option<&ItemKey> {
         self.0.iter().find(|(known, _)| *known == id).map(|(_, key)| key)
     }
 
-    /// The number of an item.
     pub(super) fn id(&self, key: &ItemKey) -> Option<ItemId> {
         self.0.iter().find(|(_, known)| known == key).map(|(id, _)| *id)
     }
 
-    /// The verdict with the trackers' own numbers, and the item it is about. Numbers that mean
-    /// nothing here are left out.
+    /// The verdict with the trackers' numbers, and its item. Unknown numbers are dropped.
     pub(super) fn own(&self, mut verdict: Verdict) -> Option<(ItemKey, Verdict)> {
         let item = self.key(verdict.id)?.clone();
         let (here, elsewhere): (Vec<ItemKey>, Vec<ItemKey>) = verdict

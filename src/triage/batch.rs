@@ -1,4 +1,4 @@
-//! Which items share a session.
+//! Groups items into sessions.
 
 use std::collections::HashMap;
 
@@ -7,29 +7,26 @@ use crate::model::{Background, CleanItem, ItemId, ItemKey, KnownTitle, estimate_
 use crate::prompt::{Detail, ItemText, earlier_text, item_text, known_text};
 use crate::settings::Triage;
 
-/// Estimated tokens of what a session costs beside its items: system prompt, schema, the agent's
-/// own words. A test holds the first two to this.
+/// Estimated tokens of a session besides its items: system prompt, schema, the agent's own prompt.
+/// A test checks the first two.
 const OVERHEAD_TOKENS: u64 = 800;
 
 /// Estimated tokens of an item's fence.
 const FENCE_TOKENS: u64 = 16;
 
-/// A verdict is about a hundred tokens of output; more items than this would make an answer that
-/// risks being cut.
+/// A verdict is about a hundred output tokens; with more items, the answer may be cut off.
 const MAX_ITEMS: usize = 200;
 
-/// One item of a batch, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchItem {
-    /// Which.
     pub key: ItemKey,
-    /// What this batch calls it.
+    /// The number used in this batch.
     pub id: ItemId,
-    /// What triage reads; not yet fenced.
+    /// Not fenced yet.
     pub text: ItemText,
-    /// What was said about it before and what changed since; may be empty. Not yet fenced.
+    /// Earlier results and what changed since; may be empty. Not fenced yet.
     pub earlier: String,
-    /// Known items that may report the same.
+    /// Known items that may report the same problem.
     pub similar: Vec<KnownTitle>,
 }
 
@@ -39,43 +36,41 @@ impl BatchItem {
             "" => 0,
             earlier => estimate_tokens(earlier) + FENCE_TOKENS,
         };
-        // Their lines and their numbers in the tag.
+        // Their lines, and their numbers in the tag.
         let known =
             estimate_tokens(&known_text(&self.similar, None)) + 4 * self.similar.len() as u64;
         estimate_tokens(&self.text.text) + FENCE_TOKENS + earlier + known
     }
 }
 
-/// The items of one session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Batch {
     /// In the order of the run.
     pub items: Vec<BatchItem>,
-    /// A picture of the code bases involved; may be empty. Not yet fenced.
+    /// Overview of the code bases; may be empty. Not fenced yet.
     pub code: String,
 }
 
 impl Batch {
-    /// Its ids.
     pub fn ids(&self) -> Vec<ItemId> {
         self.items.iter().map(|item| item.id).collect()
     }
 
-    /// Estimated tokens of its prompt.
+    /// Estimated tokens of the prompt.
     pub fn tokens(&self) -> u64 {
         OVERHEAD_TOKENS
             + estimate_tokens(&self.code)
             + self.items.iter().map(BatchItem::tokens).sum::<u64>()
     }
 
-    /// The part of it that has to be asked about again.
+    /// The batch reduced to these ids, to ask again.
     #[must_use]
     pub fn only(&self, ids: &[ItemId]) -> Self {
         let items = self.items.iter().filter(|item| ids.contains(&item.id)).cloned().collect();
         Self { items, code: self.code.clone() }.numbered()
     }
 
-    /// Gives its items, and those that may report the same, numbers that are different.
+    /// Assigns unique numbers to its items and to those that may report the same.
     fn numbered(mut self) -> Self {
         let numbers = self.numbers();
         for (item, id) in self.items.iter_mut().zip(numbers.ids()) {
@@ -92,25 +87,22 @@ impl Batch {
         Numbers::of(self.items.iter().map(|item| &item.key)).and(similar.map(|known| &known.key))
     }
 
-    /// The items that these numbers mean.
     pub fn keys_of(&self, ids: &[ItemId]) -> Vec<ItemKey> {
         let numbers = self.numbers();
         ids.iter().filter_map(|id| numbers.key(*id)).cloned().collect()
     }
 
-    /// Its items.
     pub fn keys(&self) -> Vec<ItemKey> {
         self.items.iter().map(|item| item.key.clone()).collect()
     }
 
-    /// The same with a picture of the code bases.
     #[must_use]
     pub fn with_code(mut self, code: &str) -> Self {
         code.clone_into(&mut self.code);
         self
     }
 
-    /// Known items that may report the same as one of these, each once.
+    /// Known items that may report the same problem as one of these, without duplicates.
     pub fn candidates(&self) -> Vec<&KnownTitle> {
         let own: std::collections::HashSet<&ItemKey> =
             self.items.iter().map(|item| &item.key).collect();
@@ -128,8 +120,8 @@ impl Batch {
     }
 }
 
-/// Puts the items into as few batches as fit the budget. An item that is too long for any batch
-/// has one of its own: it was cut to its own limit before, and nothing is ever left out.
+/// Packs the items into as few batches as the budget allows. An item too long for any batch gets
+/// its own: it was already cut to its limit, and no item is dropped.
 pub fn plan_batches(
     items: &[CleanItem],
     background: &HashMap<ItemKey, Background>,

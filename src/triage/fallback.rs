@@ -1,22 +1,18 @@
-//! What happens to an item that triage gave no usable verdict for.
+//! The default for items without a usable triage verdict.
 
 use crate::model::{CleanItem, Complexity, Verdict};
 
-/// Where an item without a verdict goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
-    /// To deep analysis: too urgent to wait for a person.
+    /// Too urgent to wait for a person.
     Deep,
-    /// To a person.
     Person,
 }
 
-/// The stated default for an item without a usable verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fallback {
-    /// Where it goes.
     pub destination: Destination,
-    /// What is recorded in place of triage's word.
+    /// Stored instead of triage's verdict.
     pub verdict: Verdict,
 }
 
@@ -35,7 +31,7 @@ pub fn fallback(item: &CleanItem) -> Fallback {
     Fallback { destination, verdict }
 }
 
-/// `1 - Critical` and `2 - High`, also in collections that have renamed one part of it.
+/// Matches `1 - Critical` and `2 - High`, also if one of the two parts was renamed.
 fn is_high(severity: &str) -> bool {
     let severity = severity.trim().to_lowercase();
     severity.starts_with(['1', '2']) || severity.contains("high") || severity.contains("critical")

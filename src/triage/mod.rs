@@ -1,8 +1,8 @@
-//! Triage: what is asked about all changed items at once, and how the answer is checked.
+//! Triage: the prompt for all changed items, and the validation of the answer.
 //!
-//! Everything here is pure; the run's step starts the session. Items go into as few sessions as
-//! fit. An answer counts per id: what is missing, doubled, malformed or a placeholder is asked
-//! again once, for those ids only, and then falls back to a stated default.
+//! Pure; the run starts the session. Items are packed into as few sessions as possible. The answer
+//! is judged per id: ids that are missing, doubled, malformed or without a real reason are asked
+//! again once and then get a default.
 
 mod answer;
 mod batch;
@@ -20,21 +20,19 @@ pub use answer::{
 pub use batch::{Batch, BatchItem, plan_batches};
 pub use fallback::{Destination, Fallback, fallback};
 
-/// Is a batch asked about for the first time?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
-    /// Yes.
+pub enum RequestRound {
     First,
-    /// Once more, for ids whose first answer was of no use.
+    /// Second request, for ids without a usable verdict.
     Again,
 }
 
-/// The words of one triage session.
+/// The prompt of one triage session.
 pub fn render(
     prompts: &Prompts,
     batch: &Batch,
     fence: &Fence,
-    asking: Asking,
+    round: RequestRound,
 ) -> Result<Rendered, PromptError> {
     let ids: Vec<i64> = batch.items.iter().map(|item| item.id.0).collect();
     let items: Vec<minijinja::Value> = batch.items.iter().map(|item| one(item, fence)).collect();
@@ -47,7 +45,7 @@ pub fn render(
         known => !known.is_empty(),
         language => prompts.language(),
     };
-    let again = asking == Asking::Again;
+    let again = round == RequestRound::Again;
     let values = context! { fence => fence.tag(), ids, items, again, code, known };
     let schema = schema::for_batch(TRIAGE_SCHEMA, batch.items.len())?;
     prompts.compose((Template::TriageSystem, system), (Template::TriageUser, values), schema)
@@ -63,7 +61,7 @@ fn one(item: &BatchItem, fence: &Fence) -> minijinja::Value {
     }
 }
 
-/// Which of the known items are closest to this one, as an attribute of the program's own tag.
+/// The ids of the most similar known items, as an attribute of our own tag.
 fn near(item: &BatchItem) -> String {
     let ids: Vec<String> = item.similar.iter().map(|known| known.id.to_string()).collect();
     if ids.is_empty() { String::new() } else { format!(" near=\"{}\"", ids.join(" ")) }

@@ -1,5 +1,5 @@
-//! Where the dashboard of a state is served, for as long as it is: a file that the serving process
-//! keeps locked. The lock goes with the process, so a stale address is never taken for a live one.
+//! The address of a state's dashboard while it is served: a file that the serving process keeps
+//! locked. The lock ends with the process, so a stale address is never mistaken for a live one.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -11,11 +11,11 @@ use crate::private;
 /// Name of the file in the state folder.
 pub const FILE: &str = "dashboard-address";
 
-/// Keeps the address published until it is dropped.
+/// Keeps the address published until dropped.
 #[derive(Debug)]
 pub struct PublishedAddress(#[expect(dead_code, reason = "holds the lock")] File);
 
-/// Publishes the address; none if another process serves this state and has published its own.
+/// `None` if another process serves this state and has published its address.
 pub fn publish(state: &Path, address: SocketAddr) -> io::Result<Option<PublishedAddress>> {
     let mut file = private::options()
         .read(true)

@@ -1,4 +1,4 @@
-//! Answers with the headers that every one of them carries.
+//! Builds responses with the headers that all of them need.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::guard::Refusal;
 
-/// Nothing but our own files is loaded, nothing is embedded, nothing is sent elsewhere.
+/// Only our own files are loaded, nothing is embedded, nothing is sent elsewhere.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'";
@@ -26,15 +26,16 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// The media type of JSON.
 pub const JSON: &str = "application/json";
 
-/// A whole body.
-pub fn whole(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Response {
+pub fn full_response(
+    status: StatusCode,
+    media_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response {
     streamed(status, media_type, Body::from(body.into()))
 }
 
-/// A body that may take its time.
 pub fn streamed(status: StatusCode, media_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -46,23 +47,22 @@ pub fn streamed(status: StatusCode, media_type: &'static str, body: Body) -> Res
     response
 }
 
-/// Something as JSON.
 pub fn json<T: serde::Serialize>(value: &T) -> Response {
     match serde_json::to_vec(value) {
-        Ok(body) => whole(StatusCode::OK, JSON, body),
+        Ok(body) => full_response(StatusCode::OK, JSON, body),
         Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "no_json", &error.to_string()),
     }
 }
 
-/// A refusal with a stable code and a sentence.
+/// An error with a stable code and a message.
 pub fn refusal(status: StatusCode, code: &str, message: &str) -> Response {
     let body = json!({ "error": { "code": code, "message": message } });
-    whole(status, JSON, body.to_string())
+    full_response(status, JSON, body.to_string())
 }
 
-/// Leads to an address and lets the browser keep a cookie.
+/// Redirects to an address and sets a cookie.
 pub fn signed_in_at(address: &str, cookie: &str) -> Response {
-    let mut response = whole(StatusCode::SEE_OTHER, JSON, "");
+    let mut response = full_response(StatusCode::SEE_OTHER, JSON, "");
     for (name, value) in [(header::LOCATION, address), (header::SET_COOKIE, cookie)] {
         if let Ok(value) = HeaderValue::from_str(value) {
             response.headers_mut().insert(name, value);
@@ -71,7 +71,7 @@ pub fn signed_in_at(address: &str, cookie: &str) -> Response {
     response
 }
 
-/// What whoever has not signed in gets: a page for a person, JSON for a program.
+/// The response without sign-in: a page for a browser, JSON for a program.
 pub fn unauthorized(headers: &HeaderMap) -> Response {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let (status, code, message) = Refusal::NotSignedIn.response_parts();
@@ -81,9 +81,9 @@ pub fn unauthorized(headers: &HeaderMap) -> Response {
         refusal(status, code, message)
     };
     let own = response.headers_mut();
-    // Not Basic: a browser would open a prompt of its own before the page is seen.
+    // Not Basic: a browser would open its own prompt before showing the page.
     own.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"heartbeat\""));
-    // A link on another site comes without the cookie, once: from our own page it is sent.
+    // A link on another site is followed without the cookie; a reload from our own page sends it.
     if text("sec-fetch-site") == Some("cross-site") && text("sec-fetch-mode") == Some("navigate") {
         own.insert(header::REFRESH, HeaderValue::from_static("0"));
     }
@@ -92,7 +92,7 @@ pub fn unauthorized(headers: &HeaderMap) -> Response {
 
 const SIGN_IN_PAGE: &str = include_str!("page/sign_in.html");
 
-/// The usual policy; the page's own style is allowed by its digest, because files need sign-in.
+/// The usual policy; the page's inline style is allowed by its digest, because files need sign-in.
 static SIGN_IN_POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     let (_, rest) = SIGN_IN_PAGE.split_once("<style>")?;
     let (style, _) = rest.split_once("</style>")?;
@@ -102,7 +102,7 @@ static SIGN_IN_POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
 });
 
 fn sign_in_page(status: StatusCode) -> Response {
-    let mut response = whole(status, "text/html; charset=utf-8", SIGN_IN_PAGE);
+    let mut response = full_response(status, "text/html; charset=utf-8", SIGN_IN_PAGE);
     if let Some(policy) = SIGN_IN_POLICY.clone() {
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     }

@@ -1,4 +1,4 @@
-//! What is asked for, and the answers.
+//! Handlers of the read-only paths.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::{JSON, json as as_json, refusal, whole};
+use super::answer::{JSON, full_response, json as as_json, refusal};
 use super::facts::Facts;
 use super::hub::Hub;
 use super::metrics;
@@ -20,33 +20,33 @@ use crate::event::{Event, Reason};
 use crate::model::{ItemKey, Outcome};
 use crate::store::{ItemQuery, ItemSort, ItemState, SessionRow, SessionTotal, StoreError};
 
-/// The loop never sleeps for more than 30 s; three times that is not asleep but hung.
+/// The loop never sleeps for more than 30 s; three times that means that it is hung.
 const LOOP_HUNG_AFTER: Duration = Duration::from_secs(90);
 /// Sessions that `/heartbeat/metrics` lists.
 const RECENT: u32 = 50;
-/// The most that a list gives.
+/// Maximum length of a list.
 const MOST_LISTED: u32 = 500;
 
-type Asked = State<Arc<Shared>>;
+type SharedState = State<Arc<Shared>>;
 
 /// `GET /health`
-pub async fn health(State(shared): Asked) -> Response {
-    let picture = shared.hub.picture().await;
-    whole(status_of(!picture.is_unhealthy()), JSON, picture.health.clone())
+pub async fn health(State(shared): SharedState) -> Response {
+    let snapshot = shared.hub.snapshot().await;
+    full_response(status_of(!snapshot.is_unhealthy()), JSON, snapshot.health.clone())
 }
 
 /// `GET /livez`
-pub async fn livez(State(shared): Asked) -> Response {
+pub async fn livez(State(shared): SharedState) -> Response {
     let since = shared.hub.since_turn().unwrap_or_default();
     let alive = since < LOOP_HUNG_AFTER;
     let body = json!({ "alive": alive, "seconds_since_turn": since.as_secs() });
-    whole(status_of(alive), JSON, body.to_string())
+    full_response(status_of(alive), JSON, body.to_string())
 }
 
 /// `GET /readyz`
-pub async fn readyz(State(shared): Asked) -> Response {
-    let picture = shared.hub.picture().await;
-    let facts = &picture.facts;
+pub async fn readyz(State(shared): SharedState) -> Response {
+    let snapshot = shared.hub.snapshot().await;
+    let facts = &snapshot.facts;
     let faults = [("store", &facts.store_fault), ("agent", &facts.agent_missing)];
     let reason = |(code, fault): (&str, &Option<String>)| {
         fault.as_ref().map(|message| json!({ "code": code, "message": message }))
@@ -54,7 +54,7 @@ pub async fn readyz(State(shared): Asked) -> Response {
     let reasons: Vec<_> = faults.into_iter().filter_map(reason).collect();
     let ready = reasons.is_empty();
     let body = json!({ "ready": ready, "reasons": reasons });
-    whole(status_of(ready), JSON, body.to_string())
+    full_response(status_of(ready), JSON, body.to_string())
 }
 
 fn status_of(good: bool) -> StatusCode {
@@ -62,25 +62,25 @@ fn status_of(good: bool) -> StatusCode {
 }
 
 /// `GET /metrics`
-pub async fn prometheus(State(shared): Asked) -> Response {
-    let picture = shared.hub.picture().await;
-    whole(StatusCode::OK, metrics::MEDIA_TYPE, picture.metrics.clone())
+pub async fn prometheus(State(shared): SharedState) -> Response {
+    let snapshot = shared.hub.snapshot().await;
+    full_response(StatusCode::OK, metrics::MEDIA_TYPE, snapshot.metrics.clone())
 }
 
 /// `GET /api/state`
-pub async fn state(State(shared): Asked) -> Response {
-    let picture = shared.hub.picture().await;
-    whole(StatusCode::OK, JSON, picture.state.clone())
+pub async fn state(State(shared): SharedState) -> Response {
+    let snapshot = shared.hub.snapshot().await;
+    full_response(StatusCode::OK, JSON, snapshot.state.clone())
 }
 
 /// `GET /heartbeat/metrics`
-pub async fn overview(State(shared): Asked) -> Response {
+pub async fn overview(State(shared): SharedState) -> Response {
     into_response(try_overview(&shared.hub).await)
 }
 
 async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
-    let picture = hub.picture().await;
-    let facts = &picture.facts;
+    let snapshot = hub.snapshot().await;
+    let facts = &snapshot.facts;
     let seconds = |ms: i128| ms.max(0) / 1000;
     let active = facts.active.iter().map(|row| {
         json!({
@@ -94,7 +94,8 @@ async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
     });
     let active: Vec<_> = active.collect();
     let recent = hub.store().sessions().newest(RECENT).await?;
-    // The picture may be half a second old: a session that ended since is still among the active.
+    // The snapshot may be half a second old: a session that ended since may still be listed as
+    // active.
     let is_active =
         |row: &SessionRow| facts.active.iter().any(|one| one.session.id == row.session.id);
     let ended = |row: &SessionRow| {
@@ -131,7 +132,7 @@ async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
     })))
 }
 
-/// Sessions of the whole history in a few figures.
+/// Totals over all stored sessions.
 fn totals(facts: &Facts) -> Value {
     let ended = &facts.totals.sessions;
     let sum = |wanted: fn(&SessionTotal) -> bool| -> u64 {
@@ -153,41 +154,41 @@ fn totals(facts: &Facts) -> Value {
     })
 }
 
-/// How much of a list.
+/// Query of a list.
 #[derive(Debug, Deserialize)]
-pub struct Listed {
+pub struct ListQuery {
     limit: Option<u32>,
 }
 
-impl Listed {
+impl ListQuery {
     fn limit(&self, usual: u32) -> u32 {
         self.limit.unwrap_or(usual).clamp(1, MOST_LISTED)
     }
 }
 
 /// `GET /api/findings`
-pub async fn findings(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
-    let found = shared.hub.store().findings().newest(asked.limit(50)).await;
+pub async fn findings(State(shared): SharedState, Query(query): Query<ListQuery>) -> Response {
+    let found = shared.hub.store().findings().newest(query.limit(50)).await;
     into_response(found.map(|rows| as_json(&rows.iter().map(listed).collect::<Vec<_>>())))
 }
 
 /// `GET /api/runs`
-pub async fn runs(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
+pub async fn runs(State(shared): SharedState, Query(query): Query<ListQuery>) -> Response {
     into_response(
-        shared.hub.store().runs().newest(asked.limit(60)).await.map(|runs| as_json(&runs)),
+        shared.hub.store().runs().newest(query.limit(60)).await.map(|runs| as_json(&runs)),
     )
 }
 
 /// `GET /api/sessions`
-pub async fn sessions(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
+pub async fn sessions(State(shared): SharedState, Query(query): Query<ListQuery>) -> Response {
     into_response(
-        shared.hub.store().sessions().newest(asked.limit(50)).await.map(|rows| as_json(&rows)),
+        shared.hub.store().sessions().newest(query.limit(50)).await.map(|rows| as_json(&rows)),
     )
 }
 
-/// Which items of the list.
+/// Query of the item list.
 #[derive(Debug, Deserialize)]
-pub struct AskedItems {
+pub struct ItemListQuery {
     state: Option<ItemState>,
     reason: Option<Reason>,
     #[serde(default)]
@@ -200,11 +201,11 @@ pub struct AskedItems {
 }
 
 /// `GET /api/items`
-pub async fn items(State(shared): Asked, Query(asked): Query<AskedItems>) -> Response {
-    let AskedItems { state, reason, q: words, sort, limit, offset } = asked;
+pub async fn items(State(shared): SharedState, Query(query): Query<ItemListQuery>) -> Response {
+    let ItemListQuery { state, reason, q: words, sort, limit, offset } = query;
     let limit = limit.unwrap_or(50).clamp(1, MOST_LISTED);
-    let query = ItemQuery { state, reason, words, sort, limit, offset };
-    let found = shared.hub.store().items().list(query).await;
+    let wanted = ItemQuery { state, reason, words, sort, limit, offset };
+    let found = shared.hub.store().items().list(wanted).await;
     into_response(found.map(|list| {
         let items: Vec<_> = list.items.iter().map(snapshot::listed_item).collect();
         as_json(&json!({ "total": list.total, "facets": list.facets, "items": items }))
@@ -212,11 +213,11 @@ pub async fn items(State(shared): Asked, Query(asked): Query<AskedItems>) -> Res
 }
 
 /// `GET /api/items/KEY`
-pub async fn item(State(shared): Asked, Path(key): Path<String>) -> Response {
-    into_response(story(&shared.hub, ItemKey::from_stored(key)).await)
+pub async fn item(State(shared): SharedState, Path(key): Path<String>) -> Response {
+    into_response(item_history(&shared.hub, ItemKey::from_stored(key)).await)
 }
 
-async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
+async fn item_history(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     let store = hub.store();
     let Some(row) = store.items().get(key.clone()).await? else {
         return Ok(refusal(StatusCode::NOT_FOUND, "unknown_item", "unknown item"));
@@ -225,9 +226,11 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     let mut view = hub.view().await;
     view.titles.insert(key.clone(), row.title.clone());
     let events = store.events().of_item(key.clone()).await?;
-    let surroundings = events.iter().rev().map(|recorded| &recorded.event);
-    let surroundings =
-        surroundings.into_iter().find(|e| matches!(e, Event::SurroundingsRead { .. }));
+    let newest = |of_kind: fn(&Event) -> bool| {
+        events.iter().rev().map(|recorded| &recorded.event).find(|event| of_kind(event))
+    };
+    let surroundings = newest(|event| matches!(event, Event::SurroundingsRead { .. }));
+    let rule = newest(|event| matches!(event, Event::RuleMatched { .. }));
     let lines: Vec<_> = events
         .iter()
         .filter_map(|recorded| {
@@ -239,20 +242,21 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
         "item": row,
         "findings": store.findings().of_item(key.clone()).await?,
         "surroundings": surroundings,
+        "rule": rule,
         "duplicates": store.items().duplicates_of(key.clone()).await?,
         "sessions": store.sessions().of_item(key).await?,
         "story": lines,
-        "alarm": alarms.map(crate::model::Alarms::words),
+        "alarm": alarms.map(crate::model::Alarms::to_text),
         "repository": hub.config().repository.path,
     })))
 }
 
-/// Anything else.
+/// Any other path.
 pub async fn nothing() -> Response {
     refusal(StatusCode::NOT_FOUND, "nothing_here", "no such path")
 }
 
-/// The answer, or why the state cannot be read.
+/// The response, or an error if the state cannot be read.
 pub fn into_response(answer: Result<Response, StoreError>) -> Response {
     answer.unwrap_or_else(|error| {
         refusal(StatusCode::SERVICE_UNAVAILABLE, "store", &error.to_string())

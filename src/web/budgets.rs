@@ -1,4 +1,4 @@
-//! The budgets beside those of a run and a day: of a month, and of single sources.
+//! Budgets other than those of a run and a day: per month and per source.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -8,10 +8,10 @@ use crate::schedule::day_in;
 use crate::settings::Config;
 use crate::store::{Spending, Store, StoreError};
 
-/// One of these budgets and how much of it is used.
+/// A budget and how much of it is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OtherBudget {
-    /// The source it is for; none: all.
+    /// `None` for all sources.
     pub source: Option<String>,
     /// `day` or `month`.
     pub window: &'static str,
@@ -20,7 +20,7 @@ pub struct OtherBudget {
     pub limit: Usd,
 }
 
-/// Those that the configuration sets.
+/// The configured ones.
 pub async fn other_budgets(
     store: &Store,
     config: &Config,

@@ -1,4 +1,4 @@
-//! What is asked to be done, by `POST`, and the answers.
+//! Handlers of the actions, all `POST`.
 
 use std::sync::Arc;
 
@@ -27,25 +27,24 @@ pub async fn stop(State(shared): SharedState, Path(session): Path<String>) -> Re
     acted(shared.actions.stop_session(session).await.map(|()| json!({ "stopping": session })))
 }
 
-/// `POST /api/items/KEY/retry`, as `/api/retry/KEY` because keys hold a slash.
+/// `POST /api/items/KEY/retry`, as `/api/retry/KEY` because keys contain a slash.
 pub async fn retry(State(shared): SharedState, Path(key): Path<String>) -> Response {
     let key = ItemKey::from_stored(key);
     acted(shared.actions.retry_item(key.clone()).await.map(|()| json!({ "queued": key })))
 }
 
-/// Which items are to be requeued.
 #[derive(Debug, Deserialize)]
 struct RetryMany {
     state: ItemState,
     reason: Option<Reason>,
     #[serde(default)]
     q: String,
-    /// How many the person saw when they agreed.
+    /// Number of items that the person confirmed.
     count: usize,
 }
 
 /// `POST /api/retry` with `{"state": "parked", "reason": null, "q": "", "count": 12}`: requeues all
-/// items that match, if they are as many as the person agreed to.
+/// matching items, if their number is the one that the person confirmed.
 pub async fn retry_many(State(shared): SharedState, body: Bytes) -> Response {
     let wanted: RetryMany = match serde_json::from_slice(&body) {
         Ok(wanted) => wanted,
@@ -74,7 +73,6 @@ pub async fn retry_many(State(shared): SharedState, body: Bytes) -> Response {
     acted(shared.actions.retry_items(keys).await.map(|queued| json!({ "queued": queued })))
 }
 
-/// What a person thinks of a finding.
 #[derive(Debug, Deserialize)]
 struct GivenFeedback {
     opinion: Opinion,
@@ -105,7 +103,6 @@ pub async fn run(State(shared): SharedState) -> Response {
     acted(shared.actions.run_now().await.map(|run| json!({ "run": run })))
 }
 
-/// Why the schedule is paused.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct GivenPause {
@@ -138,7 +135,7 @@ fn acted(result: Result<serde_json::Value, ActionError>) -> Response {
     }
 }
 
-/// The answer to an action that was not done.
+/// The response to an action that was not done.
 pub(super) fn refused(error: &ActionError) -> Response {
     let (status, code) = match error {
         ActionError::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),

@@ -1,5 +1,5 @@
-//! Connections that are bounded in number and do not stay for nothing. [`super::places`] decides who
-//! may stay when all places are taken.
+//! Connections, bounded in number and in idle time. [`super::slots`] decides which one is closed
+//! when all slots are taken.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,19 +15,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::places::{Place, Places};
+use super::slots::{ConnectionSlot, ConnectionSlots};
 
-/// Connections at once, whatever the limit on open files.
+/// Maximum, whatever the limit of open files.
 pub const MOST_CONNECTIONS: usize = 2048;
-/// Open files that the job itself may need: database, tracker, keepers and their pipes, the log.
+/// Open files reserved for the job: database, tracker, keepers and their pipes, the log.
 const FILES_OF_THE_JOB: u64 = 256;
-/// A connection on which nothing moves for this long is closed. Event streams always move.
+/// An idle connection is closed after this time. Event streams are never idle.
 const IDLE: Duration = Duration::from_mins(1);
-/// From a connection's start, or the first byte of a later request, to the first byte of its answer.
-/// No handler takes longer, so only a client that sends slowly, or nothing, meets it.
+/// From a connection's start, or the first byte of a later request, to the first byte of its
+/// response. No handler takes longer, so this only ends clients that send slowly or nothing.
 pub const REQUEST: Duration = Duration::from_secs(10);
 
-/// How many connections leave the job the open files it needs.
+/// Number of connections that leaves enough open files for the job.
 pub fn most_connections() -> usize {
     use nix::sys::resource::{Resource, getrlimit};
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
@@ -35,16 +35,15 @@ pub fn most_connections() -> usize {
     usize::try_from(share).unwrap_or(MOST_CONNECTIONS).clamp(16, MOST_CONNECTIONS)
 }
 
-/// Accepts no more than [`most_connections`] at once.
+/// Accepts at most [`most_connections`] at once.
 pub struct BoundedListener {
     listener: TcpListener,
-    places: Arc<Places>,
+    slots: Arc<ConnectionSlots>,
 }
 
 impl BoundedListener {
-    /// Over a listening socket.
     pub fn new(listener: TcpListener) -> Self {
-        Self { listener, places: Places::new(most_connections()) }
+        Self { listener, slots: ConnectionSlots::new(most_connections()) }
     }
 }
 
@@ -54,12 +53,12 @@ impl Listener for BoundedListener {
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        let place = self.places.take().await;
-        // Small answers must not wait for each other's acknowledgement.
+        let slot = self.slots.take().await;
+        // Small responses must not wait for an acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not set TCP_NODELAY");
         }
-        (Connection::new(stream, place), address)
+        (Connection::new(stream, slot), address)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -67,47 +66,47 @@ impl Listener for BoundedListener {
     }
 }
 
-/// A connection that gives up when nothing moves.
+/// A connection with an idle timeout.
 pub struct Connection {
     stream: TcpStream,
     timer: Pin<Box<Sleep>>,
     moved: Instant,
-    /// When the request began that has no answer yet.
+    /// Start of the request that has no response yet.
     request: Option<Instant>,
-    given_away: Pin<Box<WaitForCancellationFutureOwned>>,
-    // Left after the stream is closed.
-    place: Seated,
+    evicted: Pin<Box<WaitForCancellationFutureOwned>>,
+    // Dropped after the stream is closed.
+    slot: SlotGuard,
 }
 
-/// A place that is left when it is dropped.
-struct Seated(Arc<Place>);
+/// Releases the slot on drop.
+struct SlotGuard(Arc<ConnectionSlot>);
 
-impl Drop for Seated {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.release();
     }
 }
 
-/// What requests carry of their connection, so that sign-in can be noted at its place.
+/// Passed with requests, so that a sign-in can be recorded for their connection.
 #[derive(Clone)]
-pub struct Origin(pub Arc<Place>);
+pub struct Origin(pub Arc<ConnectionSlot>);
 
 impl Connected<IncomingStream<'_, BoundedListener>> for Origin {
     fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
-        Self(Arc::clone(&stream.io().place.0))
+        Self(Arc::clone(&stream.io().slot.0))
     }
 }
 
 impl Connection {
-    fn new(stream: TcpStream, place: Arc<Place>) -> Self {
+    fn new(stream: TcpStream, slot: Arc<ConnectionSlot>) -> Self {
         let now = Instant::now();
         Self {
             stream,
             timer: Box::pin(tokio::time::sleep(REQUEST)),
             moved: now,
             request: Some(now),
-            given_away: Box::pin(place.given_away().clone().cancelled_owned()),
-            place: Seated(place),
+            evicted: Box::pin(slot.evicted().clone().cancelled_owned()),
+            slot: SlotGuard(slot),
         }
     }
 
@@ -116,10 +115,10 @@ impl Connection {
         self.request.map_or(idle, |began| idle.min(began + REQUEST))
     }
 
-    /// Ready when the connection has to end: its place was given away, or its time is up. The timer is
-    /// set anew when it fires and when a request begins, not with every byte.
+    /// Ready when the connection must end: it was evicted, or its time is up. The timer
+    /// is reset when it fires and when a request begins, not on every byte.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.given_away.as_mut().poll(context).is_ready() {
+        if self.evicted.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
         while self.timer.as_mut().poll(context).is_ready() {
@@ -144,10 +143,10 @@ impl Connection {
     fn has_written(&mut self) {
         self.moved = Instant::now();
         self.request = None;
-        self.place.0.end_answer();
+        self.slot.0.end_answer();
     }
 
-    /// A write that waits ends with the connection's time.
+    /// A pending write ends with the connection's time.
     fn end_or(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! The pages about one run and one session, figures by day, and the report to download.
+//! Pages of one run and one session, figures by day, and the report download.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::{json as as_json, refusal, whole};
+use super::answer::{full_response, json as as_json, refusal};
 use super::api::into_response;
 use super::commands::refused;
 use super::hub::Hub;
@@ -27,11 +27,11 @@ use crate::store::StoreError;
 
 type SharedState = State<Arc<Shared>>;
 
-/// Days that `/api/figures` goes back: twelve weeks.
+/// Days covered by `/api/figures`: twelve weeks.
 const FIGURE_DAYS: i64 = 84;
-/// The most days that a report goes back.
+/// Maximum number of days in a report.
 const REPORT_DAYS: i64 = 366;
-/// The newest lines of a run's log that its page shows.
+/// Newest log lines that a run's page shows.
 const LINES: usize = 500;
 
 /// `GET /api/runs/ID`
@@ -52,7 +52,7 @@ async fn the_run(hub: &Hub, id: String) -> Result<Response, StoreError> {
             lines.push(json!({ "seq": recorded.seq, "at": recorded.at, "line": line }));
         }
     }
-    let is_held = hub.picture().await.facts.holder.is_some();
+    let is_held = hub.snapshot().await.facts.holder.is_some();
     let older = lines.len().saturating_sub(LINES);
     Ok(as_json(&json!({
         "run": snapshot::run(&row, !is_held, &view),
@@ -85,17 +85,16 @@ async fn the_session(hub: &Hub, id: SessionId) -> Result<Response, StoreError> {
     Ok(as_json(&json!({
         "title": title,
         "transcript": store.sessions().transcript(id).await?,
-        "life": session_page::life(&events),
+        "life": session_page::history(&events),
         "session": row,
     })))
 }
 
-/// `GET /api/figures`: findings, sessions and money by day, the newest first.
+/// `GET /api/figures`: findings, sessions and cost by day, newest first.
 pub async fn figures(State(shared): SharedState) -> Response {
     into_response(the_figures(&shared.hub).await)
 }
 
-/// One day in figures.
 #[derive(Default, serde::Serialize)]
 struct Day {
     findings: u32,
@@ -106,7 +105,7 @@ struct Day {
 
 async fn the_figures(hub: &Hub) -> Result<Response, StoreError> {
     let (store, config) = (hub.store(), hub.config());
-    let (zone, now) = (&config.schedule.timezone, hub.picture().await.facts.now);
+    let (zone, now) = (&config.schedule.timezone, hub.snapshot().await.facts.now);
     let since = back(now, FIGURE_DAYS);
     let mut days = BTreeMap::<String, Day>::new();
     for spent in store.budget().by_stage_since(day_in(zone, since)).await? {
@@ -139,7 +138,6 @@ fn back(now: Timestamp, days: i64) -> Timestamp {
     now.saturating_sub(SignedDuration::from_hours(24 * days)).unwrap_or(now)
 }
 
-/// What is to be reported on.
 #[derive(Debug, Deserialize)]
 pub struct WantedReport {
     run: Option<String>,
@@ -147,7 +145,7 @@ pub struct WantedReport {
     format: Option<ReportFormat>,
 }
 
-/// `GET /api/report?run=ID` or `?days=7`, with `&format=html|md|json`: a file to keep.
+/// `GET /api/report?run=ID` or `?days=7`, with `&format=html|md|json`: a file to download.
 pub async fn report(State(shared): SharedState, Query(wanted): Query<WantedReport>) -> Response {
     let (scope, name) = match scope_of(&shared.hub, &wanted).await {
         Ok(Some(found)) => found,
@@ -164,7 +162,7 @@ pub async fn report(State(shared): SharedState, Query(wanted): Query<WantedRepor
         ReportFormat::Md => "text/markdown; charset=utf-8",
         ReportFormat::Json => "application/json",
     };
-    let mut response = whole(StatusCode::OK, media_type, text);
+    let mut response = full_response(StatusCode::OK, media_type, text);
     let name = format!("attachment; filename=\"heartbeat-{name}.{}\"", format.extension());
     if let Ok(value) = HeaderValue::from_str(&name) {
         response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
@@ -172,7 +170,7 @@ pub async fn report(State(shared): SharedState, Query(wanted): Query<WantedRepor
     response
 }
 
-/// The scope with a name for its file; none: there is no such run.
+/// The scope and the file's name; `None` if there is no such run.
 async fn scope_of(hub: &Hub, wanted: &WantedReport) -> Result<Option<(Scope, String)>, StoreError> {
     if let Some(id) = &wanted.run {
         let found = hub.store().runs().with_prefix(id.to_lowercase()).await?;
@@ -181,9 +179,9 @@ async fn scope_of(hub: &Hub, wanted: &WantedReport) -> Result<Option<(Scope, Str
             (Scope::Run { run: row.run }, name)
         }));
     }
-    let now = hub.picture().await.facts.now;
+    let now = hub.snapshot().await.facts.now;
     let days = wanted.days.unwrap_or(7).clamp(1, REPORT_DAYS);
-    // The present moment belongs to it.
+    // Includes the current moment.
     let to = now.saturating_add(SignedDuration::from_millis(1)).unwrap_or(now);
     let name = format!("{days}-days-to-{}", now.strftime("%Y%m%d"));
     Ok(Some((Scope::Period { from: back(now, days), to }, name)))

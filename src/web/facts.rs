@@ -1,4 +1,4 @@
-//! Everything that health, metrics and the dashboard are computed from, gathered in one go.
+//! All facts behind health, metrics and the dashboard, collected at once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,94 +19,87 @@ use crate::store::{
     Store, StoreError, Totals, Undelivered,
 };
 
-/// How many runs the history shows.
+/// Runs in the history.
 const RUNS: u32 = 60;
-/// How many undelivered messages are listed.
+/// Undelivered messages that are listed.
 const MESSAGES: u32 = 20;
 
-/// The present, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Facts {
-    /// When they were gathered.
     pub now: Timestamp,
-    /// What is allowed.
     pub limits: Allowed,
     /// The session limit that the run in progress started with; the configuration may have changed.
     pub run_session_limit: Option<u32>,
     /// Live sessions, by their rows.
     pub active: Vec<ActiveSession>,
-    /// Load average and processors.
     pub machine: Machine,
-    /// The configured sources and what is remembered of each: breaker, not-before.
+    /// The configured sources with their stored state: breaker, not-before time.
     pub sources: Vec<(String, SourceRecord)>,
-    /// Items that are parked because their source is not configured any more, by its name.
+    /// Parked items of sources that are no longer configured, by source.
     pub removed_sources: BTreeMap<String, u64>,
-    /// The newest runs, newest first; the first may be going on.
+    /// Newest first; the first may be in progress.
     pub runs: Vec<RunRow>,
-    /// The newest run that judged or analysed something.
+    /// The newest run that triaged or analysed something.
     pub last_useful: Option<RunRow>,
     /// Who holds the run lock.
     pub holder: Option<Held>,
-    /// What is wrong with the configuration on disk.
+    /// What is wrong with the configuration file.
     pub config_fault: Option<String>,
     /// Why the state cannot be read or written.
     pub store_fault: Option<String>,
     /// Why the agent cannot be started.
     pub agent_missing: Option<String>,
-    /// What keeps sessions from starting at the model provider.
+    /// What prevents sessions at the model provider.
     pub provider: Option<Hold>,
-    /// The circuit breaker of the model provider that needs attention most.
+    /// The provider breaker that most needs attention.
     pub provider_breaker: Breaker,
-    /// That of each agent's.
+    /// Per agent.
     pub provider_breakers: Vec<(&'static str, Breaker)>,
-    /// Comments and digests that are not delivered: how many, and the newest of them with the reason.
+    /// Undelivered comments and digests: the number, and the newest with the reason.
     pub outbox: Undelivered,
     pub outbox_messages: Vec<Message>,
-    /// What is wrong with the agent's configuration, as the last session has shown.
+    /// What is wrong with the agent's configuration, according to the last session.
     pub agent_fault: Option<String>,
-    /// Money today, in the schedule's time zone.
+    /// Today in the schedule's time zone.
     pub today: Spending,
     /// The same by purpose.
     pub today_by_stage: Vec<StageSpending>,
-    /// Budgets of a month and of single sources.
+    /// Budgets per month and per source.
     pub other_budgets: Vec<OtherBudget>,
-    /// Money of the newest run.
+    /// Cost of the newest run.
     pub run_spending: Spending,
-    /// When the schedule fires next; none while it is paused.
+    /// `None` while the schedule is paused.
     pub next_run: Option<Timestamp>,
-    /// Since when the schedule is paused, and why.
     pub paused: Option<Pause>,
-    /// How many items stand where.
+    /// Number of items per phase.
     pub items: Vec<(Phase, u32)>,
     /// The same by the states of the item list.
     pub item_states: Vec<(ItemState, u32)>,
-    /// Sums over the whole history.
+    /// Totals over the whole history.
     pub totals: Totals,
-    /// Milliseconds since the last byte of the session that has been silent for longest.
+    /// Milliseconds since the last output of the session that has been silent longest.
     pub oldest_output_ms: Option<u64>,
     /// Processes of all sessions at their last liveness sample.
     pub processes: u32,
-    /// Open event streams.
+    /// Number of open event streams.
     pub clients: usize,
 }
 
-/// What the configuration allows.
+/// The configured limits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Allowed {
-    /// Live sessions.
     pub max_live_sessions: u32,
-    /// Load per core above which nothing starts.
+    /// Load per core above which no session starts.
     pub max_load_per_core: f64,
-    /// Load per core above which this machine is in trouble.
+    /// Load per core above which `/health` is unhealthy.
     pub unhealthy_load_per_core: f64,
-    /// Money of a run.
+    /// Budget per run.
     pub per_run: Usd,
-    /// Money of a day.
+    /// Budget per day.
     pub per_day: Usd,
 }
 
 impl Allowed {
-    /// Of this configuration.
     pub fn by(config: &Config) -> Self {
         Self {
             max_live_sessions: config.limits.max_live_sessions,
@@ -122,8 +115,7 @@ impl Allowed {
 }
 
 impl Facts {
-    /// Nothing known beyond the limits: what is shown before the first run, and when the state
-    /// cannot be read.
+    /// Only the limits: before the first run, and when the state cannot be read.
     pub fn empty(now: Timestamp, config: &Config) -> Self {
         Self {
             now,
@@ -164,19 +156,18 @@ impl Facts {
         }
     }
 
-    /// The run that is going on.
+    /// The run in progress.
     pub fn running(&self) -> Option<&RunRow> {
         self.runs.first().filter(|run| run.ended_at.is_none())
     }
 
-    /// The newest run that has ended.
     pub fn last_ended(&self) -> Option<&RunRow> {
         self.runs.iter().find(|run| run.ended_at.is_some())
     }
 }
 
-/// Reads the state. A state that cannot be read is a fact too. `totals` are the caller's to keep:
-/// they cost most and change least.
+/// Reads the state. An unreadable state is recorded as a fact. The caller keeps `totals`, which
+/// cost most and change least.
 pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
     let now = clock.now();
     let mut facts = Facts::empty(now, config);
@@ -235,7 +226,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     Ok(())
 }
 
-/// Why no session could be started: there is no agent. A look at a few files, no start.
+/// Why no session can start: the agent is missing. Checks files only, starts nothing.
 pub fn agent_missing(config: &Config, search_path: &OsStr) -> Option<String> {
     let program = |kind| config.command_of(kind).first().map_or("", String::as_str);
     let missing = |kind: &AgentKind| program::find(program(*kind), search_path).is_none();
@@ -248,7 +239,7 @@ pub fn agent_missing(config: &Config, search_path: &OsStr) -> Option<String> {
     })
 }
 
-/// Why nothing can be written, as far as it shows without writing.
+/// Why nothing can be written, as far as that shows without writing.
 fn unwritable(store: &Store) -> Option<String> {
     use nix::unistd::{AccessFlags, access};
     let folder = store.folder();
@@ -264,5 +255,5 @@ fn unwritable(store: &Store) -> Option<String> {
     })
 }
 
-/// Below this, the next transaction may not fit.
+/// With less free space, the next transaction may fail.
 const MIN_FREE_DISK: u64 = 16 << 20;

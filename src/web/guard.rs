@@ -1,9 +1,8 @@
 //! Which requests are answered. Pure decisions on method, path and headers.
 //!
-//! - `Host`: on loopback only loopback's own names, so that a foreign page cannot reach us under a
-//!   name of its own.
-//! - Sign-in: everything but the [`OPEN`] paths, see [`super::sign_in`].
-//! - Actions: a request of a browser must come from our own page (`Origin`, `Sec-Fetch-Site`).
+//! - `Host`: on loopback only loopback names, to prevent DNS rebinding.
+//! - Sign-in: everything except the [`OPEN`] paths, see [`super::sign_in`].
+//! - Actions: a browser's request must come from our own page (`Origin`, `Sec-Fetch-Site`).
 
 use std::net::IpAddr;
 
@@ -11,13 +10,12 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 
 use super::sign_in::{SignedIn, Tokens};
 
-/// Paths that need no sign-in. They hold figures and states, no text of an item.
+/// Paths without sign-in. They show figures and states, no text of an item.
 pub const OPEN: [&str; 4] = ["/health", "/livez", "/readyz", "/metrics"];
 
-/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Asked for under a name that is not ours.
+    /// Requested under a host name that is not ours.
     ForeignHost,
     /// No token, or a wrong one.
     NotSignedIn,
@@ -26,7 +24,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Status, stable code and a sentence with the way out.
+    /// Status, stable code and a message with the fix.
     pub const fn response_parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::ForeignHost => (
@@ -50,13 +48,13 @@ impl Refusal {
     }
 }
 
-/// Whether a request came in under a name of ours.
+/// Whether the `Host` header is one of our names.
 pub fn check_host(headers: &HeaderMap) -> Result<(), Refusal> {
     let host = text(headers, header::HOST.as_str());
     if host.is_some_and(names_loopback) { Ok(()) } else { Err(Refusal::ForeignHost) }
 }
 
-/// Whether a request may be answered by who sent it.
+/// Whether the sender is signed in and may do this.
 pub fn check_sign_in(
     tokens: &Tokens,
     method: &Method,
@@ -75,7 +73,7 @@ pub fn check_sign_in(
     }
 }
 
-/// A browser says where a POST comes from; a program with a Bearer token need not.
+/// A browser states the origin of a POST; a program with a Bearer token need not.
 fn is_own_request(how: SignedIn, headers: &HeaderMap) -> bool {
     let host = text(headers, header::HOST.as_str());
     let from_our_page = match text(headers, header::ORIGIN.as_str()) {
@@ -90,7 +88,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// `localhost`, `127.0.0.1` or `[::1]`, with or without a port: a tunnel may have another one.
+/// `localhost`, `127.0.0.1` or `[::1]`, with any port: a tunnel may have a different one.
 fn names_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -1,26 +1,26 @@
-//! Is everything well? A pure judgement of the facts, with a reason for every doubt. It is read
-//! without sign-in, so a message never quotes a tracker, an agent or a provider.
+//! Health as a pure function of the facts, with a reason for every problem. It is readable without
+//! sign-in, so a message never quotes a tracker, an agent, a provider or the configuration.
 //!
 //! | code | degraded | unhealthy |
 //! |---|---|---|
 //! | `sessions_over_limit` | | more live sessions than allowed when the run started |
 //! | `load` | load per core above `max_load_per_core`: no session starts | above `unhealthy_load_per_core` |
 //! | `breaker_open` | the source's circuit breaker is open or half open | |
-//! | `last_run` | failed in part, or could not do its work | state, credential or configuration refused |
-//! | `config_fault` | the file on disk is broken, the last good one is in force | |
+//! | `last_run` | failed in part, or could not do its work | state, credential or configuration failed |
+//! | `config_fault` | the file on disk is invalid, the last valid one is in use | |
 //! | `store` | | the state cannot be read or written |
-//! | `agent` | | its program is not there or may not be executed |
-//! | `stale_lock` | | a run holds the lock and gives no heartbeat |
-//! | `run_lost` | a run is on record as going on, and nobody holds the lock | |
+//! | `agent` | | its program does not exist or is not executable |
+//! | `stale_lock` | | a run holds the lock and sends no heartbeat |
+//! | `run_lost` | a run is recorded as in progress, but the lock is free | |
 //! | `provider_suspended` | the agent's provider states a limit | |
 //! | `provider_down` | the agent's provider does not answer; its breaker is open | |
 //! | `provider_credential` | the agent's provider refuses the credential | |
 //! | `undelivered` | comments or digests were given up | |
 //! | `agent_config` | | no session can work with the current agent settings |
 //! | `budget` | more than 80 % of the day's budget is spent or reserved | |
-//! | `unkillable` | | a session's process cannot be ended |
+//! | `unkillable` | | a session's process cannot be killed |
 //! | `survivors` | | a process outlived its session |
-//! | `stale_view` | | the facts themselves are old |
+//! | `stale_view` | | the facts are outdated |
 
 use std::time::Duration;
 
@@ -34,42 +34,36 @@ use crate::model::text::in_words;
 use crate::report::moment::date_time;
 use crate::store::HolderHealth;
 
-/// Facts older than this are no basis for a judgement.
+/// Facts older than this cannot be judged.
 pub const STALE_AFTER: Duration = Duration::from_secs(15);
-/// Share of the day's budget, in percent, above which a person should know.
+/// Percentage of the day's budget that is reported.
 const BUDGET_WARNING: i64 = 80;
 
-/// The judgement in a word; the worst reason decides.
+/// The worst reason decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Status {
-    /// No reason to look.
     Healthy,
-    /// It works, with a limit that a person should know.
+    /// It works, with a limitation.
     Degraded,
-    /// It does not do its work, or something is out of control.
+    /// It does not work, or a process is out of control.
     Unhealthy,
 }
 
-/// One doubt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Doubt {
-    /// A stable code.
+pub struct HealthReason {
+    /// Stable.
     pub code: &'static str,
-    /// How bad.
     pub status: Status,
-    /// For people.
     pub message: String,
 }
 
-/// The judgement with its reasons, worst first.
+/// Reasons are sorted, worst first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Health {
-    /// In a word.
     pub status: Status,
-    /// Why it is not healthy.
-    pub reasons: Vec<Doubt>,
+    pub reasons: Vec<HealthReason>,
 }
 
 /// Judges the facts, which are `age` old.
@@ -89,7 +83,7 @@ pub fn judge(facts: &Facts, age: Duration) -> Health {
         budget,
         escaped,
     ];
-    let mut reasons: Vec<Doubt> = checks.iter().filter_map(|check| check(facts)).collect();
+    let mut reasons: Vec<HealthReason> = checks.iter().filter_map(|check| check(facts)).collect();
     if age > STALE_AFTER {
         let message = format!("no data could be collected for {} s", age.as_secs());
         reasons.push(unhealthy("stale_view", message));
@@ -99,23 +93,23 @@ pub fn judge(facts: &Facts, age: Duration) -> Health {
     Health { status, reasons }
 }
 
-fn degraded(code: &'static str, message: String) -> Doubt {
-    Doubt { code, status: Status::Degraded, message }
+fn degraded(code: &'static str, message: String) -> HealthReason {
+    HealthReason { code, status: Status::Degraded, message }
 }
 
-fn unhealthy(code: &'static str, message: String) -> Doubt {
-    Doubt { code, status: Status::Unhealthy, message }
+fn unhealthy(code: &'static str, message: String) -> HealthReason {
+    HealthReason { code, status: Status::Unhealthy, message }
 }
 
-fn sessions(facts: &Facts) -> Option<Doubt> {
+fn sessions(facts: &Facts) -> Option<HealthReason> {
     let live = facts.active.len();
-    // A limit that was lowered during a run holds for the next session, not for those that run.
+    // A limit lowered during a run applies to new sessions, not to running ones.
     let max = facts.limits.max_live_sessions.max(facts.run_session_limit.unwrap_or_default());
     let message = format!("{live} sessions are running, {max} are allowed");
     (live > max as usize).then(|| unhealthy("sessions_over_limit", message))
 }
 
-fn load(facts: &Facts) -> Option<Doubt> {
+fn load(facts: &Facts) -> Option<HealthReason> {
     let (load, limits) = (facts.machine.load_per_core(), &facts.limits);
     if load > limits.unhealthy_load_per_core {
         let limit = limits.unhealthy_load_per_core;
@@ -128,7 +122,7 @@ fn load(facts: &Facts) -> Option<Doubt> {
 }
 
 /// The first source whose breaker is not closed.
-fn breaker(facts: &Facts) -> Option<Doubt> {
+fn breaker(facts: &Facts) -> Option<HealthReason> {
     let message = facts.sources.iter().find_map(|(name, source)| {
         let message = broken(&source.breaker.state)?;
         Some(if facts.sources.len() > 1 { format!("{name}: {message}") } else { message })
@@ -150,7 +144,7 @@ fn broken(breaker: &BreakerState) -> Option<String> {
     })
 }
 
-fn last_run(facts: &Facts) -> Option<Doubt> {
+fn last_run(facts: &Facts) -> Option<HealthReason> {
     if let (Some(run), None) = (facts.running(), &facts.holder) {
         let started = date_time(run.started_at);
         let message = format!("the run of {started} crashed; the next one cleans up");
@@ -173,24 +167,22 @@ fn last_run(facts: &Facts) -> Option<Doubt> {
     }
 }
 
-fn config(facts: &Facts) -> Option<Doubt> {
-    let fault = facts.config_fault.as_ref()?;
-    let message = format!(
-        "the configuration on disk is invalid, the last valid one is in use: \
-                           {fault}"
-    );
-    Some(degraded("config_fault", message))
+/// The fault itself may quote the file, so it is only in the log and in `status`.
+fn config(facts: &Facts) -> Option<HealthReason> {
+    let message = "the configuration on disk is invalid, the last valid one is in use; \
+                   `heartbeat status` says why";
+    facts.config_fault.as_ref().map(|_| degraded("config_fault", message.into()))
 }
 
-fn store(facts: &Facts) -> Option<Doubt> {
+fn store(facts: &Facts) -> Option<HealthReason> {
     facts.store_fault.clone().map(|fault| unhealthy("store", fault))
 }
 
-fn agent(facts: &Facts) -> Option<Doubt> {
+fn agent(facts: &Facts) -> Option<HealthReason> {
     facts.agent_missing.clone().map(|fault| unhealthy("agent", fault))
 }
 
-fn lock(facts: &Facts) -> Option<Doubt> {
+fn lock(facts: &Facts) -> Option<HealthReason> {
     let held = facts.holder.as_ref()?;
     (held.health == HolderHealth::Hung).then(|| {
         let (pid, since) = (held.holder.process.pid, date_time(held.holder.heartbeat));
@@ -201,14 +193,14 @@ fn lock(facts: &Facts) -> Option<Doubt> {
     })
 }
 
-fn undelivered(facts: &Facts) -> Option<Doubt> {
+fn undelivered(facts: &Facts) -> Option<HealthReason> {
     let failed = facts.outbox.failed;
     let message =
         format!("{failed} comment(s) or digest(s) could not be delivered and were given up");
     (failed > 0).then(|| degraded("undelivered", message))
 }
 
-fn provider(facts: &Facts) -> Option<Doubt> {
+fn provider(facts: &Facts) -> Option<HealthReason> {
     let Hold { kind, until, .. } = facts.provider.as_ref()?;
     let (code, what) = match kind {
         HoldKind::Outage | HoldKind::Probing => ("provider_down", "is down"),
@@ -220,13 +212,13 @@ fn provider(facts: &Facts) -> Option<Doubt> {
     Some(degraded(code, message))
 }
 
-fn agent_config(facts: &Facts) -> Option<Doubt> {
+fn agent_config(facts: &Facts) -> Option<HealthReason> {
     let message =
         "no session can work with the current agent settings; `heartbeat status` says why";
     facts.agent_fault.as_ref().map(|_| unhealthy("agent_config", message.into()))
 }
 
-fn budget(facts: &Facts) -> Option<Doubt> {
+fn budget(facts: &Facts) -> Option<HealthReason> {
     let (committed, cap) = (facts.today.committed(), facts.limits.per_day);
     let passed =
         committed.micros().saturating_mul(100) > cap.micros().saturating_mul(BUDGET_WARNING);
@@ -234,7 +226,7 @@ fn budget(facts: &Facts) -> Option<Doubt> {
         .then(|| degraded("budget", format!("{committed} of today's {cap} are spent or reserved")))
 }
 
-fn escaped(facts: &Facts) -> Option<Doubt> {
+fn escaped(facts: &Facts) -> Option<HealthReason> {
     if let Some(session) = facts.totals.unkillable.first() {
         let message = format!("session {session} could not be killed; its slot stays in use");
         return Some(unhealthy("unkillable", message));

@@ -1,4 +1,4 @@
-//! Every reason, one by one.
+//! Tests every reason separately.
 
 use super::*;
 use crate::breaker::provider::{Hold, HoldKind};
@@ -137,6 +137,18 @@ fn every_reason_degrades_or_fails_as_documented() {
         assert_eq!(first, code, "{name}");
         assert!(health.reasons.iter().all(|doubt| !doubt.message.is_empty()), "{name}");
     }
+}
+
+#[test]
+fn health_never_quotes_the_configuration() {
+    let mut facts = calm();
+    facts.config_fault = Some("/home/ann/heartbeat.toml:2:13: a value".into());
+    let health = judge(&facts, Duration::ZERO);
+    let message = &health.reasons[0].message;
+    assert!(message.contains("heartbeat status") && !message.contains("ann"), "{message}");
+    let body = super::super::hub::health_body(&facts, &health);
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    assert!(body.contains("\"config\":\"invalid\"") && !body.contains("ann"), "{body}");
 }
 
 #[test]

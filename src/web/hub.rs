@@ -1,8 +1,8 @@
-//! Follows the log and keeps the newest picture for everybody who asks.
+//! Follows the log and keeps the newest snapshot for all clients.
 //!
-//! There is no polling while nobody looks: a picture is made when it is asked for and the last one
-//! is older than `FRESH`, or when an event arrives and somebody listens. All answers of one
-//! moment are rendered once and shared.
+//! There is no polling without clients: a snapshot is made on request if the last one is older than
+//! `FRESH`, or when an event arrives and a client listens. All responses of one moment are rendered
+//! once and shared.
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,31 +24,29 @@ use crate::model::RunId;
 use crate::settings::Config;
 use crate::store::{Journal, OpenItems, Store, StoreError, Totals};
 
-/// A picture this young is good enough for a question.
+/// A snapshot this young is reused.
 const FRESH: Duration = Duration::from_millis(500);
-/// Pictures are pushed no more often than this.
+/// Minimum interval between pushed snapshots.
 const PUSH_EVERY: Duration = Duration::from_millis(200);
-/// How often the log is looked at for events of other processes, while somebody listens.
+/// Interval of reading the log for events of other processes, while a client listens.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often a picture is pushed though nothing happened: load and money change by themselves.
+/// Maximum interval between pushed snapshots: load and cost change without events.
 const PUSH_AT_LEAST: Duration = Duration::from_secs(5);
-/// Frames a listener may fall behind before it is sent away to catch up from the log.
+/// Frames a client may fall behind before it is disconnected and must catch up from the log.
 const LAG: usize = 1024;
 /// Events read at once.
 const PAGE: u32 = 500;
-/// A picture that takes longer than this is no answer any more.
+/// Time limit for a snapshot.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Everything rendered from one moment.
 #[derive(Debug)]
-pub struct Picture {
-    /// When, by the monotonic clock.
+pub struct Snapshot {
+    /// By the monotonic clock.
     pub taken: Instant,
-    /// What it was made of.
     pub facts: Facts,
     /// Body of `/health`.
     pub health: Bytes,
-    /// What `/health` says.
     pub judgement: Health,
     /// Body of `/metrics`.
     pub metrics: Bytes,
@@ -56,16 +54,16 @@ pub struct Picture {
     pub state: Bytes,
 }
 
-/// One message to all listeners.
+/// One message to all clients.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// Number of the event; none for a picture.
+    /// Number of the event; `None` for a snapshot.
     pub seq: Option<i64>,
-    /// As it goes over the wire.
+    /// As sent.
     pub bytes: Bytes,
 }
 
-/// The one follower of the log.
+/// The single follower of the log.
 #[derive(Debug)]
 pub struct Hub {
     store: Store,
@@ -74,13 +72,13 @@ pub struct Hub {
     config: RwLock<Arc<Config>>,
     can: Abilities,
     log: tokio::sync::Mutex<Log>,
-    picture: Mutex<Option<Arc<Picture>>>,
+    snapshot: Mutex<Option<Arc<Snapshot>>>,
     making: tokio::sync::Mutex<CachedTotals>,
     frames: broadcast::Sender<Frame>,
     clients: AtomicUsize,
     wake: Notify,
     last_loop: Mutex<Option<Instant>>,
-    /// Why whoever writes to the state cannot: a reader may not notice.
+    /// Why the writer cannot use the state, which a reader may not notice.
     fault: Mutex<Option<String>>,
 }
 
@@ -91,7 +89,7 @@ struct CachedTotals {
 }
 
 impl Hub {
-    /// Over this state. `store` should be a connection of its own.
+    /// `store` should be a separate connection.
     pub fn new(
         store: Store,
         clock: Clock,
@@ -106,7 +104,7 @@ impl Hub {
             config: RwLock::new(config),
             can,
             log: tokio::sync::Mutex::default(),
-            picture: Mutex::default(),
+            snapshot: Mutex::default(),
             making: tokio::sync::Mutex::default(),
             frames: broadcast::channel(LAG).0,
             clients: AtomicUsize::new(0),
@@ -116,23 +114,20 @@ impl Hub {
         })
     }
 
-    /// The state it reads.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The configuration in force.
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Another configuration is in force.
     pub fn adopt(&self, config: Arc<Config>) {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
         self.wake.notify_one();
     }
 
-    /// Wakes up at every event of this journal, until the journal is gone.
+    /// Wakes on every event of this journal, until the journal is dropped.
     pub fn subscribe_to(self: &Arc<Self>, journal: &Journal) {
         let (hub, mut events) = (Arc::clone(self), journal.follow());
         tokio::spawn(async move {
@@ -142,7 +137,7 @@ impl Hub {
         });
     }
 
-    /// Listens from now on; counted until it is dropped.
+    /// Listens from now on; counted until dropped.
     pub fn listen(self: &Arc<Self>) -> Listener {
         let frames = self.frames.subscribe();
         self.clients.fetch_add(1, Ordering::Relaxed);
@@ -150,13 +145,13 @@ impl Hub {
         Listener { hub: Arc::clone(self), frames }
     }
 
-    /// How many listen.
+    /// Number of listening clients.
     pub fn clients(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Follows the log for as long as it is polled. Events are passed on at once, pictures only so
-    /// often: whatever happens meanwhile is in the next one.
+    /// Follows the log while it is polled. Events are sent at once; snapshots are rate-limited and
+    /// include everything that happened in between.
     pub async fn follow(&self) {
         let mut pushed: Option<Instant> = None;
         let mut due: Option<Instant> = None;
@@ -181,15 +176,15 @@ impl Hub {
                 due = due.or(Some(pushed.map_or(now, |at| (at + PUSH_EVERY).max(now))));
             }
             if due.is_some_and(|at| at <= now) {
-                let picture = self.make(Duration::ZERO).await;
-                // Nobody listening any more is no error.
-                drop(self.frames.send(sse::picture(&picture)));
+                let snapshot = self.make(Duration::ZERO).await;
+                // No clients is fine.
+                drop(self.frames.send(sse::snapshot_frame(&snapshot)));
                 (pushed, due) = (Some(Instant::now()), None);
             }
         }
     }
 
-    /// Reads what is new in the log and passes it on. True: there was something.
+    /// Reads new events and sends them. Returns whether there were any.
     async fn catch_up(&self) -> Result<bool, StoreError> {
         let mut log = self.log.lock().await;
         if !log.begun {
@@ -213,7 +208,7 @@ impl Hub {
         }
     }
 
-    /// The log may be long: only the newest run is folded, and what came after it.
+    /// The log may be long: only the newest run and what came after it is folded.
     async fn begin(&self, log: &mut Log) -> Result<(), StoreError> {
         let Some(run) = self.store.runs().newest(1).await?.pop() else { return Ok(()) };
         let last = self.store.events().last_number().await?;
@@ -231,7 +226,7 @@ impl Hub {
         self.log.lock().await.view.clone()
     }
 
-    /// What is told of an earlier run needs the titles that the newest one's view may not have.
+    /// Events of an earlier run need titles that the newest run's view may not have.
     pub async fn learn_title(&self, view: &mut crate::event::fold::RunView, recorded: &Recorded) {
         let Some(key) = recorded.event.item() else { return };
         if !view.titles.contains_key(key)
@@ -241,50 +236,51 @@ impl Hub {
         }
     }
 
-    /// The state cannot be written for now; none: it can.
+    /// `None` when the state can be written again.
     pub fn set_fault(&self, fault: Option<String>) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
         self.wake.notify_one();
     }
 
-    /// The daemon's loop is alive.
+    /// Records that the daemon's loop is alive.
     pub fn note_loop(&self) {
         *self.last_loop.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Time since the last iteration of the daemon's loop; none: there is no loop to watch.
+    /// Time since the last iteration of the daemon's loop; `None` without a daemon.
     pub fn since_turn(&self) -> Option<Duration> {
         self.last_loop.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
     }
 
-    /// The newest picture, no older than half a second.
-    pub async fn picture(&self) -> Arc<Picture> {
+    /// The newest snapshot, at most half a second old.
+    pub async fn snapshot(&self) -> Arc<Snapshot> {
         match self.present() {
-            Some(picture) if picture.taken.elapsed() < FRESH => picture,
+            Some(snapshot) if snapshot.taken.elapsed() < FRESH => snapshot,
             _ => self.make(FRESH).await,
         }
     }
 
-    fn present(&self) -> Option<Arc<Picture>> {
-        self.picture.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn present(&self) -> Option<Arc<Snapshot>> {
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// One makes it, the others wait for it. Whatever happens to the state, there is an answer.
-    async fn make(&self, good_enough: Duration) -> Arc<Picture> {
+    /// One caller makes it, the others wait for it. Always returns a snapshot, even if the state
+    /// fails.
+    async fn make(&self, good_enough: Duration) -> Arc<Snapshot> {
         let made = tokio::time::timeout(PATIENCE, async {
             let mut totals = self.making.lock().await;
             match self.present() {
-                Some(picture) if picture.taken.elapsed() < good_enough => picture,
+                Some(snapshot) if snapshot.taken.elapsed() < good_enough => snapshot,
                 _ => self.make_new(&mut totals).await,
             }
         });
         match made.await {
-            Ok(picture) => picture,
+            Ok(snapshot) => snapshot,
             Err(_) => self.overdue(),
         }
     }
 
-    async fn make_new(&self, cached: &mut CachedTotals) -> Arc<Picture> {
+    async fn make_new(&self, cached: &mut CachedTotals) -> Arc<Snapshot> {
         let config = self.config();
         let news = self.catch_up().await.err();
         let mut facts = facts::gather(&self.store, &config, &self.clock).await;
@@ -308,16 +304,16 @@ impl Hub {
             || log.beats.iter().filter(|(id, _)| facts.active.iter().any(|s| s.session.id == **id));
         facts.oldest_output_ms = beats().map(|(_, beat)| beat.since_output_ms).max();
         facts.processes = beats().map(|(_, beat)| beat.processes).sum();
-        let picture = Arc::new(self.render(facts, &log, &open, &config));
+        let snapshot = Arc::new(self.render(facts, &log, &open, &config));
         drop(log);
-        *self.picture.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&picture));
-        picture
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&snapshot));
+        snapshot
     }
 
-    fn render(&self, facts: Facts, log: &Log, open: &OpenItems, config: &Config) -> Picture {
+    fn render(&self, facts: Facts, log: &Log, open: &OpenItems, config: &Config) -> Snapshot {
         let judgement = health::judge(&facts, Duration::ZERO);
         let state = snapshot::state(&facts, &judgement, log, open, config, self.can).to_string();
-        Picture {
+        Snapshot {
             taken: Instant::now(),
             health: health_body(&facts, &judgement),
             metrics: metrics::render(&facts, &judgement).into(),
@@ -327,8 +323,8 @@ impl Hub {
         }
     }
 
-    /// Nothing could be gathered in time: the old facts, judged by their age.
-    fn overdue(&self) -> Arc<Picture> {
+    /// The old facts, judged by their age, if nothing could be collected in time.
+    fn overdue(&self) -> Arc<Snapshot> {
         let config = self.config();
         let (mut facts, taken) = match self.present() {
             Some(old) => (old.facts.clone(), old.taken),
@@ -337,13 +333,13 @@ impl Hub {
         facts.store_fault.get_or_insert_with(|| {
             format!("the state database did not answer within {} s", PATIENCE.as_secs())
         });
-        let picture = self.render(facts, &Log::default(), &OpenItems::default(), &config);
-        Arc::new(Picture { taken, ..picture })
+        let snapshot = self.render(facts, &Log::default(), &OpenItems::default(), &config);
+        Arc::new(Snapshot { taken, ..snapshot })
     }
 }
 
-/// Read without sign-in: no words of a tracker, an agent or a provider.
-fn health_body(facts: &Facts, health: &Health) -> Bytes {
+/// Readable without sign-in: no text of a tracker, an agent, a provider or the configuration.
+pub(super) fn health_body(facts: &Facts, health: &Health) -> Bytes {
     let last = facts.last_ended();
     let hold = |hold: &Hold| serde_json::json!({ "kind": hold.kind, "until": hold.until });
     let body = serde_json::json!({
@@ -366,7 +362,7 @@ fn health_body(facts: &Facts, health: &Health) -> Bytes {
             "next_run": facts.next_run,
             "running": facts.running().map(|run| run.run),
             "lock": facts.holder,
-            "config": facts.config_fault.as_deref().unwrap_or("good"),
+            "config": if facts.config_fault.is_some() { "invalid" } else { "good" },
             "store": facts.store_fault.as_deref().unwrap_or("writable"),
             "agent": facts.agent_missing.as_deref().unwrap_or("found"),
             "provider": { "hold": facts.provider.as_ref().map(hold), "breaker": facts.provider_breaker },
@@ -379,7 +375,7 @@ fn health_body(facts: &Facts, health: &Health) -> Bytes {
     body.to_string().into()
 }
 
-impl Picture {
+impl Snapshot {
     /// Whether `/health` reports unhealthy.
     pub fn is_unhealthy(&self) -> bool {
         self.judgement.status == Status::Unhealthy
@@ -387,7 +383,6 @@ impl Picture {
 }
 
 impl Log {
-    /// The log after one more event.
     pub fn apply(&mut self, recorded: &Recorded) {
         self.seq = recorded.seq;
         if matches!(recorded.event, Event::RunStarted { .. }) {
@@ -412,11 +407,9 @@ impl Log {
     }
 }
 
-/// One who listens.
 #[derive(Debug)]
 pub struct Listener {
     hub: Arc<Hub>,
-    /// What is sent.
     pub frames: broadcast::Receiver<Frame>,
 }
 

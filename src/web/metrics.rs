@@ -1,7 +1,7 @@
 //! The facts in the Prometheus text format. Pure.
 //!
-//! Names begin with `heartbeat_`, are in base units and carry no work item: the number of series
-//! does not grow with the backlog. [`FAMILIES`] is the reference of what there is.
+//! Names begin with `heartbeat_`, use base units and have no work item as a label: the number of
+//! series does not grow with the backlog. [`FAMILIES`] is the reference.
 
 use std::fmt::Write as _;
 
@@ -11,18 +11,13 @@ use super::health::{Health, Status};
 use crate::event::RunOutcome;
 use crate::store::{DURATION_BUCKETS, SessionTotal};
 
-/// The media type of what is rendered.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What a family counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Kind {
-    /// Only ever grows.
     Counter,
-    /// Goes up and down.
     Gauge,
-    /// Counts by size.
     Histogram,
 }
 
@@ -45,7 +40,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
     ("sessions_limit", Kind::Gauge, "Sessions that may run at once.", |family, facts, _| {
         family.set(facts.limits.max_live_sessions.into());
     }),
-    ("host_sessions_running", Kind::Gauge, "Sessions running now on other hosts, by host. Only hosts with a session are listed: names of hosts that are gone do not stay.", |family, facts, _| {
+    ("host_sessions_running", Kind::Gauge, "Sessions running now on other hosts, by host. Only hosts with a session are listed.", |family, facts, _| {
         let mut hosts = std::collections::BTreeMap::<&str, usize>::new();
         for host in facts.active.iter().filter_map(|session| session.host.as_deref()).filter(|host| !host.is_empty()) {
             *hosts.entry(host).or_default() += 1;
@@ -63,7 +58,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
             if !total.reason.is_empty() {
                 labels.push(("reason", &*total.reason));
             }
-            family.add("", &labels, whole(total.count));
+            family.add("", &labels, to_f64(total.count));
         }
     }),
     ("session_duration_seconds", Kind::Histogram, "Time from the start of a session until none of its processes is left.", durations),
@@ -73,18 +68,18 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
     ("session_oldest_output_age_seconds", Kind::Gauge, "Time since the last output of the session that has been silent longest; 0 without a session.", |family, facts, _| {
         family.set(seconds(facts.oldest_output_ms.unwrap_or(0)));
     }),
-    ("session_survivors_total", Kind::Counter, "Processes that outlived their session: anything but 0 is an alarm.", |family, facts, _| {
-        family.set(whole(facts.totals.survivors));
+    ("session_survivors_total", Kind::Counter, "Processes that outlived their session: anything but 0 needs attention.", |family, facts, _| {
+        family.set(to_f64(facts.totals.survivors));
     }),
     ("sessions_unkillable", Kind::Gauge, "Sessions with a process that cannot be killed.", |family, facts, _| {
         family.set(count(facts.totals.unkillable.len()));
     }),
     ("orphans_reaped_total", Kind::Counter, "Sessions of an earlier heartbeat process that were found and cleaned up.", |family, facts, _| {
-        family.set(whole(facts.totals.orphans));
+        family.set(to_f64(facts.totals.orphans));
     }),
     ("runs_total", Kind::Counter, "Runs that ended, by outcome.", |family, facts, _| {
         for (outcome, runs) in &facts.totals.runs {
-            family.add("", &[("outcome", outcome)], whole(*runs));
+            family.add("", &[("outcome", outcome)], to_f64(*runs));
         }
     }),
     ("run_active", Kind::Gauge, "1 while a run is in progress.", |family, facts, _| {
@@ -107,11 +102,11 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
     }),
     ("ticks_total", Kind::Counter, "Scheduled runs, by what happened to them.", |family, facts, _| {
         for (outcome, ticks) in &facts.totals.ticks {
-            family.add("", &[("outcome", outcome)], whole(*ticks));
+            family.add("", &[("outcome", outcome)], to_f64(*ticks));
         }
     }),
     ("ticks_missed_total", Kind::Counter, "Scheduled runs missed while heartbeat was stopped or the machine slept.", |family, facts, _| {
-        family.set(whole(facts.totals.missed_ticks));
+        family.set(to_f64(facts.totals.missed_ticks));
     }),
     ("items", Kind::Gauge, "Work items, by phase.", |family, facts, _| {
         for (phase, items) in &facts.items {
@@ -120,12 +115,12 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
     }),
     ("findings", Kind::Gauge, "Findings, by feedback (useful, wrong, done, none).", |family, facts, _| {
         for (feedback, findings) in &facts.totals.feedback {
-            family.add("", &[("feedback", feedback)], whole(*findings));
+            family.add("", &[("feedback", feedback)], to_f64(*findings));
         }
     }),
     ("findings_fixed", Kind::Gauge, "Findings by what the fix of their item shows (confirmed: it changed a file that the finding named; missed, too_late, not_fixed).", |family, facts, _| {
         for (fix, findings) in &facts.totals.fixes {
-            family.add("", &[("fix", fix)], whole(*findings));
+            family.add("", &[("fix", fix)], to_f64(*findings));
         }
     }),
     ("cost_usd_total", Kind::Counter, "Spent as the agent reports it, in US dollars, by purpose; the worst case where it reported none.", |family, facts, _| {
@@ -139,7 +134,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
         }
     }),
     ("tokens_total", Kind::Counter, "Tokens used, by type.", |family, facts, _| {
-        let sum = |of: fn(&SessionTotal) -> u64| whole(facts.totals.sessions.iter().map(of).sum());
+        let sum = |of: fn(&SessionTotal) -> u64| to_f64(facts.totals.sessions.iter().map(of).sum());
         family.add("", &[("type", "input")], sum(|total| total.input_tokens));
         family.add("", &[("type", "output")], sum(|total| total.output_tokens));
         family.add("", &[("type", "cache_read")], sum(|total| total.cache_read_tokens));
@@ -160,7 +155,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
         family.add("", &[("window", "day")], facts.today.reserved.dollars());
         family.add("", &[("window", "run")], in_progress(facts).reserved.dollars());
     }),
-    ("budget_estimated_usd", Kind::Gauge, "The part of what was booked today that is an estimate: from tokens and prices, or the worst case of sessions whose cost nobody knows.", |family, facts, _| {
+    ("budget_estimated_usd", Kind::Gauge, "The estimated part of today's spending: from tokens and prices, or the worst case of sessions whose cost is not known.", |family, facts, _| {
         family.set(facts.today_by_stage.iter().map(|stage| stage.estimated.dollars()).sum());
     }),
     ("budget_remaining_usd", Kind::Gauge, "Budget neither spent nor reserved, in US dollars, by window.", |family, facts, _| {
@@ -177,7 +172,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
             }
         }
     }),
-    ("removed_source_items", Kind::Gauge, "Items that are parked because their source is not configured any more.", |family, facts, _| {
+    ("removed_source_items", Kind::Gauge, "Items that are parked because their source is no longer configured.", |family, facts, _| {
         family.set(facts.removed_sources.values().map(|items| *items as f64).sum());
     }),
     ("provider_circuit_state", Kind::Gauge, "1 for the current state of the circuit breaker of an agent's model provider, 0 for the others.", |family, facts, _| {
@@ -203,7 +198,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
     }),
 ];
 
-/// The same figure of budgets that only some configurations have.
+/// The same figure for budgets that only some configurations have.
 fn other(family: &mut Family<'_>, facts: &Facts, figure: impl Fn(&OtherBudget) -> f64) {
     for budget in &facts.other_budgets {
         let mut labels = vec![("window", budget.window)];
@@ -212,12 +207,12 @@ fn other(family: &mut Family<'_>, facts: &Facts, figure: impl Fn(&OtherBudget) -
     }
 }
 
-/// Money of the run in progress.
+/// Cost of the run in progress.
 fn in_progress(facts: &Facts) -> crate::store::Spending {
     facts.running().map(|_| facts.run_spending).unwrap_or_default()
 }
 
-/// The samples of one family, as they are written.
+/// The samples of one family, as text.
 pub struct Family<'a> {
     name: &'a str,
     text: &'a mut String,
@@ -248,7 +243,6 @@ impl Family<'_> {
     }
 }
 
-/// All families of these facts.
 pub fn render(facts: &Facts, health: &Health) -> String {
     let mut text = String::with_capacity(8 << 10);
     for (name, kind, help, fill) in FAMILIES {
@@ -268,11 +262,11 @@ pub fn render(facts: &Facts, health: &Health) -> String {
 
 fn durations(family: &mut Family<'_>, facts: &Facts, _: &Health) {
     for (stage, totals) in by_stage(facts) {
-        let count = whole(totals.iter().map(|total| total.count).sum());
+        let count = to_f64(totals.iter().map(|total| total.count).sum());
         for (index, bound) in DURATION_BUCKETS.iter().enumerate() {
             let within = totals.iter().map(|total| total.within[index]).sum();
             let bound = bound.to_string();
-            family.add("_bucket", &[("phase", stage), ("le", &bound)], whole(within));
+            family.add("_bucket", &[("phase", stage), ("le", &bound)], to_f64(within));
         }
         family.add("_bucket", &[("phase", stage), ("le", "+Inf")], count);
         let sum = totals.iter().map(|total| total.duration_ms).sum();
@@ -297,16 +291,16 @@ fn flag(is: bool) -> f64 {
 }
 
 fn count(value: usize) -> f64 {
-    whole(u64::try_from(value).unwrap_or(u64::MAX))
+    to_f64(u64::try_from(value).unwrap_or(u64::MAX))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the format knows no other number")]
-fn whole(value: u64) -> f64 {
+fn to_f64(value: u64) -> f64 {
     value as f64
 }
 
 fn seconds(ms: u64) -> f64 {
-    whole(ms) / 1000.0
+    to_f64(ms) / 1000.0
 }
 
 fn timestamp(at: jiff::Timestamp) -> f64 {

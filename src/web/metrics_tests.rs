@@ -1,4 +1,4 @@
-//! The rules that `promtool check metrics` applies, and those of the naming conventions.
+//! The rules of `promtool check metrics` and of the naming conventions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn rendered() -> String {
     render(&facts, &judge(&facts, Duration::ZERO))
 }
 
-/// The family a sample belongs to, given the families and their types.
+/// The family of a sample, given the families and their types.
 fn family_of<'a>(sample: &'a str, types: &BTreeMap<&str, &str>) -> &'a str {
     let name = sample.split(['{', ' ']).next().unwrap();
     ["_bucket", "_sum", "_count"]
@@ -157,7 +157,7 @@ fn labels_cannot_break_out_of_their_quotes() {
     assert_eq!(text, "heartbeat_x{a=\"q\\\" } 1\\nheartbeat_y 2\\\\\"} 1\n");
 }
 
-/// The full reference, so that a change of names is seen in review.
+/// The full reference, so that a renamed metric is seen in review.
 #[test]
 fn no_item_is_ever_a_label() {
     let text = rendered();

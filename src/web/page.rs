@@ -1,18 +1,18 @@
-//! The dashboard's files, in the binary.
+//! The dashboard's files, embedded in the binary.
 
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::answer::whole;
+use super::answer::full_response;
 
 /// `GET /`
 pub async fn index() -> Response {
-    whole(StatusCode::OK, "text/html; charset=utf-8", include_str!("page/index.html"))
+    full_response(StatusCode::OK, "text/html; charset=utf-8", include_str!("page/index.html"))
 }
 
 /// `GET /app.css`
 pub async fn style() -> Response {
-    whole(StatusCode::OK, "text/css; charset=utf-8", include_str!("page/app.css"))
+    full_response(StatusCode::OK, "text/css; charset=utf-8", include_str!("page/app.css"))
 }
 
 /// `GET /*.js`
@@ -25,10 +25,10 @@ pub async fn script(name: &'static str) -> Response {
         "run.js" => include_str!("page/run.js"),
         _ => include_str!("page/app.js"),
     };
-    whole(StatusCode::OK, "text/javascript; charset=utf-8", text)
+    full_response(StatusCode::OK, "text/javascript; charset=utf-8", text)
 }
 
 /// `GET /icon.svg`
 pub async fn icon() -> Response {
-    whole(StatusCode::OK, "image/svg+xml", include_str!("page/icon.svg"))
+    full_response(StatusCode::OK, "image/svg+xml", include_str!("page/icon.svg"))
 }

@@ -1,4 +1,4 @@
-//! What a run decided about each item and what became of it. Pure.
+//! What a run decided about each item, and the result. Pure.
 
 use std::collections::HashMap;
 
@@ -9,27 +9,26 @@ use crate::event::{Decision, Event, Reason, Recorded};
 use crate::model::ItemKey;
 use crate::model::text::clip;
 
-/// Items that the page of a run lists; the rest is counted.
+/// Items on the page of a run; the rest are counted.
 const LISTED: usize = 500;
-/// Longest title and reason, in characters.
+/// Maximum length of title and reason, in characters.
 const LINE: usize = 300;
 
-/// What became of an item in a run; those that a person looks for first come first.
+/// Result of an item in a run; the most relevant ones sort first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Became {
     Finding,
     Parked,
     Failed,
-    /// Triage said deep analysis, and nothing more is known yet.
+    /// Triage asked for deep analysis, and nothing more is known yet.
     Chosen,
     Settled,
     Deferred,
-    /// Decided on, and nothing more happened.
+    /// Decided, without further events.
     Decided,
 }
 
-/// One item in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunItem {
     pub key: ItemKey,
@@ -40,11 +39,11 @@ pub struct RunItem {
     /// Triage's reason.
     pub triage: Option<String>,
     pub became: Became,
-    /// How its session ended, where it failed.
+    /// How its session ended, if it failed.
     pub detail: Option<String>,
 }
 
-/// The items of a run, by what became of them.
+/// The items of a run, sorted by result.
 pub fn items(events: &[Recorded]) -> Value {
     let mut rows = fold(events);
     let total = rows.len();
@@ -58,7 +57,7 @@ fn fold(events: &[Recorded]) -> Vec<RunItem> {
     let mut rows = Vec::<RunItem>::new();
     for recorded in events {
         let Some(key) = recorded.event.item() else { continue };
-        if !tells_of_an_item(&recorded.event) {
+        if !is_about_item(&recorded.event) {
             continue;
         }
         let place = *places.entry(key).or_insert_with(|| {
@@ -70,7 +69,7 @@ fn fold(events: &[Recorded]) -> Vec<RunItem> {
     rows
 }
 
-fn tells_of_an_item(event: &Event) -> bool {
+fn is_about_item(event: &Event) -> bool {
     matches!(
         event,
         Event::ItemDecided { .. }

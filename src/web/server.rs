@@ -1,4 +1,4 @@
-//! Listening, routing, and leaving in order.
+//! Listening, routing and graceful shutdown.
 
 use std::ffi::OsString;
 use std::io;
@@ -29,46 +29,32 @@ use crate::clock::Clock;
 use crate::settings::Config;
 use crate::store::Store;
 
-/// Connections that may wait in the kernel until they are accepted; systems allow no more.
+/// Backlog of connections in the kernel; systems allow no more.
 const WAITING: u32 = 4096;
-/// How long open answers may take to end when we leave.
+/// How long open responses may take to end at shutdown.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Why the address cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Somebody else has it.
     #[error(
         "{address} is in use by another program: choose another address with [http] listen (port \
          0 picks a free one), or turn the dashboard off with listen = \"\""
     )]
-    Taken {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// Others could reach it, and nothing asks who they are.
+    Taken { address: SocketAddr },
+    /// Reachable by others, but without a token.
     #[error(
         "{address} can be reached from other machines, but no token is set: set [http] token_env, or listen on \
          127.0.0.1"
     )]
-    Open {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// Anything else the system says.
+    Open { address: SocketAddr },
     #[error("cannot listen on {address} ([http] listen): {source}")]
-    Io {
-        /// The address.
-        address: SocketAddr,
-        /// The system's word.
-        source: io::Error,
-    },
+    Io { address: SocketAddr, source: io::Error },
 }
 
 /// The configured token, if there is one.
 pub type Token = Option<SecretString>;
 
-/// Takes the address, or the port that is liked better if it is free.
+/// Binds the address, with the preferred port if that is free.
 pub async fn bind(listen: SocketAddr, liked: Option<u16>) -> Result<TcpListener, ServerError> {
     if let (0, Some(port)) = (listen.port(), liked) {
         let better = SocketAddr::new(listen.ip(), port);
@@ -84,50 +70,42 @@ pub async fn bind(listen: SocketAddr, liked: Option<u16>) -> Result<TcpListener,
 
 fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // As the standard library does: a port that was ours a moment ago can be ours again.
+    // Like the standard library: a port that we just released can be used again.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(WAITING)
 }
 
-/// What a server is made of.
 pub struct ServerOptions {
-    /// The state, by a connection of its own.
+    /// A separate connection to the state.
     pub store: Store,
-    /// Time.
     pub clock: Clock,
-    /// The configuration in force.
     pub config: Arc<Config>,
     /// The file with the state's own token.
     pub token_file: TokenFile,
-    /// The configured token.
     pub token: Token,
-    /// What a person can do.
     pub actions: Arc<dyn Actions>,
-    /// A run can be started from the page.
+    /// Whether a run can be started from the page.
     pub can_run: bool,
-    /// Where programs are looked for: without its agent, a service is not ready.
+    /// Where programs are searched: without its agent, a service is not ready.
     pub search_path: OsString,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 pub struct Shared {
-    /// The follower of the log.
     pub hub: Arc<Hub>,
     /// Only this machine can reach us.
     is_loopback: bool,
     /// The file with the state's own token.
     token_file: TokenFile,
-    /// The configured token.
     token: Token,
-    /// What a person can do.
     pub actions: Arc<dyn Actions>,
-    /// We are leaving.
+    /// Cancelled at shutdown.
     pub stop: CancellationToken,
 }
 
 impl Shared {
-    /// What signs in at this moment. The file is read each time: a new token is valid at once, and
+    /// The tokens that are valid now. The file is read each time: a new token is valid at once, and
     /// the old one is not.
     fn tokens(&self) -> Tokens {
         Tokens { own: self.token_file.read().ok(), configured: self.token.clone() }
@@ -139,7 +117,7 @@ impl Shared {
     }
 }
 
-/// The server, until it is stopped or dropped.
+/// Serves until stopped or dropped.
 pub struct Server {
     address: SocketAddr,
     hub: Arc<Hub>,
@@ -172,17 +150,15 @@ impl Server {
         Ok(Self { address, hub, stop, task })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Who follows the log.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
 
-    /// Answers nothing new, lets open answers end, and is gone.
+    /// Accepts no new requests and lets open responses end.
     pub async fn stop(mut self) {
         self.stop.cancel();
         if tokio::time::timeout(LEAVE_WITHIN, &mut self.task).await.is_err() {
@@ -212,14 +188,12 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// One path, with what answers there.
 struct Route {
     method: Method,
     path: &'static str,
     handler: MethodRouter<Arc<Shared>>,
 }
 
-/// Every path there is.
 fn table() -> Vec<Route> {
     let read = |path, handler| Route { method: Method::GET, path, handler };
     let act = |path, handler| Route { method: Method::POST, path, handler };
@@ -259,7 +233,7 @@ fn table() -> Vec<Route> {
     ]
 }
 
-/// Method and path of everything that is served, for tests that try each of them.
+/// Method and path of every route, for tests that try each of them.
 pub fn surface() -> Vec<(Method, &'static str)> {
     table().into_iter().map(|route| (route.method, route.path)).collect()
 }
@@ -273,14 +247,14 @@ fn routes(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Stands before every path, also before those that do not exist.
+/// Runs before every path, including unknown ones.
 async fn guarded(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(Origin(place)): ConnectInfo<Origin>,
+    ConnectInfo(Origin(slot)): ConnectInfo<Origin>,
     request: Request,
     next: Next,
 ) -> Response {
-    place.begin_answer();
+    slot.begin_answer();
     let (method, headers, address) = (request.method(), request.headers(), request.uri());
     if shared.is_loopback
         && let Err(refused) = check_host(headers)
@@ -289,7 +263,7 @@ async fn guarded(
     }
     let tokens = shared.tokens();
     if tokens.signed_in(headers).is_some() {
-        place.sign_in();
+        slot.sign_in();
     }
     if *method == Method::GET
         && let Some((cookie, without_token)) = tokens.sign_in(address)

@@ -1,4 +1,4 @@
-//! The life of one session from its events: start, verdicts on its liveness, steps, end. Pure.
+//! The history of one session from its events: start, liveness verdicts, steps, end. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,34 @@ use crate::event::{Event, LiveVerdict, Recorded};
 use crate::model::Usd;
 use crate::model::text::{clip, in_words};
 
-/// Changes of the verdict that are kept; the rest is counted.
+/// Verdict changes that are kept; the rest are counted.
 const MOST_CHANGES: usize = 200;
-/// Longest evidence, in characters.
+/// Maximum length of the evidence, in characters.
 const LINE: usize = 300;
 
-/// What its events say about a session.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub struct Life {
+pub struct SessionHistory {
     pub model: Option<String>,
     pub agent_version: Option<String>,
     pub pid: Option<u32>,
     pub limit_ms: Option<u64>,
-    /// What was reserved for it.
+    /// The cost reserved for it.
     pub worst_case: Option<Usd>,
-    /// Signs of life seen.
+    /// Number of liveness events.
     pub beats: u64,
     pub most_processes: u32,
     pub most_memory_kib: u64,
-    /// How often each kind of step happened.
+    /// Number of steps by kind.
     pub steps: BTreeMap<String, u32>,
     pub files_read: Option<u32>,
     pub swept: Option<u32>,
-    /// When the judgement of its liveness changed, with the evidence; requests to stop and waits
-    /// for the provider stand among them.
+    /// Changes of the liveness verdict with the evidence, including requests to stop and waits for
+    /// the provider.
     pub changes: Vec<Change>,
-    /// Changes beyond those that are kept.
+    /// Changes that were not kept.
     pub more_changes: u32,
 }
 
-/// One change.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Change {
     pub at: Timestamp,
@@ -47,15 +45,15 @@ pub struct Change {
 }
 
 /// Folds the events of one session.
-pub fn life(events: &[Recorded]) -> Life {
-    let (mut life, mut last) = (Life::default(), None);
+pub fn history(events: &[Recorded]) -> SessionHistory {
+    let (mut history, mut last) = (SessionHistory::default(), None);
     for recorded in events {
-        life.apply(recorded, &mut last);
+        history.apply(recorded, &mut last);
     }
-    life
+    history
 }
 
-impl Life {
+impl SessionHistory {
     fn apply(&mut self, recorded: &Recorded, last: &mut Option<LiveVerdict>) {
         match &recorded.event {
             Event::SessionRegistered { limit_ms, worst_case, .. } => {
@@ -63,8 +61,8 @@ impl Life {
             }
             Event::SessionSpawned { pid, .. } => self.pid = Some(*pid),
             Event::SessionInitialised { model, version, .. } => {
-                let told = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-                (self.model, self.agent_version) = (told(model), told(version));
+                let non_empty = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+                (self.model, self.agent_version) = (non_empty(model), non_empty(version));
             }
             Event::SessionLiveness { liveness, .. } => {
                 self.beats += 1;

@@ -1,5 +1,5 @@
-//! Who has signed in: by a cookie that `?token=` sets, by `Authorization: Bearer`, or by the
-//! password of Basic. Pure decisions on tokens and headers.
+//! Sign-in: by a cookie that `?token=` sets, by `Authorization: Bearer`, or by the password of
+//! Basic. Pure decisions on tokens and headers.
 
 use axum::http::{HeaderMap, Uri, header};
 use base64::Engine as _;
@@ -8,34 +8,33 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Every cookie of ours begins with it. The rest of the name differs between states, because a
-/// browser sends the cookies of one host to all its ports.
+/// Prefix of our cookies. The rest of the name differs between states, because a browser sends the
+/// cookies of one host to all its ports.
 const COOKIE_PREFIX: &str = "heartbeat-";
-/// Hexadecimal digits of a cookie's digest that stand in its name.
+/// Hexadecimal digits of a cookie's digest in its name.
 const DIGITS_IN_NAME: usize = 8;
-/// How long a browser stays signed in, in seconds: 30 days.
+/// How long a browser stays signed in: 30 days, in seconds.
 const COOKIE_AGE: u32 = 30 * 24 * 60 * 60;
-/// The parameter of an address that signs in.
+/// The query parameter that signs in.
 const PARAMETER: &str = "token";
 
-/// What may be shown to sign in: the state's own token and the configured one.
+/// The valid tokens: the state's own and the configured one.
 #[derive(Debug, Default)]
 pub struct Tokens {
     pub own: Option<SecretString>,
     pub configured: Option<SecretString>,
 }
 
-/// How a request shows that it may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignedIn {
-    /// By something that a browser sends on its own account: a cookie, or Basic.
+    /// By something that a browser sends automatically: a cookie, or Basic.
     ByBrowser,
     /// By a header that only a program sends.
     ByBearer,
 }
 
 impl Tokens {
-    /// Whether a request carries one of the tokens, and how.
+    /// Whether a request has one of the tokens, and how.
     pub fn signed_in(&self, headers: &HeaderMap) -> Option<SignedIn> {
         let authorization =
             headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -50,7 +49,7 @@ impl Tokens {
         cookies.any(|cookie| self.accepts_cookie(cookie)).then_some(SignedIn::ByBrowser)
     }
 
-    /// The `Set-Cookie` line for an address with a valid token, and the address without it.
+    /// The `Set-Cookie` header for an address with a valid token, and the address without it.
     pub fn sign_in(&self, address: &Uri) -> Option<(String, String)> {
         let query = address.query()?;
         let is_token = |pair: &&str| pair.split('=').next() == Some(PARAMETER);
@@ -83,7 +82,7 @@ impl Tokens {
     }
 }
 
-/// What a browser keeps. It is derived from the token, so that a new token makes it worthless.
+/// Derived from the token, so that a new token invalidates it.
 struct Cookie {
     name: String,
     value: String,
@@ -101,7 +100,7 @@ impl Cookie {
     }
 }
 
-/// Compares digests in constant time: neither length nor content of a token shows in the time.
+/// Compares digests in constant time, so that timing reveals neither length nor content of a token.
 fn same(given: &str, expected: &str) -> bool {
     Sha256::digest(given).ct_eq(&Sha256::digest(expected)).into()
 }

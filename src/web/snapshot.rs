@@ -1,4 +1,4 @@
-//! The facts as the dashboard reads them. Pure.
+//! The facts as JSON for the dashboard. Pure.
 
 use std::collections::BTreeMap;
 
@@ -15,30 +15,29 @@ use crate::model::{Alarms, ItemKey, SessionId, SourceRecord, Stage};
 use crate::settings::Config;
 use crate::store::{ActiveSession, FindingRow, ItemRow, ListedItem, OpenItems, RunRow};
 
-/// How many open items are listed; the rest is counted.
+/// Open items that are listed; the rest are counted.
 pub const QUEUE: u32 = 100;
-/// Longest title and summary in a list, in characters.
+/// Maximum length of title and summary in a list, in characters.
 const LINE: usize = 400;
 
 /// What the dashboard may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Abilities {
-    /// Start a run.
     pub run: bool,
-    /// End a session, put an item back in line.
+    /// End a session, requeue an item.
     pub act: bool,
 }
 
 /// What the log says beyond the run's view.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// The past was read.
+    /// The existing log was read.
     pub begun: bool,
-    /// Number of the newest event in it.
+    /// Number of its newest event.
     pub seq: i64,
     /// The newest run.
     pub view: RunView,
-    /// The last sign of life of each live session.
+    /// The last liveness event of each live session.
     pub beats: BTreeMap<SessionId, Liveness>,
 }
 
@@ -106,7 +105,7 @@ pub fn state(
     })
 }
 
-/// A run with its stages and figures. `is_free`: nobody holds the run lock.
+/// A run with its stages and figures. `is_free`: whether the run lock is free.
 pub fn run(run: &RunRow, is_free: bool, view: &RunView) -> Value {
     let is_lost = run.ended_at.is_none() && is_free;
     let reached = match run.outcome {
@@ -199,20 +198,19 @@ fn queued(item: &ItemRow) -> Value {
     })
 }
 
-/// An item in the list of all items.
 pub fn listed_item(item: &ListedItem) -> Value {
     let mut value = queued(&item.row);
     if let Some(fields) = value.as_object_mut() {
         let triage = item.row.verdict.as_ref().map(|verdict| clip(&verdict.reason, LINE));
         fields.insert("state".into(), json!(item.state));
         fields.insert("triage".into(), json!(triage));
-        fields.insert("alarm".into(), json!(item.alarms.map(Alarms::words)));
+        fields.insert("alarm".into(), json!(item.alarms.map(Alarms::to_text)));
         fields.insert("last_changed".into(), json!(item.row.last_changed));
     }
     value
 }
 
-/// A finding in a list: its beginning; the whole is in its item's story.
+/// The beginning of a finding; its item's page has all of it.
 pub fn listed(row: &FindingRow) -> Value {
     json!({
         "key": row.key,

@@ -1,9 +1,9 @@
-//! `/events`: what happens, as it happens, and the picture after it.
+//! `/events`: events as they happen, and snapshots.
 //!
-//! `happened` carries one event of the log under its number; `state` carries the whole picture of
-//! `/api/state`; `reset` says that too many events were missed to be sent one by one. A
-//! client that comes back with `Last-Event-ID` gets what it missed first. One that does not read
-//! is sent away: it comes back and catches up, and nobody waits for it.
+//! `happened` is one event of the log with its number; `state` is the whole snapshot of
+//! `/api/state`; `reset` means that too many events were missed to send them one by one. A client
+//! that reconnects with `Last-Event-ID` first gets what it missed. A client that does not read is
+//! disconnected; it can reconnect and catch up, and nothing waits for it.
 
 use std::io;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use tokio::time::Instant;
 use tokio_util::io::ReaderStream;
 
 use super::answer;
-use super::hub::{Frame, Hub, Listener, Picture};
+use super::hub::{Frame, Hub, Listener, Snapshot};
 use super::server::Shared;
 use crate::event::Recorded;
 use crate::event::fold::RunView;
 use crate::report::lines::line;
 
-/// Listeners at once; more are asked to come back.
+/// Maximum number of clients; more are rejected.
 pub const MOST_LISTENERS: usize = 1000;
-/// What may wait for one listener, in bytes.
+/// Buffer per client, in bytes.
 const BUFFER: usize = 16 << 10;
-/// Silence is broken this often, so that a dead connection shows on both sides.
+/// Interval of keep-alive messages, so that both sides notice a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// A listener that takes nothing for this long is sent away.
+/// A client that reads nothing for this long is disconnected.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is checked that a listener is still signed in.
+/// Interval of checks that a client is still signed in.
 const SIGN_IN_CHECK: Duration = Duration::from_secs(1);
 /// More missed events than this are not sent one by one.
 const MOST_MISSED: i64 = 1000;
 
-/// One event as it goes over the wire.
+/// One event as sent.
 pub fn happened(recorded: &Recorded, view: &RunView) -> Frame {
     let mut value = serde_json::to_value(recorded).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
@@ -50,16 +50,16 @@ pub fn happened(recorded: &Recorded, view: &RunView) -> Frame {
     Frame { seq: Some(seq), bytes: text.into() }
 }
 
-/// A picture as it goes over the wire.
-pub fn picture(picture: &Picture) -> Frame {
-    let mut bytes = Vec::with_capacity(picture.state.len() + 32);
+/// A snapshot as sent.
+pub fn snapshot_frame(snapshot: &Snapshot) -> Frame {
+    let mut bytes = Vec::with_capacity(snapshot.state.len() + 32);
     bytes.extend_from_slice(b"event: state\ndata: ");
-    bytes.extend_from_slice(&picture.state);
+    bytes.extend_from_slice(&snapshot.state);
     bytes.extend_from_slice(b"\n\n");
     Frame { seq: None, bytes: bytes.into() }
 }
 
-/// Where to go on.
+/// Where to resume.
 #[derive(Debug, Deserialize)]
 pub struct From {
     after: Option<i64>,
@@ -84,7 +84,7 @@ pub async fn events(
     tokio::spawn(async move {
         let wire = Wire { writer, shared: Arc::clone(&shared), headers, checked: Instant::now() };
         tokio::select! {
-            // A listener that left, or was sent away, is no failure.
+            // A client that left or was disconnected is not a failure.
             fed = feed(&shared.hub, listener, wire, after) => drop(fed),
             () = shared.stop.cancelled() => {}
         }
@@ -96,7 +96,7 @@ pub async fn events(
 struct Wire {
     writer: DuplexStream,
     shared: Arc<Shared>,
-    /// Of the request, with what signed it in.
+    /// Headers of the request, which include its sign-in.
     headers: HeaderMap,
     checked: Instant,
 }
@@ -123,14 +123,14 @@ async fn feed(
 ) -> io::Result<()> {
     wire.send(&Bytes::from_static(b"retry: 1000\n\n")).await?;
     let mut sent = match after {
-        Some(after) => tell_missed(hub, &mut wire, after).await?,
+        Some(after) => send_missed(hub, &mut wire, after).await?,
         None => 0,
     };
-    wire.send(&picture(&*hub.picture().await).bytes).await?;
+    wire.send(&snapshot_frame(&*hub.snapshot().await).bytes).await?;
     loop {
         let frame = match tokio::time::timeout(KEEP_ALIVE, listener.frames.recv()).await {
             Ok(Ok(frame)) => frame,
-            // It fell behind: it comes back with the last number it saw.
+            // It fell behind: it reconnects with the last number it saw.
             Ok(Err(RecvError::Lagged(_) | RecvError::Closed)) => return Ok(()),
             Err(_) => {
                 wire.send(&Bytes::from_static(b": alive\n\n")).await?;
@@ -145,8 +145,8 @@ async fn feed(
     }
 }
 
-/// Everything after `after`, from the log itself. Returns the last number sent.
-async fn tell_missed(hub: &Hub, wire: &mut Wire, after: i64) -> io::Result<i64> {
+/// Sends everything after `after`, from the log. Returns the last number sent.
+async fn send_missed(hub: &Hub, wire: &mut Wire, after: i64) -> io::Result<i64> {
     let store = hub.store();
     let last = store.events().last_number().await.map_err(io::Error::other)?;
     if last - after > MOST_MISSED || after > last {

@@ -1,5 +1,5 @@
-//! The dashboard's own token: a file in the state folder that only its owner can read. Who can read
-//! it may sign in.
+//! The dashboard's own token: a file in the state folder that only its owner can read. Reading it
+//! is enough to sign in.
 
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,9 @@ pub const FILE: &str = "dashboard-token";
 /// Random bytes in a token; the file has two hexadecimal digits for each.
 const RANDOM_BYTES: usize = 32;
 
-/// Where the token of a state is kept.
+const NOT_A_FILE: &str =
+    "it is not a regular file; remove it, then run `heartbeat dashboard --rotate`";
+
 #[derive(Debug, Clone)]
 pub struct TokenFile(PathBuf);
 
@@ -27,11 +29,17 @@ impl TokenFile {
         &self.0
     }
 
-    /// The token. A file that others can read, or that holds something else, has none.
+    /// The token. Fails if others can read the file or its content is not a token.
     pub fn read(&self) -> io::Result<SecretString> {
-        let file = std::fs::File::open(&self.0)?;
+        let file = private::open_regular(&self.0).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => io::Error::new(error.kind(), NOT_A_FILE),
+            _ => error,
+        })?;
         if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can read it"));
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it is readable by others",
+            ));
         }
         let mut text = String::new();
         file.take(2 * RANDOM_BYTES as u64 + 1).read_to_string(&mut text)?;
@@ -42,12 +50,16 @@ impl TokenFile {
         Ok(SecretString::from(token))
     }
 
-    /// The token; a new one if there is none yet, or if others could have read it.
+    /// The token; creates a new one if there is none, or if others could have read it. A pipe, a
+    /// link or a folder in its place is an error.
     pub fn read_or_create(&self) -> io::Result<SecretString> {
-        self.read().or_else(|_| self.rotate())
+        self.read().or_else(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => Err(error),
+            _ => self.rotate(),
+        })
     }
 
-    /// Replaces the token. Whoever signed in with the old one is signed out.
+    /// Replaces the token and so signs out every browser.
     pub fn rotate(&self) -> io::Result<SecretString> {
         let token = random_token()?;
         private::replace(&self.0, format!("{}\n", token.expose_secret()).as_bytes())?;
@@ -83,6 +95,30 @@ mod tests {
         assert_ne!(rotated.expose_secret(), first.expose_secret());
         assert_eq!(file.read().unwrap().expose_secret(), rotated.expose_secret());
         assert_eq!(mode(file.path()), 0o600);
+    }
+
+    #[test]
+    fn a_pipe_or_a_link_in_place_of_the_token_is_an_error_and_blocks_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_state(folder.path());
+        let token = file.rotate().unwrap();
+        let moved = folder.path().join("moved");
+        std::fs::rename(file.path(), &moved).unwrap();
+        let make: [&dyn Fn(); 2] =
+            [&|| std::os::unix::fs::symlink(&moved, file.path()).unwrap(), &|| {
+                nix::unistd::mkfifo(file.path(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+            }];
+        for make in make {
+            make();
+            for read in [file.read(), file.read_or_create()] {
+                let error = read.unwrap_err().to_string();
+                assert!(error.contains("not a regular file; remove it"), "{error}");
+            }
+            assert_ne!(file.rotate().unwrap().expose_secret(), token.expose_secret());
+            assert!(file.read().is_ok());
+            std::fs::remove_file(file.path()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(moved).unwrap().trim_end(), token.expose_secret());
     }
 
     #[test]

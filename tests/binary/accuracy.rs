@@ -1,5 +1,5 @@
-//! `heartbeat accuracy`: a finding of a run, the commit that fixes its item, and what is said of the
-//! two afterwards.
+//! `heartbeat accuracy`: a finding of a run, the commit that fixes its item, and the resulting
+//! figures.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! `heartbeat backtest` on a history that is written here: what it finds, that it sees nothing newer
-//! than the commit before a fix, and that it leaves the repository as it was.
+//! `heartbeat backtest` on a generated history: its result, that it sees nothing newer than the
+//! commit before a fix, and that it does not change the repository.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -88,7 +88,7 @@ pub fn outcome(report: &Value, item: i64) -> &Value {
 #[test]
 fn a_fix_is_predicted_from_the_code_before_it_and_the_repository_stays_as_it_was() {
     let past = Past::new();
-    // The word of the title stands nowhere before the fix, and after it in one file only.
+    // The word of the title does not occur before the fix, and afterwards in one file only.
     past.write("src/tariff.rs", "// quokkafrost\npub fn tariff_total() -> u32 {\n    7\n}\n");
     past.commit("Right sum\n\nRelated work items: #41");
     past.write("src/invoice.rs", "pub fn invoice_total() -> u32 {\n    9\n}\n");
@@ -123,7 +123,7 @@ fn a_second_backtest_goes_on_with_what_is_known_and_says_the_same() {
     let first = past.report(&items);
     let scores = past.folder.path().join("state/backtest/scores.jsonl");
     let known = fs::read(&scores).unwrap();
-    // An interruption may cut the last line.
+    // An interruption may truncate the last line.
     fs::write(&scores, [&known[..], b"{\"key\":\"cu"].concat()).unwrap();
     assert_eq!(past.report(&items), first);
     assert_eq!(first["total"]["hit_1"], 100.0);

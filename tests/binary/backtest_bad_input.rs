@@ -1,5 +1,5 @@
-//! `heartbeat backtest` on what it should not meet: a full disk, very many commits and items, histories
-//! that were rewritten, repositories that no commit of which names an item.
+//! `heartbeat backtest` on bad input: a full disk, very many commits and items, rewritten
+//! histories, repositories without a commit that names an item.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,7 +22,7 @@ fn mount(folder: &Path, options: &str) -> bool {
     mount.is_ok_and(|status| status.success())
 }
 
-/// Ends the mount, also when the test fails.
+/// Unmounts on drop, also when the test fails.
 struct Mounted<'a>(&'a Path);
 
 impl Drop for Mounted<'_> {
@@ -134,7 +134,7 @@ fn very_many_commits_and_items_are_taken_in_their_stride() {
     let past = Past::new();
     import(&past.root(), commits);
     let words = ["invoice", "shipment", "customer", "warehouse", "label", "tariff"];
-    // One in ten items has a fix, the others have numbers of no commit.
+    // One in ten items has a fix; the numbers of the others are in no commit.
     let all: Vec<Value> = (0..items)
         .map(|item| {
             let id = if item % 10 == 0 { 7 + item * (commits / items) } else { commits + 1 + item };

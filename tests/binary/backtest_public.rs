@@ -50,7 +50,7 @@ fn instances(folder: &Path, repositories: &Path) -> Vec<Instance> {
         .collect()
 }
 
-/// What `heartbeat context` says for the text in the code of that commit.
+/// The output of `heartbeat context` for the text in the code of that commit.
 fn ranked_directly(world: &World, instance: &Instance) -> Vec<String> {
     let tree = world.path().join(format!("tree-{}", instance.id));
     std::fs::create_dir_all(&tree).unwrap();

@@ -1,5 +1,5 @@
-//! `heartbeat backtest` with the tracker as source: finished items, their links to commits, and what
-//! they said before their fixes.
+//! `heartbeat backtest` with the tracker as source: finished items, their links to commits, and
+//! their texts before the fixes.
 
 use std::path::Path;
 
@@ -76,7 +76,7 @@ impl Team {
             ("System.WorkItemType", json!("Bug")),
             ("System.State", json!("Active")),
             ("System.AreaPath", json!(area)),
-            // The scripted agent sends urgent bugs on to an analysis.
+            // The scripted agent requests an analysis of urgent bugs.
             ("Microsoft.VSTS.Common.Priority", json!(1)),
             (STEPS, json!(steps)),
         ];
@@ -113,7 +113,7 @@ fn items_of_the_tracker_are_scored_by_what_they_said_before_their_fix() {
     let fix = team.commit("code", 5, "Right sum");
     let address = format!("vstfs:///Git/Commit/p%2Fr%2F{fix}");
     team.simulator.link_artifact(51, day(5), &address);
-    // What the developer wrote afterwards names another file.
+    // The developer's later text names another file.
     team.close(51, 6, "<p>Cause: shipment_total, shipment.rs, shipment, shipment.</p>");
     team.simulator.add_past_comment(51, day(6), "See tariff.rs, tariff_total.");
 
@@ -232,7 +232,7 @@ fn analyses_of_the_past_are_scored_and_reach_nothing_but_the_budget_of_the_day()
     let output = team.run(&wanted);
     let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
-    assert!(text(&output).contains("analysing 2 items, for $"), "{}", text(&output));
+    assert!(text(&output).contains("analysing 2 items, at most $"), "{}", text(&output));
     let analysis = &report["analysis"];
     assert_eq!(analysis["items"], rehearsed["analysis"]["items"], "the same seed, the same items");
     let findings = analysis["findings"].as_array().unwrap();
@@ -242,7 +242,7 @@ fn analyses_of_the_past_are_scored_and_reach_nothing_but_the_budget_of_the_day()
         assert!(finding["hits"].as_u64() <= finding["named"].as_u64(), "{finding}");
     }
     assert!(analysis["spent"].as_f64().unwrap() <= 3.0, "{analysis}");
-    // Nothing of it is in the state, but for the money of the day.
+    // Nothing of it is in the state, except the cost of the day.
     for table in ["heartbeat_state", "findings", "runs", "sessions"] {
         assert_eq!(team.world.figure(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }
@@ -282,7 +282,7 @@ fn a_stop_in_the_middle_keeps_what_was_scored() {
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     if output.status.success() {
-        // It was quicker than the signal.
+        // It ended before the signal.
         return;
     }
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
@@ -291,7 +291,7 @@ fn a_stop_in_the_middle_keeps_what_was_scored() {
     assert_eq!(report["total"]["items"], 40, "{report}");
 }
 
-/// An agent that writes down what it is asked before it answers.
+/// An agent that records its prompt before it answers.
 fn recording_agent(team: &Team) -> std::path::PathBuf {
     let asked = team.world.path().join("asked");
     std::fs::create_dir_all(&asked).unwrap();
@@ -309,7 +309,7 @@ fn recording_agent(team: &Team) -> std::path::PathBuf {
 #[test]
 fn an_analysis_of_the_past_is_told_nothing_newer_and_pays_for_no_triage() {
     let team = Team::new();
-    // Each item knows of the one before it, and each fix brings a word of its own.
+    // Each item mentions the previous one, and each fix adds a unique word.
     for (id, name) in [(91, "invoice"), (92, "label"), (93, "tariff")] {
         let title = format!("{name}_total gives 0");
         let steps = format!("<p>Like wombat{} it is wrong.</p>", id - 1);
@@ -341,7 +341,7 @@ fn an_analysis_of_the_past_is_told_nothing_newer_and_pays_for_no_triage() {
     for prompt in &prompts {
         let own = [91, 92, 93].into_iter().find(|id| prompt.contains(&format!("wombat{}", id - 1)));
         let own = own.unwrap();
-        // What was fixed before is part of the code by then.
+        // Earlier fixes are part of the code by then.
         for newer in own..=93 {
             assert!(!prompt.contains(&format!("quokkafrost{newer}")), "{own}: {prompt}");
         }

@@ -1,5 +1,5 @@
-//! The state under a bad disk: full, failing, busy, damaged. Nothing is lost, the message says what
-//! to do, the exit code is 74.
+//! The state on a bad disk: full, failing, busy, damaged. Nothing is lost, the message says what to
+//! do, the exit code is 74.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn run(state: &Path) -> Output {
 }
 
 fn told(output: &Output) -> String {
-    // A run that could still write its own end tells in its report, any other on standard error.
+    // A run that could still store its end reports it, any other prints to standard error.
     [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat()
 }
 
@@ -33,7 +33,7 @@ fn count(state: &Path, sql: &str) -> i64 {
     database.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// After the cause is gone, the next runs end as if nothing had been.
+/// After the cause is gone, the next runs end as if nothing had happened.
 fn recovers(state: &Path) {
     for _ in 0..6 {
         let output = run(state);
@@ -49,10 +49,10 @@ fn recovers(state: &Path) {
 fn a_file_system_that_refuses_in_the_middle_of_a_run_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut failed = 0;
-    // In blocks of 1 KiB, from before the schema is there to after everything is stored.
+    // In blocks of 1 KiB, from before the schema exists to after everything is stored.
     for limit in [16, 120, 180, 220, 260, 300, 340, 380] {
         let state = folder.path().join(format!("limit-{limit}"));
-        // A write beyond the limit fails like on a disk that refuses.
+        // A write beyond the limit fails as on a failing disk.
         let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$0\" \"$@\"");
         let output = shell(&script, &state);
         if output.status.code() == Some(0) {
@@ -72,7 +72,7 @@ fn a_damaged_database_is_refused_with_the_way_out_and_never_emptied() {
     let state = folder.path().join("state");
     assert_eq!(run(&state).status.code(), Some(0));
     let database = state.join("heartbeat.db");
-    // Everything into the one file, so that damage to it is damage.
+    // Everything in one file, so that damage to it matters.
     rusqlite::Connection::open(&database)
         .unwrap()
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
@@ -108,7 +108,7 @@ fn what_only_the_log_has_is_recovered_from_it() {
     let (state, copy) = (folder.path().join("state"), folder.path().join("copy"));
     assert_eq!(run(&state).status.code(), Some(0));
     let findings = count(&state, "SELECT count(*) FROM findings");
-    // A reader keeps the log from being folded in; the copy is what a power cut leaves.
+    // A reader prevents the checkpoint; the copy is what a power cut leaves.
     let reader = rusqlite::Connection::open(state.join("heartbeat.db")).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM findings;").unwrap();
     fs::create_dir(&copy).unwrap();
@@ -151,7 +151,7 @@ fn a_state_moves_to_another_machine_whole() {
     let again = command(&other, &["state", "import"]);
     assert_eq!(again.status.code(), Some(2), "{}", told(&again));
     assert!(told(&again).contains("is not empty"), "{}", told(&again));
-    // What is cut off is not taken for the whole, wherever the cut is.
+    // A truncated export is never accepted, wherever it is cut.
     let whole = fs::read_to_string(&file).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     for kept in [1, 2, lines.len() / 2, lines.len() - 2, lines.len() - 1] {

@@ -1,6 +1,6 @@
 //! The real binary is killed with SIGKILL at every fault point of a run, one after the other, and
-//! started again: the final state is that of the run nobody disturbed, and no analysis is paid for
-//! twice except the one in flight.
+//! restarted: the final state equals that of an undisturbed run, and only the analysis in flight is
+//! paid for twice.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -31,7 +31,7 @@ fn once(state: &Path, fault_point: Option<u32>) -> Output {
     command.output().unwrap()
 }
 
-/// Runs until there is nothing new.
+/// Runs until nothing is new.
 fn settle(state: &Path) -> u32 {
     for run in 1..=8 {
         let output = once(state, None);
@@ -51,7 +51,7 @@ type Item = (String, String, String, Option<String>, Option<String>, u32);
 #[derive(Debug, PartialEq, Eq)]
 struct Final {
     items: Vec<Item>,
-    /// Sessions that completed, by item; triage under "".
+    /// Completed sessions, by item; triage under "".
     completed: Vec<(String, u32)>,
 }
 
@@ -91,7 +91,7 @@ fn count(state: &Path, sql: &str) -> i64 {
     database(state).query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Kills at one point and recovers. False: the run ended before it.
+/// Kills at one point and recovers. False if the run ended before it.
 fn crash_at(point: u32, folder: &Path, undisturbed: &Final, sessions: i64) -> bool {
     let state = folder.join(format!("at-{point}"));
     let output = once(&state, Some(point));

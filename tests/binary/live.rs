@@ -1,4 +1,4 @@
-//! A run that says nothing for long is seen to be alive: in `events.ndjson` and in `live.json`.
+//! A silent run is visibly alive: in `events.ndjson` and in `live.json`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 const INTERVAL_MS: u64 = 200;
-/// An agent that says hello, is silent for fifteen intervals, and then works audibly.
+/// An agent that writes its first line, is silent for fifteen intervals, and then produces output.
 const AGENT: &str = r#""$0" simulate agent --pace 4000 "$@" | {
     for _ in 1 2; do IFS= read -r line; printf '%s\n' "$line"; done
     sleep 3
@@ -19,7 +19,7 @@ fn run_folder(state: &Path) -> Option<PathBuf> {
 
 fn read_live(state: &Path) -> Option<Value> {
     let text = std::fs::read(state.join("live.json")).ok()?;
-    // Replaced as a whole: whenever it is read, it is complete.
+    // Replaced atomically: it is always complete.
     Some(serde_json::from_slice(&text).unwrap())
 }
 
@@ -44,7 +44,7 @@ fn quiet_and_busy_stages_beat_at_every_interval() {
                 beats.push((beat, live["step"].as_str().unwrap().to_owned()));
             }
         }
-        // Between two samples; what is waited for is the end of the run.
+        // Between two samples; the loop waits for the end of the run.
         std::thread::sleep(Duration::from_millis(10));
     }
     let output = running.join().unwrap();
@@ -60,7 +60,8 @@ fn quiet_and_busy_stages_beat_at_every_interval() {
     signs_of_life(&run_folder(&state).unwrap().join("events.ndjson"));
 }
 
-/// Every session beats in every interval, also in those without output, and output is told apart.
+/// Every session has a liveness event in every interval, also in those without output, and output
+/// is reported separately.
 fn signs_of_life(file: &Path) {
     let events: Vec<Value> = std::fs::read_to_string(file)
         .unwrap()
@@ -78,7 +79,7 @@ fn signs_of_life(file: &Path) {
         let numbers: Vec<u64> = beats.iter().map(|e| e["beat"].as_u64().unwrap()).collect();
         let without_gap: Vec<u64> = (1..=numbers.len() as u64).collect();
         assert_eq!(numbers, without_gap, "beats are counted without a gap");
-        // Half of what fits: the machine that runs the tests may be slow, never silent.
+        // Half of the maximum: the machine that runs the tests may be slow, never silent.
         let intervals = end["duration_ms"].as_u64().unwrap() / INTERVAL_MS;
         assert!(numbers.len() as u64 >= intervals / 2, "{} of {intervals}", numbers.len());
         let silent = |e: &&&Value| e["since_output_ms"].as_u64() > Some(2 * INTERVAL_MS);

@@ -1,4 +1,4 @@
-//! The real binary against the simulators: the whole job, its commands, bad disks, kills.
+//! The real binary against the simulators: the complete job, its commands, bad disks, kills.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,10 +13,13 @@ mod accuracy;
 mod backtest;
 mod backtest_bad_input;
 mod backtest_public;
+mod backtest_sources;
 mod backtest_tracker;
+mod backtest_tune;
 mod bad_disk;
 mod fault_points;
 mod job;
+mod linked_commits;
 mod live;
 mod operate;
 mod publishing;

@@ -1,5 +1,5 @@
-//! The real binary is killed with SIGKILL at every fault point of a run that writes its finding back,
-//! or its disk is full: in the end the finding stands on its item exactly once.
+//! The real binary is killed with SIGKILL at every fault point of a run that writes its finding
+//! back, or its disk is full: in the end the finding is on its item exactly once.
 
 use std::path::Path;
 use std::process::Output;
@@ -8,12 +8,12 @@ use heartbeat::simulate::ado::{PROJECT, Simulator, SimulatorOptions};
 use tokio::process::Command;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_heartbeat");
-/// Items up to this one, of which some need analysis.
+/// Number of the last item; some of them need analysis.
 const LAST_ITEM: i64 = 4103;
 /// More points than a run of this size has; the test fails if it is not enough.
 const FAR: u32 = 200;
 
-/// A tracker with a few items, and a configuration beside it.
+/// A tracker with a few items, and a configuration.
 struct Team {
     folder: tempfile::TempDir,
     tracker: Simulator,
@@ -55,7 +55,7 @@ impl Team {
         command.output().await.unwrap()
     }
 
-    /// A run in which no file may grow beyond so many KiB.
+    /// A run in which no file may grow beyond this many KiB.
     async fn once_within(&self, limit: u32) -> Output {
         let mut command = Command::new("bash");
         let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$0\" \"$@\"");
@@ -74,7 +74,7 @@ impl Team {
         command
     }
 
-    /// How many of our comments each item has.
+    /// Number of our comments per item.
     fn own_comments(&self) -> Vec<usize> {
         let ours = |id| {
             let all = self.tracker.comments(id);
@@ -89,7 +89,7 @@ fn figure(state: &Path, sql: &str) -> i64 {
     database.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Kills at one point and runs again. None: the run ended before it; else whether the point was
+/// Kills at one point and runs again. `None` if the run ended before it; else whether the point was
 /// after the finding was stored.
 async fn crash_at(point: u32) -> Option<bool> {
     let team = Team::new().await;
@@ -110,7 +110,7 @@ impl Team {
             && figure(&state, "SELECT count(*) FROM outbox WHERE state = 'pending'") > 0
     }
 
-    /// The next runs deliver what is left, and our own comments wake no item.
+    /// The next runs deliver the rest, and our own comments create no work.
     async fn publishes_each_finding_once(&self, after: &str) {
         for _ in 0..3 {
             let output = self.once(None).await;

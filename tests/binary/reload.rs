@@ -1,5 +1,5 @@
-//! A configuration that is read again in the middle of a run changes nothing in that run: the
-//! service, the simulated tracker and the scripted agent as real processes.
+//! A configuration that is reloaded during a run does not affect that run: the service, the
+//! simulated tracker and the scripted agent as real processes.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,7 +9,7 @@ use support::eventually;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_heartbeat");
 
-/// A process that does not outlive its test.
+/// A process that is killed with its test.
 struct Guarded(Child);
 
 impl Drop for Guarded {
@@ -43,7 +43,7 @@ fn write_config_with(folder: &Path, address: &str, max_deep: u32, repository: &P
     std::fs::write(folder.join("heartbeat.toml"), text).unwrap();
 }
 
-/// Asks until the answer is as wanted.
+/// Queries until the result is as wanted.
 fn wait_for(folder: &Path, sql: &str, wanted: impl Fn(i64) -> bool) -> i64 {
     let mut answer = None;
     eventually(sql, || {
@@ -62,7 +62,7 @@ fn a_configuration_read_again_between_fetch_and_analysis_waits_for_the_next_run(
     write_config(folder, &address, 2);
     let _service = service(folder);
     wait_for(folder, "SELECT count(*) FROM sessions WHERE stage = 'triage'", |n| n == 1);
-    // Between fetch and analysis: triage is still talking.
+    // Between fetch and analysis: triage is still running.
     write_config(folder, &address, 0);
     wait_for(folder, "SELECT count(*) FROM events WHERE event = 'config_reloaded'", |n| n == 1);
     let first = "SELECT run FROM runs ORDER BY started_at LIMIT 1";
@@ -82,7 +82,7 @@ fn a_configuration_read_again_between_fetch_and_analysis_waits_for_the_next_run(
     assert_eq!(all, 2);
 }
 
-/// The service on this folder's configuration.
+/// The service with this folder's configuration.
 fn service(folder: &Path) -> Guarded {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
     let service = heartbeat()
@@ -133,16 +133,16 @@ fn a_configuration_that_cannot_be_used_stays_broken_until_it_is_mended() {
     write_config(folder, &address, 0);
     let running = service(folder);
     wait_for(folder, FIRED, |n| n >= 1);
-    // Well formed, and of no use: what it names is not there.
+    // Valid syntax, but the folder it names does not exist.
     write_config_with(folder, &address, 0, Path::new("/nonexistent"), "");
     wait_for(folder, BROKEN, |n| n == 1);
     let fired = wait_for(folder, FIRED, |_| true);
-    // It is read again before each of these.
+    // It is reloaded before each of these.
     wait_for(folder, FIRED, |n| n >= fired + 2);
     assert_eq!(wait_for(folder, RELOADED, |_| true), 0, "the file is still broken");
     assert_eq!(wait_for(folder, BROKEN, |_| true), 1, "and it is told once");
     assert!(status(folder)["config_fault"].is_string());
-    // Stopped, mended, started: what the last life saw is no longer so.
+    // Stopped, fixed, restarted: the earlier problem no longer exists.
     stop(running);
     write_config(folder, &address, 0);
     let _running = service(folder);
@@ -162,7 +162,7 @@ fn a_key_that_waits_for_a_restart_is_told_until_the_restart() {
     write_config_with(folder, &address, 0, folder, more);
     wait_for(folder, RELOADED, |n| n == 1);
     assert_eq!(status(folder)["config_waiting"], serde_json::json!(["http.listen"]));
-    // A later change does not make it forgotten.
+    // A later change does not clear it.
     write_config_with(folder, &address, 1, folder, more);
     wait_for(folder, RELOADED, |n| n == 2);
     assert_eq!(status(folder)["config_waiting"], serde_json::json!(["http.listen"]));

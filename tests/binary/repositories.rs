@@ -1,5 +1,5 @@
-//! Repositories as they are in the wild, or as somebody who means harm makes them: bounded time and
-//! memory, and what was set aside is counted and said.
+//! Unusual and hostile repositories: bounded time and memory, and skipped files are counted and
+//! reported.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use heartbeat::context::{BuildReport, ContextError, Index, Options, Query, rank};
+use heartbeat::context::{BuildReport, ContextError, Index, Options, Query, Weights, rank};
 
 use support::wait_until_trusted;
 
@@ -38,7 +38,7 @@ impl Sample {
     }
 
     fn best(&self, text: &str) -> Option<String> {
-        let ranked = rank(&self.open().0, &Query::from_text(text), 1).unwrap();
+        let ranked = rank(&self.open().0, &Query::from_text(text), &Weights::default(), 1).unwrap();
         ranked.into_iter().next().map(|file| file.path)
     }
 
@@ -46,7 +46,7 @@ impl Sample {
         support::git(&self.root, arguments);
     }
 
-    /// The program itself, with a query about `alpha`, wanting JSON.
+    /// The program with a query about `alpha` and JSON output.
     fn command(&self) -> Command {
         let query = self.folder.path().join("query.txt");
         fs::write(&query, "alpha").unwrap();
@@ -101,7 +101,7 @@ fn what_cannot_be_read_as_text_is_known_by_its_path_and_counted() {
     assert_eq!(sample.best("alpha"), Some("src/latin.py".into()));
 }
 
-/// Nothing here recurses into brackets, so nesting costs what its bytes cost.
+/// Nothing here recurses into brackets, so nesting costs only its bytes.
 #[test]
 fn nesting_costs_no_more_than_its_bytes() {
     let sample = Sample::new();
@@ -148,10 +148,10 @@ fn odd_paths_and_what_is_no_file_are_counted_each_time() {
     }
     let output = sample.command().output().unwrap();
     assert_eq!(json(&output)["index"]["skipped"]["odd_paths"], 4);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("skipped: 4 with odd paths"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("skipped: 4 with unusable paths"));
 }
 
-/// What lies below such a folder can still be reached by its old path, unchanged.
+/// Files below such a folder are still reachable by their old path, unchanged.
 #[test]
 fn a_folder_that_became_a_link_is_left() {
     let sample = Sample::new();
@@ -210,7 +210,7 @@ fn a_sparse_checkout_names_only_what_is_there() {
     let (index, report) = sample.open();
     assert_eq!(paths(&index), ["near/alpha.rs"]);
     assert_eq!(report.commits, 1);
-    let ranked = rank(&index, &Query::from_text("alpha far away"), 5).unwrap();
+    let ranked = rank(&index, &Query::from_text("alpha far away"), &Weights::default(), 5).unwrap();
     assert_eq!(ranked.len(), 1);
 }
 
@@ -227,14 +227,14 @@ fn a_second_work_tree_is_a_repository_too() {
     let open = || Index::open_or_build(&second, &sample.cache, &Options::default()).unwrap();
     let (index, report) = open();
     assert_eq!((index.files().len(), report.commits), (2, 1));
-    // What the first one leaves out, the second does as well.
+    // Both omit the same files.
     fs::create_dir_all(sample.root.join(".git/info")).unwrap();
     fs::write(sample.root.join(".git/info/exclude"), "beta.rs\n").unwrap();
     assert_eq!(paths(&open().0), ["alpha.rs"]);
 }
 
-/// Half of one form and half of another is never kept: once the writer is done, the index is as if
-/// it were built anew.
+/// A mix of two versions of a file is never kept: once the writer is done, the index equals a newly
+/// built one.
 #[test]
 fn files_that_change_while_they_are_read_are_right_in_the_end() {
     let sample = Sample::new();
@@ -247,7 +247,7 @@ fn files_that_change_while_they_are_read_are_right_in_the_end() {
                     sample.write(format!("src/file{file}.py"), text(round * 4 + file));
                 }
                 if round % 3 == 0 {
-                    // It may be gone for a moment, too.
+                    // It may also be missing for a moment.
                     let _not_there_yet = fs::remove_file(sample.root.join("src/file3.py"));
                 }
                 if done.load(Ordering::Relaxed) {
@@ -266,13 +266,16 @@ fn files_that_change_while_they_are_read_are_right_in_the_end() {
     let cold = sample.folder.path().join("cold");
     let (cold, _) = Index::open_or_build(&sample.root, &cold, &Options::default()).unwrap();
     let query = Query::from_text("alpha in file2");
-    assert_eq!(rank(&index, &query, 9).unwrap(), rank(&cold, &query, 9).unwrap());
+    assert_eq!(
+        rank(&index, &query, &Weights::default(), 9).unwrap(),
+        rank(&cold, &query, &Weights::default(), 9).unwrap()
+    );
     for file in 0..u32::try_from(cold.files().len()).unwrap() {
         assert_eq!(index.definitions(file).unwrap(), cold.definitions(file).unwrap());
     }
 }
 
-/// Root may read everything, so the program runs as nobody where the tests run as root.
+/// Root may read everything, so the program runs as nobody if the tests run as root.
 #[test]
 fn folders_and_files_that_may_not_be_read_are_counted_and_the_rest_is_answered() {
     let sample = Sample::new();
@@ -287,7 +290,7 @@ fn folders_and_files_that_may_not_be_read_are_counted_and_the_rest_is_answered()
     let mut command = sample.command();
     if nix::unistd::geteuid().is_root() {
         use std::os::unix::process::CommandExt as _;
-        // Nobody may not be allowed to reach the program where it was built.
+        // Nobody may not have access to the build folder.
         let built = env!("CARGO_BIN_EXE_heartbeat");
         if fs::hard_link(built, &program).is_err() {
             fs::copy(built, &program).unwrap();
@@ -312,8 +315,7 @@ fn folders_and_files_that_may_not_be_read_are_counted_and_the_rest_is_answered()
     assert_eq!(json(&command.output().unwrap())["index"]["skipped"]["unreadable"], 0);
 }
 
-/// Twenty thousand by default, a million with `HEARTBEAT_TEST_FULL=1`; the program may not take more
-/// memory than it is allowed.
+/// Twenty thousand by default, a million with `HEARTBEAT_TEST_FULL=1`, within the memory limit.
 #[test]
 fn very_many_tiny_files_are_bounded() {
     let full = std::env::var_os("HEARTBEAT_TEST_FULL").is_some();
@@ -342,7 +344,7 @@ fn very_many_tiny_files_are_bounded() {
     }
 }
 
-/// Patterns are cheap to write and could be dear to match.
+/// Patterns are cheap to write but can be expensive to match.
 #[test]
 fn a_hostile_list_of_ignored_files_is_survived() {
     let sample = Sample::new();

@@ -1,5 +1,5 @@
-//! A finding whose files change afterwards: marked with the commits, and analysed again if that is
-//! wanted.
+//! A finding whose files change afterwards: marked with the commits, and analysed again if
+//! configured.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn a_finding_whose_files_changed_is_marked_and_its_item_analysed_again_if_wanted
     let path = root.join(file);
     let changed = std::fs::read_to_string(&path).unwrap().replacen('\n', "\n\n", 1);
     std::fs::write(&path, changed).unwrap();
-    // Later than the finding by more than the second that git keeps.
+    // Later than the finding by more than git's precision of one second.
     let in_2035 = Some(2_051_222_400);
     support::git_at(&root, &["commit", "--quiet", "--all", "--message", "Tidy it up"], in_2035);
     world.run_once(&["--set", &code]);
@@ -41,7 +41,7 @@ fn a_finding_whose_files_changed_is_marked_and_its_item_analysed_again_if_wanted
     assert!(shown.contains("its files changed since: "), "{shown}");
     assert!(shown.contains(" Tidy it up (2035-01-01)"), "{shown}");
 
-    // Wanted, but the finding is fresh; then it is a week old.
+    // Configured, but the finding is new; then it is a week old.
     let wanted = ["--set", &code, "--set", "analyze.reanalyse=stale"];
     world.run_once(&wanted);
     assert_eq!(show(&world, &number)["item"]["phase"], "done");

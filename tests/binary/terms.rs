@@ -1,4 +1,4 @@
-//! Search terms reach the ranking, whether triage named them or a person did.
+//! Search terms reach the ranking, from triage or from a user.
 
 use std::path::Path;
 use std::process::Command;
@@ -52,7 +52,7 @@ fn an_item_in_german_finds_what_its_english_twin_finds() {
     assert_ne!(context(folder.path(), &german, &[]).first().map(String::as_str), Some(file));
     let terms = ["--terms", "retry queue,waiting message,worker stop"];
     assert_eq!(context(folder.path(), &german, &terms)[0], file);
-    // What stands nowhere in the code costs nothing.
+    // Terms that do not occur in the code cost nothing.
     let more = ["--terms", "retry queue,waiting message,worker stop,Xyzzyplugh,frobnicate"];
     assert_eq!(context(folder.path(), &german, &more), context(folder.path(), &german, &terms));
     std::fs::write(folder.path().join("terms.txt"), "retry queue\nwaiting message\n").unwrap();

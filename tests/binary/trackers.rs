@@ -1,5 +1,5 @@
-//! One run over trackers of different kinds: one triage request, findings on each, and nothing woken
-//! by our own comments in the next run.
+//! One run over trackers of different kinds: one triage request, findings on each, and our own
+//! comments create no work in the next run.
 
 use std::path::Path;
 use std::process::Output;
@@ -90,7 +90,7 @@ impl Team {
         figure(&self.folder.path().join("state"), sql)
     }
 
-    /// How many of our comments each issue has.
+    /// Number of our comments per issue.
     fn own_comments(&self) -> Vec<(i64, usize)> {
         let ours = |number: i64| {
             let all = self.github.comments(github::REPOSITORY, number);
@@ -158,7 +158,7 @@ async fn trackers_of_every_kind_share_one_triage_and_each_gets_its_findings() {
         assert_eq!(output.status.code(), Some(0), "nothing new: {}", said(&output));
     }
     assert_eq!(team.figure("SELECT count(*) FROM sessions"), sessions, "nothing woke by ourselves");
-    // A person's comment does.
+    // A user's comment does.
     team.github.comment(github::REPOSITORY, 1, "It also happens on Windows.");
     team.heartbeat(&["--once", "--json", "--quiet"]).await;
     assert!(team.figure("SELECT count(*) FROM sessions") > sessions);

@@ -1,4 +1,4 @@
-//! Everything that can be set up wrongly, and hosts that lie: a clear message, nothing applied twice,
+//! Every kind of misconfiguration, and hosts that lie: a clear message, nothing applied twice,
 //! nothing lost.
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -54,8 +54,8 @@ fn a_server_that_is_not_there_leaves_the_queue_as_it_is() {
     assert!(said.contains("cannot be reached") && said.contains("[fleet] address"), "{said}");
 }
 
-/// With `when_down = "local"` the coordinator runs them itself, below the same cap, and goes back to
-/// its hosts once the server is there.
+/// With `when_down = "local"` the coordinator runs them itself, within the same limit, and uses its
+/// hosts again once the server is back.
 #[test]
 fn while_the_server_is_down_sessions_can_run_here() {
     let Some(mut world) = World::new(40) else { return };
@@ -137,7 +137,7 @@ fn a_host_without_the_repository_gives_back_and_another_one_works() {
     );
 }
 
-/// Runs git in a copy of the code base.
+/// Clones the code base.
 fn clone_of_shop(world: &World, name: &str) -> std::path::PathBuf {
     let copy = world.path().join(name);
     let from = world.path().join("shop").display().to_string();
@@ -161,8 +161,8 @@ fn with_mirror(world: &World, host: &str, mirror: &std::path::Path) -> Process {
     Process::start(&mut world.command(&config, host, &["worker"]))
 }
 
-/// The coordinator's commit is newer than a host's copy: one that can fetch it does, one that cannot
-/// says so and gives the session back.
+/// The coordinator's commit is newer than a host's copy: a host that can fetch it does, a host that
+/// cannot reports it and returns the session.
 #[test]
 fn a_commit_that_a_host_lacks_is_fetched_or_given_back() {
     let Some(world) = World::new(24) else { return };
@@ -174,7 +174,7 @@ fn a_commit_that_a_host_lacks_is_fetched_or_given_back() {
     let mut run = world.once(2);
     support::eventually("the host's word", || {
         let said = world.said("w0");
-        said.contains("could not be fetched") && said.contains("asks for no work for a while")
+        said.contains("could not be fetched") && said.contains("takes no work for a while")
     });
     assert_eq!(world.figure("SELECT count(*) FROM findings"), 0);
     let _with = with_mirror(&world, "w1", &behind);
@@ -189,7 +189,7 @@ fn a_commit_that_a_host_lacks_is_fetched_or_given_back() {
     assert_eq!(world.figure("SELECT count(*) FROM attempts"), findings, "no attempt was counted");
 }
 
-/// An order of another version is not run, and neither is something that is no order.
+/// An order of another version is not run, and neither is something that is not an order.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_of_another_version_starts_nothing() {
     let Some(world) = World::new(24) else { return };
@@ -220,7 +220,7 @@ async fn a_host_of_another_version_starts_nothing() {
     assert_eq!(world.agent.starts(), 0);
 }
 
-/// Hosts that wait on the queue of another version are there, and `doctor` says what they are.
+/// `doctor` names hosts that wait on the queue of another version.
 #[tokio::test(flavor = "multi_thread")]
 async fn hosts_of_another_version_are_pointed_out() {
     let Some(world) = World::new(24) else { return };
@@ -241,7 +241,7 @@ async fn an_order_that_is_too_large_is_refused_before_anything_is_sent() {
     let subject = coordinator(&world, |_| {}).await;
     let id = subject.claim().await;
     let mut job = subject.job(id, Play::Answer(0));
-    // Does not pack: every byte is another one.
+    // Incompressible: no two bytes repeat.
     let noise: Vec<String> =
         (0..120_000).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect();
     job.prompt.user = noise.concat();
@@ -253,7 +253,7 @@ async fn an_order_that_is_too_large_is_refused_before_anything_is_sent() {
     assert_eq!(subject.open_rows().await, 0);
 }
 
-/// A host that answers with the end of another session, or with something it made up.
+/// A host that answers with the end of another session, or with an invented one.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_another_session_is_not_used() {
     let Some(world) = World::new(24) else { return };

@@ -1,5 +1,5 @@
-//! A server that cannot be used as it is: too old, switched off, another namespace, certificates. Each
-//! is named with what to do, the queue stays as it is, and what is mended is used at once.
+//! An unusable server: too old, disabled, another namespace, certificates. Each is named with a
+//! remedy, the queue is unchanged, and a fixed server is used at once.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use heartbeat::session::{Gate, LiveSessions, StopHandle};
 use heartbeat::settings::Environment;
 use heartbeat::store::{Journal, Store};
 use jiff::{SignedDuration, Timestamp};
-use support::{conformance, eventually};
+use support::{conformance, eventually, until};
 
 use crate::bad_input::{doctor, with};
 use crate::certificates::{Authority, Certificate};
@@ -23,7 +23,7 @@ use crate::world::{OPEN_ITEMS, Process, World, tail};
 
 const SHORT_WAIT: (&str, &str) = ("admission_wait = \"15s\"", "admission_wait = \"2s\"");
 
-/// Read and queued, and nothing else happened; the word is where a person looks for it.
+/// Items were read and queued, and nothing else happened; the message is where a user looks for it.
 fn assert_run_waits(world: &World, config: &Path, word: &str) {
     let args = ["--once", "--quiet", "--json"];
     let code = Process::start(&mut world.command(config, "coordinator", &args)).wait();
@@ -42,14 +42,14 @@ fn assert_doctor_says(world: &World, config: &Path, words: &[&str]) {
     }
 }
 
-/// A worker that cannot use the server says why and goes on trying.
+/// A worker that cannot use the server reports why and keeps trying.
 fn assert_worker_says(world: &World, config: &Path, word: &str) {
     let worker = Process::start(&mut world.command(config, "w0", &["worker"]));
     eventually("the worker's word", || world.said("w0").contains(word));
     drop(worker);
 }
 
-/// The version in the real server's answer is another one on its way.
+/// The version in the real server's response is replaced in transit.
 #[test]
 fn a_server_that_is_too_old_is_named() {
     let Some(world) = World::new(24) else { return };
@@ -86,7 +86,7 @@ fn a_namespace_that_is_not_there_is_named_to_everybody() {
     assert_worker_says(&world, &host, fix);
 }
 
-/// The lines of a configuration for a server with TLS.
+/// Configuration lines for a server with TLS.
 fn tls_lines(authority: &Path, domain: &str, own: Option<&Certificate>) -> String {
     let mut lines = format!("[fleet]\ntls_ca_file = {authority:?}\ntls_domain = {domain:?}\n");
     if let Some(Certificate { file, key }) = own {
@@ -133,7 +133,7 @@ async fn each_fault_of_a_certificate_has_its_own_word() {
         (&strict, tls_lines(&ca, NAME, None), &["tls_cert_file"]),
         (&strict, tls_lines(&ca, NAME, Some(&late)), &["renew [fleet] tls_cert_file"]),
         (&strict, tls_lines(&ca, NAME, Some(&foreign)), &["tls_cert_file"]),
-        (&to_plain, tls_lines(&ca, NAME, None), &["speaks no TLS"]),
+        (&to_plain, tls_lines(&ca, NAME, None), &["does not use TLS"]),
     ];
     for (address, lines, words) in cases {
         let config = world.coordinator_config("coordinator", 2);
@@ -142,8 +142,8 @@ async fn each_fault_of_a_certificate_has_its_own_word() {
     }
 }
 
-/// A fleet that speaks mTLS only. A host whose certificate has expired says so; once the file is
-/// renewed it works without a restart.
+/// A fleet with mTLS only. A host with an expired certificate reports it; once the file is renewed
+/// it works without a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewed_certificate_is_used_without_a_restart() {
     let Some(world) = World::new(24) else { return };
@@ -184,11 +184,16 @@ impl Gate for Machine {
     }
 }
 
-/// A coordinator whose clock is minutes off finds its hosts all the same, and `doctor` says so.
+/// A coordinator whose clock is minutes off still finds its hosts, and `doctor` reports it.
 #[tokio::test(flavor = "multi_thread")]
 async fn clocks_that_are_minutes_apart_are_told_and_stop_nothing() {
     let Some(world) = World::new(24) else { return };
     let _worker = world.ready_worker("w0", 4);
+    until("its poll", || async {
+        let pollers = engine(&world).pollers("heartbeat-default-w1").await.ok()?;
+        (!pollers.is_empty()).then_some(())
+    })
+    .await;
     let environment = Environment::new(std::env::vars_os());
     for (off, word) in [(600, "600 s behind"), (-600, "600 s ahead"), (0, "clock agrees")] {
         let clock = Clock::manual(Timestamp::now() + SignedDuration::from_secs(off));

@@ -1,4 +1,4 @@
-//! What every way of running sessions has to do, on real workers.
+//! The conformance cases on real workers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::world::{HEARTBEAT, LEASE, World};
 
-/// Sessions of this machine, in a state of their own, with this world's agent.
+/// Sessions of this machine, with a separate state and this test's agent.
 pub async fn here(
     world: &World,
     state: &str,
@@ -43,7 +43,7 @@ pub async fn here(
     (Subject { sessions, journal, run, agent: world.agent.clone() }, config)
 }
 
-/// A coordinator in this process, with this world's agent.
+/// A coordinator in this process, with this test's agent.
 pub async fn coordinator(world: &World, change: impl FnOnce(&mut Config)) -> Subject {
     let (local, config) = here(world, "coordinator", change).await;
     let environment = Environment::new(std::env::vars_os());
@@ -81,5 +81,5 @@ async fn an_agent_that_is_on_no_host_starts_nothing() {
     let subject = coordinator(&world, |_| {}).await;
     conformance::an_agent_that_is_not_there_starts_nothing(&subject).await;
     let said = world.said("w0");
-    assert!(said.contains("this host asks for no work for a while"), "{said}");
+    assert!(said.contains("this host takes no work for a while"), "{said}");
 }

@@ -1,9 +1,9 @@
-//! Certificates of a private authority, made by `openssl` for one test.
+//! Certificates of a private authority, created by `openssl` for one test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An authority in a folder of its own.
+/// An authority in its own folder.
 pub struct Authority {
     folder: PathBuf,
 }
@@ -20,7 +20,7 @@ const SETTINGS: &str = "[ca]\ndefault_ca = own\n[own]\ndatabase = ./index.txt\ns
 const NEW_KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
 
 impl Authority {
-    /// None: `openssl` is not installed.
+    /// `None` if `openssl` is not installed.
     pub fn new(folder: &Path) -> Option<Self> {
         if Command::new("openssl").arg("version").output().is_err() {
             println!("SKIPPED: certificates are made by openssl, which is not installed");

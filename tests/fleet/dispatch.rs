@@ -1,13 +1,13 @@
-//! A fleet without a fault: every host works, the cap is the fleet's, nothing can be read by others.
+//! A fleet without faults: every host works, the limit is fleet-wide, others cannot read any data.
 
 use std::time::Duration;
 
 use heartbeat::fleet::lease::Terms;
 use support::eventually;
 
-use crate::world::{GRACE, HEARTBEAT, LEASE, OPEN_ITEMS, Watch, World, tail};
+use crate::world::{GRACE, HEARTBEAT, LEASE, OPEN_ITEMS, Process, Watch, World, tail};
 
-/// Contract row: none. Three hosts with four slots each, cap six.
+/// Contract row: none. Three hosts with four slots each, limit six.
 #[test]
 fn thirty_items_run_once_each_on_several_hosts_below_the_cap() {
     let Some(world) = World::new(60) else { return };
@@ -32,11 +32,14 @@ fn thirty_items_run_once_each_on_several_hosts_below_the_cap() {
         let of =
             |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
         println!("worker {} {}", of("RssAnon"), of("VmRSS"));
+        // Without the pages of the program itself, which an optimised build has far fewer of.
+        let kib: u64 = of("RssAnon").split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!(kib <= 40 * 1024, "{kib} KiB");
     }
     assert_no_text_at_the_server(&world);
 }
 
-/// What people wrote and what the agent's credential is are not in the server's files.
+/// Users' texts and the agent's credential are not in the server's files.
 fn assert_no_text_at_the_server(world: &World) {
     let titles: Vec<String> = {
         let database = world.database("coordinator");
@@ -60,7 +63,7 @@ fn assert_no_text_at_the_server(world: &World) {
     assert!(titles.len() > 20 && read.is_empty(), "{read:?}");
 }
 
-/// Contract row: cancel. Heard with the next beat, ended within the grace.
+/// Contract row: cancel. Received with the next heartbeat, ended within the grace period.
 #[test]
 fn a_session_on_another_host_is_ended_by_kill() {
     let Some(world) = World::new(24) else { return };
@@ -78,7 +81,7 @@ fn a_session_on_another_host_is_ended_by_kill() {
         assert!(done.success(), "{}", tail(&world.said("coordinator")));
         began.elapsed()
     };
-    // How long a command takes on this machine now that does nothing.
+    // How long a trivial command takes on this machine now.
     let slow = timed(&["status"]);
     let took = timed(&["kill", "--all", "--yes"]);
     let said = world.said("coordinator");
@@ -92,7 +95,7 @@ fn a_session_on_another_host_is_ended_by_kill() {
     assert_eq!(world.figure("SELECT count(*) FROM heartbeat_active_sessions"), 0);
 }
 
-/// A worker that is asked to stop ends its sessions, and nobody pays for it with an attempt.
+/// A worker that is asked to stop ends its sessions, and no attempt is counted.
 #[test]
 fn a_stopped_worker_gives_its_sessions_back() {
     let Some(world) = World::new(24) else { return };
@@ -137,4 +140,37 @@ fn status_names_the_host() {
     assert!(text.contains("on w0"), "{text}");
     run.signal(nix::sys::signal::Signal::SIGTERM);
     run.wait();
+}
+
+/// As shipped, a host beats every five seconds and the coordinator tells signs of life less often;
+/// where a session runs is told sooner than that.
+#[test]
+fn where_a_short_session_runs_is_told_while_it_runs() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(3_000);
+    let as_shipped = |config: &std::path::Path| {
+        let text = std::fs::read_to_string(config).unwrap();
+        assert!(text.contains("lease = \"8s\"") && text.contains("liveness = \"1s\"\n"));
+        let text = text.replace("lease = \"8s\"", "lease = \"2m\"");
+        let text = text.replace("liveness = \"1s\"\n", "");
+        std::fs::write(config, text.replace("max_deep_per_run = 200", "max_deep_per_run = 4"))
+            .unwrap();
+    };
+    let config = world.config("w0", 4, "");
+    as_shipped(&config);
+    let _worker = Process::start(&mut world.command(&config, "w0", &["worker"]));
+    eventually("the worker's start", || world.said("w0").contains("worker waits for sessions"));
+    let config = world.coordinator_config("coordinator", 4);
+    as_shipped(&config);
+    let mut run = Process::start(&mut world.command(&config, "coordinator", &["--once"]));
+    assert_eq!(run.wait(), Some(0), "{}", tail(&world.said("coordinator")));
+    let said = world.said("coordinator");
+    let (sessions, told) = (
+        world.figure("SELECT count(*) FROM sessions"),
+        i64::try_from(said.matches("runs on w0").count()).unwrap(),
+    );
+    assert!(sessions == 5 && told == sessions, "{told} of {sessions}: {}", tail(&said));
+    let first =
+        "SELECT count(*) FROM events WHERE event = 'session_liveness' AND body LIKE '%w0: %'";
+    assert!(world.figure(first) >= sessions, "each has shown a sign of life on its host");
 }

@@ -1,21 +1,22 @@
-//! Hosts as network namespaces: a real network between real processes, which can be cut. For root.
+//! Hosts as network namespaces: a real network between real processes, which can be cut. Requires
+//! root.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Tests of one process have networks of their own.
+/// Tests of one process have separate networks.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet/hosts.sh");
 
-/// The server's place, the coordinator's and two hosts.
+/// The server, the coordinator and two hosts.
 pub struct Hosts {
     prefix: String,
 }
 
 impl Hosts {
-    /// None, with a word: this machine does not allow it.
+    /// `None`, with a message, if this machine does not allow it.
     pub fn up() -> Option<Self> {
         let number = MADE.fetch_add(1, Ordering::SeqCst);
         let prefix = format!("hb{}x{number}", std::process::id());
@@ -38,7 +39,7 @@ impl Hosts {
         }
     }
 
-    /// The program on this host. Only its network is another one.
+    /// The program on this host. Only its network differs.
     pub fn command(&self, host: &str, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}{host}", self.prefix)).arg("--").arg(program);

@@ -1,5 +1,5 @@
-//! Hosts, server and coordinator that die in the middle: nothing lost, nothing applied twice, never
-//! more than the cap.
+//! Hosts, server and coordinator are killed in the middle: nothing lost, nothing applied twice,
+//! never above the limit.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::world::{LEASE, OPEN_ITEMS, Process, Watch, World, tail};
 
 const ON_HOSTS: &str = "SELECT count(*) FROM heartbeat_active_sessions WHERE host <> ''";
 
-/// Waits until so many deep sessions run on hosts.
+/// Waits until this many deep sessions run on hosts.
 fn under_way(world: &World, sessions: i64) {
     let sql = "SELECT count(*) FROM heartbeat_active_sessions WHERE host <> '' AND stage = 'deep'";
     eventually("sessions on hosts", || world.figure(sql) >= sessions);
@@ -24,7 +24,7 @@ fn finish(world: &World, watch: &Watch, cap: u32) {
     world.assert_whole(watch, cap);
 }
 
-/// Starts that were repeated: agents beyond one for each item and each triage.
+/// Repeated starts: agents in addition to one for each item and each triage.
 fn re_runs(world: &World) -> i64 {
     let deep = "SELECT count(*) FROM attempts WHERE counted = 1";
     world.figure(deep) - world.figure("SELECT count(*) FROM findings")
@@ -45,7 +45,7 @@ fn sessions_of_a_host_that_dies_are_run_again_elsewhere() {
     under_way(&world, 2);
     let began = Instant::now();
     let other = world.ready_worker("w1", 4);
-    // How long a process needs on this machine now.
+    // How long starting a process takes on this machine now.
     let slow = began.elapsed();
     doomed.kill();
     let (died, lost) = (Instant::now(), world.figure(ON_W0));
@@ -61,7 +61,7 @@ fn sessions_of_a_host_that_dies_are_run_again_elsewhere() {
     drop(other);
 }
 
-/// Contract: a host that restarts tells what it lost within two seconds.
+/// Contract: a restarted host reports its lost sessions within two seconds.
 #[test]
 fn a_host_that_comes_back_tells_at_once_what_it_lost() {
     let Some(world) = World::new(40) else { return };
@@ -83,7 +83,7 @@ fn a_host_that_comes_back_tells_at_once_what_it_lost() {
     eventually("their ends", || world.figure(ended) >= lost);
     let took = back.elapsed();
     println!("{lost} lost sessions were told {took:?} after the restart; a start takes {slow:?}");
-    // By the stored tokens, not by the server's patience.
+    // By the stored tokens, not by the heartbeat timeout.
     assert!(took <= Duration::from_secs(2) + slow * 2, "{took:?}, {slow:?}");
     run.wait();
     finish(&world, &watch, 3);
@@ -129,7 +129,7 @@ fn a_short_outage_of_the_server_costs_nothing() {
     assert_eq!(re_runs(&world), 0, "{}", tail(&world.said("coordinator")));
 }
 
-/// Longer than the server's patience: sessions that ended meanwhile are asked for at their host.
+/// Longer than the heartbeat timeout: hosts are asked for sessions that ended meanwhile.
 #[test]
 fn what_ended_during_a_long_outage_is_reported_and_not_run_again() {
     let Some(mut world) = World::new(40) else { return };
@@ -165,7 +165,7 @@ fn a_coordinator_that_dies_takes_its_sessions_up_again() {
     assert_eq!(re_runs(&world), 0, "{}", tail(&world.said("coordinator")));
 }
 
-/// A coordinator that is started again whenever it ends, until so many more agents were started.
+/// Restarts the coordinator whenever it ends, until this many more agents were started.
 fn go_on_until_started(world: &World, run: &mut Process, more: usize) {
     let wanted = world.agent.starts() + more;
     eventually("more sessions", || {
@@ -178,7 +178,8 @@ fn go_on_until_started(world: &World, run: &mut Process, more: usize) {
 
 const CAP: u32 = 8;
 
-/// Both hosts and the coordinator die in turn, each while sessions are under way, and come back.
+/// Both hosts and the coordinator are killed in turn, each while sessions are running, and
+/// restarted.
 #[test]
 fn a_storm_over_hosts_and_coordinator_loses_nothing() {
     let Some(world) = World::new(90) else { return };
@@ -206,6 +207,6 @@ fn a_storm_over_hosts_and_coordinator_loses_nothing() {
     );
     for host in ["w0", "w1"] {
         let said = world.said(host);
-        assert!(!said.contains("asks for no work for a while"), "{}", tail(&said));
+        assert!(!said.contains("takes no work for a while"), "{}", tail(&said));
     }
 }

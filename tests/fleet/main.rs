@@ -1,5 +1,5 @@
-//! Sessions on several hosts: a real server, real coordinators and workers as processes, the scripted
-//! agent. Everything is counted by the agents themselves and by the coordinator's rows.
+//! Sessions on several hosts: a real server, real coordinators and workers as processes, the
+//! scripted agent. The agents themselves and the coordinator's rows count everything.
 //!
 //! `tests/run` installs the server and names it in HEARTBEAT_TEST_TEMPORAL.
 
@@ -11,11 +11,13 @@
     reason = "a test fails by panicking, prints figures, and starts what it is about"
 )]
 
+mod accounts;
 mod bad_input;
 mod bad_server;
 mod both;
 mod certificates;
 mod cut_off;
+mod dashboard;
 mod dispatch;
 mod hosts;
 mod killed;
@@ -23,5 +25,6 @@ mod namespaces;
 mod real_agent;
 mod relay;
 mod rivals;
+mod suspended;
 mod times;
 mod world;

@@ -1,5 +1,4 @@
-//! The real agent CLI on a worker, with a scripted model behind it: the whole way of an item over two
-//! machines.
+//! The real agent CLI on a worker, with a scripted model: all stages of an item on two machines.
 
 use serde_json::json;
 use support::answers::{finding, verdicts};
@@ -41,7 +40,7 @@ fn the_real_agent_reads_the_code_on_its_host() {
     let mut worker = world.command(&host, "w0", &["worker"]);
     let _worker = Process::start(worker.env("ANTHROPIC_BASE_URL", api.url()));
     let mut run = world.command(&config, "coordinator", &["--once", "--quiet", "--json"]);
-    // The coordinator reaches no provider at all: only its hosts do.
+    // The coordinator reaches no provider: only its hosts do.
     let code = Process::start(run.env_remove("ANTHROPIC_API_KEY")).wait();
     let said = tail(&world.said("coordinator"));
     assert_eq!(code, Some(0), "{said}\n{}", tail(&world.said("w0")));

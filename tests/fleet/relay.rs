@@ -1,5 +1,5 @@
-//! Between a process and the server: holds everything back, changes what the server says, or speaks
-//! TLS for it.
+//! A relay between a process and the server: blocks everything, changes the server's data, or adds
+//! TLS.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -16,13 +16,13 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::world::World;
 
-/// A relay that needs no rights.
+/// A relay that needs no privileges.
 pub struct Relay {
     pub address: String,
     cut: Arc<AtomicBool>,
 }
 
-/// Words that the server says, and what arrives instead; both of one length.
+/// Bytes that the server sends, and their replacement; both of the same length.
 pub type Change = Option<(&'static [u8], &'static [u8])>;
 
 impl Relay {
@@ -30,7 +30,7 @@ impl Relay {
         Self::changing(server, None)
     }
 
-    /// The same, with other words for some of the server's.
+    /// The same, with some of the server's bytes replaced.
     pub fn changing(server: &str, change: Change) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -100,22 +100,22 @@ fn replace(text: &mut [u8], said: &[u8], heard: &[u8]) {
     }
 }
 
-/// A worker or coordinator that reaches the server at another address only.
+/// Makes a worker or coordinator use another address of the server.
 pub fn behind(world: &World, address: &str, config: &Path) {
     let text = std::fs::read_to_string(config).unwrap();
     assert!(text.contains(&world.address()));
     std::fs::write(config, text.replace(&world.address(), address)).unwrap();
 }
 
-/// What a server with TLS shows, and whether it wants to know its clients.
+/// The certificate of a server with TLS, and whether it requires client certificates.
 pub struct Tls<'a> {
     pub certificate: &'a Path,
     pub key: &'a Path,
-    /// The authority of the clients that are let in; none: everybody is.
+    /// The authority of accepted clients; `None` accepts everyone.
     pub clients: Option<&'a Path>,
 }
 
-/// The server behind TLS, for as long as the runtime lives. Its address, with `https`.
+/// Puts the server behind TLS while the runtime exists. Returns its address, with `https`.
 pub async fn with_tls(server: &str, tls: Tls<'_>) -> String {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))

@@ -1,14 +1,16 @@
-//! Two of everything: the same id at once, two coordinators of one state, an old copy of a state.
+//! Two of everything: the same id at once, two coordinators of one state, an old copy of a state,
+//! two workers with one name.
 
 use std::time::{Duration, Instant};
 
 use heartbeat::fleet::engine::{Engine, Start, Started};
 use heartbeat::fleet::order::Task;
 use heartbeat::settings::Environment;
+use nix::sys::signal::Signal;
 use support::conformance;
 use support::eventually;
 
-use crate::world::{LEASE, Process, World, tail};
+use crate::world::{LEASE, Process, Watch, World, tail};
 
 pub fn engine(world: &World) -> Engine {
     let mut config = conformance::config(&world.agent);
@@ -17,7 +19,7 @@ pub fn engine(world: &World) -> Engine {
     Engine::new(&config.fleet, &Environment::new(std::env::vars_os()), "test").unwrap()
 }
 
-/// Hosts whose polls the server knows of.
+/// Hosts that poll the server.
 pub fn waiting_hosts(world: &World) -> Vec<String> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let pollers = runtime.block_on(async { engine(world).pollers("heartbeat-default-w1").await });
@@ -80,8 +82,8 @@ fn rival(world: &World, host: &str) -> Process {
     Process::start(&mut world.command(&config, host, &["--once", "--quiet", "--json"]))
 }
 
-/// Contract rows: a second coordinator waits; the holder's death frees the right after the patience;
-/// a copy of the state from before the last run is refused.
+/// Contract rows: a second coordinator waits; the holder's death frees the right after the
+/// heartbeat timeout; a copy of the state from before the last run is refused.
 #[test]
 fn of_two_coordinators_one_works_and_an_old_copy_never_does() {
     let Some(world) = World::new(24) else { return };
@@ -116,7 +118,7 @@ fn of_two_coordinators_one_works_and_an_old_copy_never_does() {
     );
 }
 
-/// The same state on the same host needs not wait for the server's patience.
+/// The same state on the same host does not have to wait for the heartbeat timeout.
 #[test]
 fn a_coordinator_that_restarts_on_its_host_goes_on_at_once() {
     let Some(world) = World::new(24) else { return };
@@ -130,4 +132,75 @@ fn a_coordinator_that_restarts_on_its_host_goes_on_at_once() {
     world.agent.set_pace(50);
     let code = world.once(2).wait();
     assert_ne!(code, Some(75), "{}", tail(&world.said("coordinator")));
+}
+
+/// A worker with this name and another state, as on another machine.
+fn namesake(world: &World) -> Process {
+    let config = world.config("w0", 4, "");
+    Process::start(&mut world.command(&config, "w0-too", &["worker"]))
+}
+
+/// Each would be asked about the other's sessions without knowing them.
+#[test]
+fn of_two_workers_of_one_name_the_second_is_refused() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(50);
+    let watch = Watch::over(&world);
+    let mut first = world.ready_worker("w0", 4);
+    assert_eq!(namesake(&world).wait(), Some(75), "{}", tail(&world.said("w0-too")));
+    let said = world.said("w0-too");
+    for word in ["another worker is named w0", "set [fleet] host", "stop the other worker"] {
+        assert!(said.contains(word), "{word:?} is not in:\n{}", tail(&said));
+    }
+    assert!(said.contains(&format!("process {}", first.pid())), "{}", tail(&said));
+    world.run_until_done(2, 3);
+    world.assert_whole(&watch, 2);
+    // Its name is free at once when it exits, and after the heartbeat timeout when it is killed.
+    first.signal(Signal::SIGTERM);
+    first.wait();
+    let mut second = namesake(&world);
+    let waits = || world.said("w0-too").contains("worker waits for sessions");
+    eventually("the second one's turn", waits);
+    second.kill();
+    let died = Instant::now();
+    let took = loop {
+        let mut third = world.worker("w0", 4);
+        let before = world.said("w0").matches("worker waits for sessions").count();
+        eventually("a word", || {
+            let turns = world.said("w0").matches("worker waits for sessions").count();
+            third.has_ended() || turns > before
+        });
+        if !third.has_ended() {
+            break died.elapsed();
+        }
+        assert!(died.elapsed() < LEASE * 6, "{}", tail(&world.said("w0")));
+    };
+    println!("the name of a dead worker was free after {took:?}; patience {LEASE:?}");
+}
+
+/// It was stopped for so long that the server freed its name.
+#[test]
+fn a_worker_that_lost_its_name_asks_for_nothing() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(50);
+    let watch = Watch::over(&world);
+    let first = world.ready_worker("w0", 4);
+    first.signal(Signal::SIGSTOP);
+    let waits = || world.said("w0-too").contains("worker waits for sessions");
+    let mut second = namesake(&world);
+    eventually("the other's turn", || {
+        if second.has_ended() {
+            second = namesake(&world);
+        }
+        waits()
+    });
+    first.signal(Signal::SIGCONT);
+    eventually("its word", || world.said("w0").contains("another worker is named w0"));
+    world.run_until_done(2, 3);
+    world.assert_whole(&watch, 2);
+    let ran = |state: &str| {
+        let sql = "SELECT count(*) FROM sessions";
+        world.database(state).query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert!(ran("w0-too") > 0 && ran("w0") == 0, "{} {}", ran("w0-too"), ran("w0"));
 }

@@ -1,5 +1,5 @@
-//! How long things take, as figures; asserted as bounds relative to the lease, the beat and what the
-//! same machine takes without a fleet at the same time.
+//! Durations as figures; asserted as bounds relative to the lease, the heartbeat and the time on
+//! the same machine without a fleet.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use crate::world::World;
 
 const ROUNDS: usize = 40;
 
-/// From the call to the first line of the agent, and from its last line to the end that is known.
+/// From the call to the agent's first line, and from its last line to the known end.
 async fn measure(subject: &Subject) -> (Vec<Duration>, Vec<Duration>) {
     let (mut starts, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -41,7 +41,8 @@ fn share(sorted: &[Duration], percent: usize) -> Duration {
     sorted[(sorted.len() - 1) * percent / 100]
 }
 
-/// Sessions of this machine and of a fleet in the same minute: the difference is what a fleet costs.
+/// Sessions of this machine and of a fleet in the same minute: the difference is the cost of a
+/// fleet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_starts_a_session_half_a_second_later_at_most() {
     let Some(world) = World::new(24) else { return };

@@ -1,4 +1,5 @@
-//! A server, a tracker, a coordinator and hosts, each a process; and eyes on what they do.
+//! The test environment: a server, a tracker, a coordinator and hosts, each a process, and ways to
+//! observe them.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,12 +16,12 @@ use support::{eventually, git};
 use crate::hosts::Hosts;
 
 pub const HEARTBEAT: &str = env!("CARGO_BIN_EXE_heartbeat");
-/// The server's patience in these tests.
+/// Heartbeat timeout in these tests.
 pub const LEASE: Duration = Duration::from_secs(8);
 /// Between SIGINT and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// The server's program, or the word that the test is left out.
+/// The server's program; prints that the test is skipped if it is not installed.
 pub fn server_program() -> Option<PathBuf> {
     let program = std::env::var_os("HEARTBEAT_TEST_TEMPORAL").map(PathBuf::from);
     if program.is_none() {
@@ -46,7 +47,7 @@ impl Process {
         nix::sys::signal::kill(pid, signal).unwrap();
     }
 
-    /// Waits for its end; the exit code.
+    /// Waits for its end; returns the exit code.
     pub fn wait(&mut self) -> Option<i32> {
         self.0.as_mut().unwrap().wait().unwrap().code()
     }
@@ -55,7 +56,7 @@ impl Process {
         self.0.as_mut().unwrap().try_wait().unwrap().is_some()
     }
 
-    /// At once, as a power cut.
+    /// Kills it, like a power cut.
     pub fn kill(&mut self) {
         let child = self.0.as_mut().unwrap();
         child.kill().ok();
@@ -72,37 +73,38 @@ impl Drop for Process {
     }
 }
 
-/// Everything of one test.
 pub struct World {
     folder: tempfile::TempDir,
     program: PathBuf,
-    /// More words for the server's command line.
+    /// Additional arguments of the server.
     server_words: Vec<&'static str>,
     port: u16,
     server: Option<Process>,
     _tracker: Process,
     tracker: String,
     pub agent: ScriptedAgent,
-    /// Networks of their own; none: everything is on loopback.
+    /// Separate networks; `None`: everything is on loopback.
     pub hosts: Option<Hosts>,
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl World {
-    /// A server and a tracker with so many items; no host yet. None: the server is not installed.
+    /// A server and a tracker with this many items; no host yet. `None` if the server is not
+    /// installed.
     pub fn new(items: usize) -> Option<Self> {
         Self::made(items, None, Vec::new())
     }
 
-    /// The same with more words for the server's command line.
+    /// The same with additional arguments of the server.
     pub fn with_server(items: usize, words: &[&'static str]) -> Option<Self> {
         Self::made(items, None, words.to_vec())
     }
 
-    /// The same with a network between server, coordinator and hosts. None: not possible here.
+    /// The same with a network between server, coordinator and hosts. `None` if that is not
+    /// possible here.
     pub fn with_network(items: usize) -> Option<Self> {
         server_program()?;
         let hosts = Hosts::up()?;
@@ -151,14 +153,13 @@ impl World {
         format!("http://{server}:{}", self.port)
     }
 
-    /// The server's database.
     pub fn server_database(&self) -> PathBuf {
         self.path().join("server.db")
     }
 
     pub fn start_server(&mut self) {
         let log = File::create(self.path().join("server.log")).unwrap();
-        // With one address of several it would look for itself on another.
+        // With one of several addresses it would look for itself on another.
         let all = if self.hosts.is_some() { "0.0.0.0" } else { "127.0.0.1" };
         let mut command = on_host(self.hosts.as_ref(), "srv", &self.program);
         command
@@ -219,7 +220,7 @@ impl World {
         )
     }
 
-    /// Writes a configuration; its path.
+    /// Writes a configuration; returns its path.
     pub fn config(&self, host: &str, live: u32, more: &str) -> PathBuf {
         let path = self.path().join(format!("{host}.toml"));
         let text = format!("{}{}{more}", self.common(host), self.limits(live, host));
@@ -262,7 +263,7 @@ impl World {
         command
     }
 
-    /// A host with so many slots.
+    /// A host with this many slots.
     pub fn worker(&self, host: &str, slots: u32) -> Process {
         let config = self.config(host, slots, "");
         Process::start(&mut self.command(&config, host, &["worker"]))
@@ -275,13 +276,12 @@ impl World {
         worker
     }
 
-    /// One run of the coordinator.
     pub fn once(&self, cap: u32) -> Process {
         let config = self.coordinator_config("coordinator", cap);
         Process::start(&mut self.command(&config, "coordinator", &["--once", "--quiet", "--json"]))
     }
 
-    /// What the process with this state has said so far.
+    /// The output so far of the process with this state.
     pub fn said(&self, state: &str) -> String {
         std::fs::read_to_string(self.path().join(format!("{state}.log"))).unwrap_or_default()
     }
@@ -293,7 +293,7 @@ impl World {
         connection
     }
 
-    /// A figure of the coordinator's state; nothing while there is none.
+    /// A figure of the coordinator's state; 0 while there is none.
     pub fn figure(&self, sql: &str) -> i64 {
         if !self.path().join("coordinator/heartbeat.db").exists() {
             return 0;
@@ -321,7 +321,7 @@ impl World {
             .collect()
     }
 
-    /// Runs the coordinator again until nothing is left to do; how many runs that took.
+    /// Runs the coordinator until nothing is left to do; returns the number of runs.
     pub fn run_until_done(&self, cap: u32, most: usize) -> usize {
         for run in 1..=most {
             self.once(cap).wait();
@@ -334,8 +334,16 @@ impl World {
     }
 
     /// What must hold when everything is done: nothing lost, nothing applied twice, no more starts
-    /// than attempts allow, budgets kept, nothing left running.
+    /// than attempts allow, budgets respected, nothing left running.
     pub fn assert_whole(&self, watch: &Watch, cap: u32) {
+        self.assert_done();
+        assert!(watch.most_rows() <= i64::from(cap), "{} rows with cap {cap}", watch.most_rows());
+        assert!(watch.most_agents() <= i64::from(cap), "{} agents", watch.most_agents());
+        assert_eq!(watch.over_budget(), 0, "spent + reserved beyond the budget");
+    }
+
+    /// The same without what only continuous sampling can tell.
+    pub fn assert_done(&self) {
         let findings = self.figure("SELECT count(*) FROM findings");
         let twice = self.figure(
             "SELECT count(*) FROM (SELECT 1 FROM findings GROUP BY key, fingerprint HAVING count(*) > 1)",
@@ -349,14 +357,11 @@ impl World {
         let attempts = self.figure("SELECT count(*) FROM attempts") + self.figure(TRIAGE_SESSIONS);
         let starts = i64::try_from(self.agent.starts()).unwrap();
         assert!(starts <= attempts, "{starts} starts for {attempts} attempts");
-        assert!(watch.most_rows() <= i64::from(cap), "{} rows with cap {cap}", watch.most_rows());
-        assert!(watch.most_agents() <= i64::from(cap), "{} agents", watch.most_agents());
-        assert_eq!(watch.over_budget(), 0, "spent + reserved beyond the budget");
         eventually("every session's end", || self.session_processes().is_empty());
     }
 }
 
-/// Items that are still to be worked on.
+/// Items that still have to be processed.
 pub const OPEN_ITEMS: &str =
     "SELECT count(*) FROM heartbeat_state WHERE phase IN ('pending', 'claimed', 'waiting')";
 const TRIAGE_SESSIONS: &str = "SELECT count(*) FROM sessions WHERE stage = 'triage'";
@@ -395,7 +400,7 @@ fn start_tracker(items: usize, hosts: Option<&Hosts>) -> (Process, String) {
     (process, line.trim().to_owned())
 }
 
-/// Samples rows, agents and budgets for as long as it lives.
+/// Samples rows, agents and budgets until it is dropped.
 pub struct Watch {
     seen: Arc<Seen>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -451,9 +456,9 @@ impl Drop for Watch {
     }
 }
 
-/// Agents by their sessions: the script and its parts are one. A look at all processes takes a while,
-/// in which one session may end and the next begin: only what still lives at its end was there at
-/// one and the same moment.
+/// Number of agents by session: the script and its parts count once. Scanning all processes takes a
+/// while, in which one session may end and the next begin: only processes that are still alive
+/// afterwards existed at the same time.
 fn agents(mark: &str) -> i64 {
     let session = |pid: &u32| {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -473,7 +478,7 @@ fn look(database: &Path) -> Option<(i64, i64)> {
     let connection = rusqlite::Connection::open_with_flags(database, flags).ok()?;
     let one = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).ok();
     let rows = one("SELECT count(*) FROM heartbeat_active_sessions")?;
-    // Millionths of a dollar; what is not settled is reserved in full.
+    // In millionths of a dollar; unsettled amounts are reserved in full.
     let spent = one("SELECT coalesce(sum(coalesce(spent, reserved)), 0) FROM budget")?;
     Some((rows, i64::from(spent > 500_000_000)))
 }

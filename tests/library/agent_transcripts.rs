@@ -1,9 +1,9 @@
-//! Every recorded session of Codex and Copilot, replayed through decoder and classifier to the outcome
-//! that is written down with it.
+//! Every recorded session of Codex and Copilot, replayed through decoder and classifier, and
+//! compared with its recorded outcome.
 
 use std::path::{Path, PathBuf};
 
-use heartbeat::model::{FailureKind, Foreign, Outcome, SessionId, Stage, Usage};
+use heartbeat::model::{FailureKind, Outcome, SessionId, Stage, Untrusted, Usage};
 use heartbeat::session::agent::codex::{self, stream::CodexDecoder};
 use heartbeat::session::agent::copilot::{self, stream::CopilotDecoder};
 use heartbeat::session::agent::{
@@ -32,7 +32,7 @@ fn names(kind: AgentKind) -> Vec<String> {
     names
 }
 
-/// The sessions were asked for this.
+/// The task of the recorded sessions.
 fn task() -> Task {
     let one = json!({
         "type": "object", "required": ["id", "severity"],
@@ -82,13 +82,13 @@ fn replay(kind: AgentKind, name: &str) -> Replay {
     let stderr: Vec<&str> =
         meta["stderr"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let transcript = Transcript {
-        // What was still running was killed.
+        // Sessions that were still running were killed.
         exit: number("exit_code")
             .map_or_else(|| Exit::Signal(number("exit_signal").unwrap_or(9)), Exit::Code),
         result,
         json_lines: events.iter().filter(|event| **event != AgentEvent::NotJson).count() as u64,
         last_error: decoder.last_error(),
-        stderr_tail: Foreign::new(stderr.join("\n")),
+        stderr_tail: Untrusted::new(stderr.join("\n")),
     };
     Replay { transcript, events, notes: decoder.notes(), reads: decoder.reads(), meta }
 }
@@ -100,7 +100,7 @@ fn classify(kind: AgentKind, transcript: &Transcript, expected: Expected) -> Out
     }
 }
 
-/// Ends before the first line whose cause is on standard error.
+/// Sessions that ended before the first line; standard error has the cause.
 const TOLD_BY_STDERR: &[(&str, Outcome)] = &[
     ("39_bad_flag", Outcome::SpawnFailed { why: FailureKind::CommandLine }),
     ("44_bad_schema", Outcome::SpawnFailed { why: FailureKind::CommandLine }),
@@ -112,7 +112,7 @@ const TOLD_BY_STDERR: &[(&str, Outcome)] = &[
     ("13_token_no_network", Outcome::AgentError { why: FailureKind::ApiError }),
 ];
 
-/// The outcome as it was written down.
+/// The recorded outcome.
 fn written_down(name: &str, words: &str) -> Outcome {
     let inner = |prefix: &str| {
         let rest = words.strip_prefix(prefix)?.trim_end_matches(')');
@@ -150,7 +150,7 @@ fn each_transcript_replays_to_its_outcome() {
             let replay = replay(kind, &name);
             let expected = written_down(&name, replay.meta["outcome"].as_str().unwrap());
             let found = classify(kind, &replay.transcript, Expected::Structured);
-            // Some were asked for words and not for an object: those are complete and no answer.
+            // Some were asked for text and not for an object: those are complete but not an answer.
             let only_words = expected.is_success()
                 && replay.result().structured_output.is_none()
                 && replay.result().misfit.is_some();
@@ -163,7 +163,7 @@ fn each_transcript_replays_to_its_outcome() {
             }
             assert!(!replay.events.contains(&AgentEvent::NotJson), "{kind:?} {name}");
             let mut unknown = replay.notes.unknown.clone();
-            // What the recording itself put in place of a long line.
+            // The recording's replacement for a long line.
             unknown.retain(|name, _| name != "item/" && name != "_cut_for_storage");
             assert_eq!(unknown.len(), 0, "{kind:?} {name}: {unknown:?}");
             replayed += 1;
@@ -185,7 +185,7 @@ fn tokens_are_told_without_those_of_the_cache_and_never_a_cost() {
     for nothing in ["", "{}", "[]", r#"{"modelMetrics":{}}"#, r#"{"modelMetrics":{"m":{}}}"#] {
         assert_eq!(copilot::stream::usage(nothing), None, "{nothing}");
     }
-    // A failed session of Codex tells no tokens, but an answer was seen.
+    // A failed session of Codex reports no tokens, but an answer was seen.
     let failed = replay(AgentKind::Codex, "35_content_filter");
     assert_eq!(failed.result().usage.tokens(), 0);
     assert!(failed.notes.tokens_seen.tokens() > 0, "budgets must not take it for free");
@@ -231,7 +231,7 @@ proptest! {
         }
     }
 
-    /// A real transcript cut anywhere, with bytes flipped.
+    /// A real transcript truncated anywhere, with bytes flipped.
     #[test]
     fn damaged_transcripts_are_survived(
         codex in any::<bool>(),

@@ -1,16 +1,16 @@
-//! The layers of the crate: the table in the documentation of `src/lib.rs` is read and held against
-//! the sources. The rules stand in the table, not here.
+//! The layers of the crate: the table in the documentation of `src/lib.rs` is parsed and compared
+//! with the sources. The rules are in the table, not here.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The layer and modules of one row, and the layers below that they may know.
+/// The layer and modules of one row, and the layers below that they may use.
 struct Layer {
     name: String,
     modules: Vec<String>,
-    /// `a → b` in a row: within the layer, `a` may know `b`.
+    /// `a → b` in a row: within the layer, `a` may use `b`.
     within: BTreeSet<(String, String)>,
     knows: BTreeSet<String>,
 }
@@ -48,7 +48,7 @@ impl Picture {
 }
 
 impl Layer {
-    /// `words** | [`event`], [`settings`] → [`model`] | nothing | …`
+    /// `data** | [`event`], [`settings`] → [`model`] | nothing | …`
     fn parse(row: &str) -> Self {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let mut modules = Vec::new();
@@ -107,7 +107,7 @@ fn the_picture_shows_every_module_once_and_points_downwards() {
     }
 }
 
-/// A permission that nobody uses would let the next mistake pass.
+/// An unused permission would hide the next mistake.
 #[test]
 fn the_picture_allows_no_more_than_is_used() {
     let picture = Picture::read();
@@ -126,7 +126,7 @@ fn the_picture_allows_no_more_than_is_used() {
     }
 }
 
-/// What the redesign was for; a picture that allows it again is wrong.
+/// The purpose of the redesign; a table that allows it again is wrong.
 #[test]
 fn the_picture_keeps_the_promises_of_the_layers() {
     let picture = Picture::read();
@@ -136,7 +136,7 @@ fn the_picture_keeps_the_promises_of_the_layers() {
         assert_eq!(known, allowed, "{module}");
     };
     nothing_but("model", &[]);
-    nothing_but("clean", &["words"]);
+    nothing_but("clean", &["data"]);
     for (module, known) in [
         ("fetch", "store"),
         ("session", "fetch"),
@@ -169,7 +169,7 @@ fn words_and_pure_modules_do_no_io_and_read_no_clock() {
     let mut wrong = Vec::new();
     for (module, file, code) in code() {
         let layer = picture.layer_of(&module).map_or("", |layer| layer.name.as_str());
-        if ["words", "pure", "ports"].contains(&layer) {
+        if ["data", "pure", "ports"].contains(&layer) {
             let found = IO.iter().filter(|word| code.contains(**word));
             wrong.extend(found.map(|word| format!("{}: {word}", file.display())));
         }
@@ -197,7 +197,7 @@ fn no_file_is_too_long_to_read() {
     assert!(long.is_empty(), "over 500 lines: {long:?}");
 }
 
-/// Each invariant on the architecture page names the tests that hold it.
+/// Each invariant on the architecture page names the tests that check it.
 #[test]
 fn the_tests_named_beside_the_invariants_exist() {
     let page = std::fs::read_to_string(root().join("lib.rs")).unwrap();
@@ -222,7 +222,7 @@ fn the_tests_named_beside_the_invariants_exist() {
     assert_eq!(seen, 15, "I1 to I15");
 }
 
-/// The rules would hold by accident if the reader of sources saw nothing.
+/// The rules would hold by accident if no uses were found in the sources.
 #[test]
 fn the_reader_of_sources_sees_the_known_directions() {
     let seen: BTreeSet<(String, String)> =
@@ -240,7 +240,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// (module, file, module it knows) for every `crate::module` outside of tests.
+/// (module, file, used module) for every `crate::module` outside of tests.
 fn uses() -> Vec<(String, PathBuf, String)> {
     let each = |(module, file, code): (String, PathBuf, String)| {
         mentioned(&code)
@@ -299,7 +299,7 @@ fn top_level(text: &str) -> Vec<String> {
 }
 
 /// A file without comments and without the items marked `#[cfg(test)]`. Relies on rustfmt: an item
-/// ends with a brace at its own indentation, or in its first line.
+/// ends with a brace at its own indentation, or on its first line.
 fn without_tests(text: &str) -> String {
     let mut code = String::new();
     let mut lines = text.lines();

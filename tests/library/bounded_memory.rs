@@ -1,5 +1,5 @@
-//! What the agent writes is read within a bound of memory, also when it is made to be large when
-//! it is read. The test runs alone in a process: it looks at the peak of the whole process.
+//! The agent's output is read within a memory bound, even if it was made to expand when parsed. The
+//! test runs alone in a process, since it measures the peak of the whole process.
 
 use heartbeat::session::agent::claude::stream::ClaudeDecoder;
 use heartbeat::session::conversation::{Conversation, memory_bound};

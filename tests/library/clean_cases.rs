@@ -1,4 +1,4 @@
-//! Every HTML case against what a browser shows of it: text, structure, and above all nothing
+//! Compares every HTML case with what a browser shows of it: text, structure, and above all nothing
 //! that the browser hides.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use heartbeat::clean::{Options, Rendering, clean_text};
 use heartbeat::model::Format;
 use serde::Deserialize;
 
-/// What a case's JSON says.
+/// The JSON of a case.
 #[derive(Deserialize)]
 struct Case {
     id: String,
@@ -63,9 +63,9 @@ struct Heading {
     text: String,
 }
 
-/// Cases and assertions that cannot both hold: a list inside a code block is shown with bullets,
-/// so the block is not letter for letter what the page's source has; and text of an item that
-/// comes after its inner list is not the item's first line.
+/// Cases and assertions that cannot both hold: a list inside a code block is shown with bullets, so
+/// the block differs from the page's source; and text of an item that comes after its inner list is
+/// not the item's first line.
 const CONTRADICTIONS: &[(&str, &str)] =
     &[("real-jk-commonmark-code", "code"), ("real-jk-commonmark-list", "list")];
 
@@ -121,7 +121,7 @@ fn words(text: &str) -> Vec<String> {
     found
 }
 
-/// The text as it would be read aloud: marks, targets and picture marks gone.
+/// The text as read aloud: without marks, targets and picture marks.
 fn spoken(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -287,7 +287,7 @@ fn link_misses(case: &Case, text: &str) -> Option<String> {
     })
 }
 
-/// Everything about a case that does not hold, by kind.
+/// Every failed assertion of a case, by kind.
 fn misses(case: &Case, text: &str) -> BTreeMap<&'static str, String> {
     let mut found = BTreeMap::new();
     let mut note = |kind, miss: Option<String>| {

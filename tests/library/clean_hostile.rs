@@ -1,10 +1,10 @@
-//! Input made to hurt: deep nesting of every container, floods, unfinished constructs, bombs.
+//! Hostile input: deep nesting of every container, floods, unfinished constructs, bombs.
 //!
-//! Time is bounded by counters inside the parser (tested there); here every family must come
-//! through without a panic, with bounded output, and the same each time.
+//! Counters inside the parser bound the time (tested there); here every family must pass without a
+//! panic, with bounded and deterministic output.
 
 use heartbeat::clean::{Cleaned, Options, Rendering, clean_both, clean_text};
-use heartbeat::model::{Doubtful, Format};
+use heartbeat::model::{Format, UnclearTextPolicy};
 
 const SIZE: usize = 60_000;
 
@@ -70,7 +70,7 @@ fn around(open: &str, unit: &str, close: &str) -> String {
     format!("{open}{}{close}", repeat(unit))
 }
 
-/// Too much of one thing.
+/// Too much of one kind.
 fn floods() -> Vec<(&'static str, String)> {
     vec![
         ("lists in lists", repeat("<ul><li>x")),
@@ -95,7 +95,7 @@ fn floods() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Things that do not fit together, and things that never end.
+/// Mismatched and unterminated constructs.
 fn tangles() -> Vec<(&'static str, String)> {
     vec![
         ("misnested formatting", repeat("<b><i><u></b></i></u>x")),
@@ -133,8 +133,8 @@ fn tangles() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Floods of attributes behind what a scanner may take for the end of markup, and rules that make
-/// every element look far around.
+/// Attribute floods behind something that a scanner may mistake for the end of markup, and rules
+/// that make every element search far.
 fn late_floods() -> Vec<(&'static str, String)> {
     let flood = |start: &str| format!("{start}{}>x", numbered(|n| format!(" a{n}")));
     let many =
@@ -188,12 +188,12 @@ fn clean(text: &str, format: Format, rendering: Rendering) -> Cleaned {
 #[test]
 fn no_family_panics_or_blows_up_and_each_says_what_it_cut() {
     for (name, text) in families() {
-        let (full, tight) = clean_both(&text, Format::Html, Doubtful::LeaveOut);
+        let (full, tight) = clean_both(&text, Format::Html, UnclearTextPolicy::LeaveOut);
         for cleaned in [full, tight] {
             let limit = 2 * text.len() + 8192;
             assert!(cleaned.text.len() <= limit, "{name}: {} bytes", cleaned.text.len());
             let says_so = cleaned.text.contains("bytes of input left out]");
-            // Attributes beyond all measure carry no text, so they go without a mark.
+            // Excess attributes contain no text, so they are removed without a mark.
             assert!(
                 says_so
                     || cleaned.stats.cut_bytes == 0

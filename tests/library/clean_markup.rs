@@ -1,9 +1,9 @@
-//! Words that nobody sees in GitHub's Markdown, in Atlassian's documents and in Jira's wiki markup, as
-//! somebody would write them who wants an agent to read them; and words that look like it and are seen.
+//! Invisible text in GitHub's Markdown, in Atlassian's documents and in Jira's wiki markup, as an
+//! attacker would write it for an agent; and similar text that is visible.
 //!
-//! In every text `SECRET` is what a person does not see, and `seen` is what one does. Names that a
-//! tracker replaces by its own (a mention, an emoji, the description of a picture) may come through as
-//! names: in one line, marked and short, which no instruction fits into.
+//! In every text `SECRET` is invisible to a user, and `seen` is visible. Names that a tracker
+//! replaces by its own (a mention, an emoji, the description of a picture) may pass as names: on
+//! one line, marked and too short for an instruction.
 
 use heartbeat::clean::{Cleaned, Options, clean_text};
 use heartbeat::model::Format;
@@ -29,7 +29,7 @@ fn coloured(words: &str, colour: &str) -> Value {
     text(words, json!([{ "type": "textColor", "attrs": { "color": colour } }]))
 }
 
-/// A text of the words, each letter written with a sign of the block of tags.
+/// A text written in Unicode tag characters.
 fn in_tags(words: &str) -> String {
     words.chars().filter_map(|c| char::from_u32(0xE0000 + u32::from(c))).collect()
 }
@@ -52,7 +52,7 @@ fn hidden_by_colour() -> Vec<Value> {
             { "type": "backgroundColor", "attrs": { "color": "#ff0000" } } ])
             )
         ]))]),
-        // The colour of the words is that of their cell, their panel.
+        // Text in the colour of its cell or panel.
         json!([
             p(json!([seen()])),
             table(cell(json!({ "background": "#ff0000" }), json!([coloured("SECRET", "#ff0000")])))
@@ -65,7 +65,7 @@ fn hidden_by_colour() -> Vec<Value> {
             "content": [p(json!([coloured("SECRET", "#000000")]))] }]),
         json!([p(json!([seen()])), { "type": "panel", "attrs": { "panelType": "custom", "panelColor": "#00875a" },
             "content": [{ "type": "expand", "attrs": { "title": "more" }, "content": [p(json!([coloured("SECRET", "#00875A")]))] }] }]),
-        // Words without a colour of their own have that of the tracker.
+        // Text without its own colour has the tracker's.
         json!([
             p(json!([seen()])),
             table(cell(json!({ "background": "#172b4d" }), json!([text("SECRET", json!([]))])))
@@ -74,7 +74,7 @@ fn hidden_by_colour() -> Vec<Value> {
     ]
 }
 
-/// Attributes that no reader is shown, and instructions in the place of a name.
+/// Attributes that are not displayed, and instructions in place of a name.
 fn hidden_in_attributes() -> Vec<Value> {
     let seen = || text("seen", json!([]));
     let p = |content: Value| paragraph(content);
@@ -128,14 +128,14 @@ const HIDDEN_IN_WIKI: &[&str] = &[
     "seen {color:#FEFEFE}SECRET{color}",
     "seen {color:rgba(0, 0, 0, 0)}SECRET{color}",
     "seen {color:transparent}SECRET{color}",
-    // A colour goes on over paragraphs, items, cells and quotations.
+    // A colour continues over paragraphs, items, cells and quotations.
     "seen {color:white}one\n\nSECRET{color}",
     "seen {color:#fff}\n* one\n* SECRET\n{color}",
     "seen {color:white}\n||SECRET||\n|SECRET|\n{color}",
     "seen {color:white}\n{quote}\nSECRET\n{quote}\n{color}",
     "seen {color:white}\nh1. SECRET\n{color}",
     "seen {color:red}{color:white}SECRET{color}{color}",
-    // The colour of the words is that of what is behind them.
+    // Text in the colour of its background.
     "seen\n{panel:bgColor=#ff0000}\n{color:#ff0000}SECRET{color}\n{panel}",
     "seen\n{panel:title=t|bgColor=black}{color:black}SECRET{color}{panel}",
     "seen\n{panel:bgColor=#172B4D}\none\n\n{color:#172b4d}SECRET{color}\n{panel}",
@@ -143,7 +143,7 @@ const HIDDEN_IN_WIKI: &[&str] = &[
     "seen\n{noformat:bgColor=#172b4d}\nSECRET\n{noformat}",
     "seen {color:white}\n{noformat}\nSECRET\n{noformat}\n{color}",
     "seen {color:#fff}{code}SECRET{code}{color}",
-    // Options that are not shown.
+    // Options that are not displayed.
     "seen {anchor:SECRET}",
     "seen [words|https://e.com|SECRET tooltip]",
     "seen !a.png|alt=SECRET,title=SECRET!",
@@ -252,7 +252,7 @@ fn what_looks_hidden_and_is_seen_stays() {
     assert_eq!(price.text, "it costs $5 and then $6, echo $PATH_A and $B");
 }
 
-/// JSON that a browser reads otherwise than a careless reader.
+/// JSON that a browser and a careless parser read differently.
 #[test]
 fn of_two_lists_by_the_same_name_the_last_counts() {
     let raw = r#"{"type":"doc","version":1,

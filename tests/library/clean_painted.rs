@@ -1,11 +1,11 @@
-//! What a browser painted of several hundred constructs decides: hidden text never comes out without
-//! an alarm, and no visible text is lost when doubtful text is kept.
+//! Compares with what a browser painted of several hundred constructs: hidden text never comes out
+//! without an alarm, and no visible text is lost when doubtful text is kept.
 
 use heartbeat::clean::{Cleaned, Options, clean_text};
-use heartbeat::model::{Doubtful, Format};
+use heartbeat::model::{Format, UnclearTextPolicy};
 
 const WORD: &str = "gorubimak";
-/// Fewer changed pixels than this and the word was hidden.
+/// With fewer changed pixels the word was hidden.
 const HIDDEN: u64 = 15;
 
 #[derive(serde::Deserialize)]
@@ -17,7 +17,7 @@ struct Case {
 }
 
 impl Case {
-    fn cleaned(&self, doubtful: Doubtful) -> Cleaned {
+    fn cleaned(&self, doubtful: UnclearTextPolicy) -> Cleaned {
         let format = if self.markdown { Format::Markdown } else { Format::Html };
         let options = Options { doubtful, ..Options::default() };
         clean_text(&self.html.replace("MARK", WORD), format, &options)
@@ -27,7 +27,7 @@ impl Case {
 fn cases() -> Vec<Case> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/visibility");
     let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}.jsonl")).unwrap();
-    let lines = [read("painted"), read("blind"), read("modern")].concat();
+    let lines = [read("painted"), read("blind"), read("modern"), read("gaps")].concat();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -36,9 +36,9 @@ fn what_a_browser_does_not_paint_never_comes_out_in_silence() {
     let mut hidden = 0;
     for case in cases().into_iter().filter(|case| case.painted <= HIDDEN) {
         hidden += 1;
-        let left_out = case.cleaned(Doubtful::LeaveOut);
+        let left_out = case.cleaned(UnclearTextPolicy::LeaveOut);
         assert!(!left_out.text.contains(WORD), "{} -> {}", case.html, left_out.text);
-        let kept = case.cleaned(Doubtful::MarkAndKeep);
+        let kept = case.cleaned(UnclearTextPolicy::MarkAndKeep);
         assert!(!kept.text.contains(WORD) || kept.alarms.any(), "{} -> {}", case.html, kept.text);
     }
     assert!(hidden >= 1_800, "{hidden} hidden cases");
@@ -49,7 +49,7 @@ fn what_a_browser_paints_is_kept() {
     let mut visible = 0;
     for case in cases().into_iter().filter(|case| case.painted > HIDDEN) {
         visible += 1;
-        let kept = case.cleaned(Doubtful::MarkAndKeep);
+        let kept = case.cleaned(UnclearTextPolicy::MarkAndKeep);
         assert!(kept.text.contains(WORD), "{} -> {}", case.html, kept.text);
     }
     assert!(visible >= 700, "{visible} visible cases");

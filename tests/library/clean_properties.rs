@@ -1,7 +1,7 @@
-//! Properties that hold for whatever anybody writes.
+//! Properties that hold for any text.
 
 use heartbeat::clean::{Options, Rendering, clean_both, clean_text};
-use heartbeat::model::{Doubtful, Format, estimate_tokens};
+use heartbeat::model::{Format, UnclearTextPolicy, estimate_tokens};
 use proptest::prelude::*;
 
 const PIECES: &[&str] = &[
@@ -86,7 +86,7 @@ const PIECES: &[&str] = &[
     "<frameset>",
 ];
 
-/// Pieces that cannot swallow or recolour what comes after them.
+/// Parts that cannot swallow or recolour what follows.
 const TAME: &[&str] = &[
     "<div>",
     "</div>",
@@ -157,7 +157,7 @@ const MARKUP: &[&str] = &[
     "é😀",
 ];
 
-/// Names that documents are made of, and others.
+/// Names used in documents, and others.
 const NAMES: &str = "type|content|text|attrs|marks|version|level|color|href|timestamp|[a-z]{3}";
 const KINDS: &[&str] = &[
     "doc",
@@ -193,7 +193,7 @@ const KINDS: &[&str] = &[
     "\u{202e}",
 ];
 
-/// Any JSON, much of it like a document.
+/// Any JSON, much of it similar to a document.
 fn any_json() -> impl Strategy<Value = serde_json::Value> {
     use serde_json::Value;
     let leaf = prop_oneof![
@@ -228,7 +228,7 @@ proptest! {
     #[test]
     fn nothing_panics_grows_or_keeps_what_nobody_sees(html in soup(PIECES), max in 0_usize..400) {
         for format in [Format::Html, Format::Markdown, Format::TestSteps] {
-            let (one, other) = clean_both(&html, format, Doubtful::LeaveOut);
+            let (one, other) = clean_both(&html, format, UnclearTextPolicy::LeaveOut);
             for cleaned in [&one, &other] {
                 prop_assert!(cleaned.text.len() <= 2 * html.len() + 8192);
                 let unseen = cleaned.text.contains(['\u{200b}', '\u{202e}', '\0']);
@@ -243,18 +243,18 @@ proptest! {
     #[test]
     fn any_json_is_a_document(document in any_json()) {
         let raw = document.to_string();
-        let (one, other) = clean_both(&raw, Format::Adf, Doubtful::LeaveOut);
+        let (one, other) = clean_both(&raw, Format::Adf, UnclearTextPolicy::LeaveOut);
         for cleaned in [&one, &other] {
             prop_assert!(cleaned.text.len() <= 2 * raw.len() + 8192);
         }
-        // Wherever it breaks off, what stands before is read.
+        // Truncated anywhere, the part before the cut is read.
         let end = (0..=raw.len() / 2).rev().find(|at| raw.is_char_boundary(*at)).unwrap_or(0);
         clean_text(&raw[..end], Format::Adf, &Options::default());
     }
 
     #[test]
     fn any_markup_is_a_text(raw in soup(MARKUP)) {
-        let (one, other) = clean_both(&raw, Format::Wiki, Doubtful::LeaveOut);
+        let (one, other) = clean_both(&raw, Format::Wiki, UnclearTextPolicy::LeaveOut);
         for cleaned in [&one, &other] {
             prop_assert!(cleaned.text.len() <= 2 * raw.len() + 8192);
             prop_assert!(!cleaned.text.contains("</"), "{}", cleaned.text);

@@ -1,11 +1,11 @@
 //! Fail closed: text in a hiding construct never comes out without an alarm, text in a harmless one
-//! never gets lost.
+//! is never lost.
 
 use heartbeat::clean::{Options, clean_text};
-use heartbeat::model::{Doubt, Doubtful, Format};
+use heartbeat::model::{Format, UnclearTextPolicy, VisibilityIssue};
 use proptest::prelude::*;
 
-/// Constructs that hide `%`, each in a way of its own.
+/// Constructs that hide `%`, each in a different way.
 const HIDING: &[&str] = &[
     "<div style='display:none'>%</div>",
     "<div style='visibility:hidden'>%</div>",
@@ -51,7 +51,7 @@ const HIDING: &[&str] = &[
     "<template shadowrootmode=open></template>%",
 ];
 
-/// Constructs in which `%` is seen.
+/// Constructs in which `%` is visible.
 const HARMLESS: &[&str] = &[
     "<div>%</div>",
     "<p style='margin:0 0 8pt;line-height:1.07'>%</p>",
@@ -99,16 +99,16 @@ const HARMLESS: &[&str] = &[
     "<div hidden style='display:block'>%</div>",
 ];
 
-fn clean(html: &str, format: Format, doubtful: Doubtful) -> heartbeat::clean::Cleaned {
+fn clean(html: &str, format: Format, doubtful: UnclearTextPolicy) -> heartbeat::clean::Cleaned {
     clean_text(html, format, &Options { doubtful, ..Options::default() })
 }
 
-/// The same construct with a class of its own, so that the rules of two of them do not meet.
+/// The same construct with a unique class, so that the rules of two of them do not interfere.
 fn apart(construct: &str) -> String {
     construct.replace("class=q", "class=r").replace(".q", ".r")
 }
 
-/// Constructs that do not change the colours in which the text in them is seen.
+/// Constructs that do not change the colours of the text in them.
 fn around() -> impl Strategy<Value = &'static str> {
     prop::sample::select(HARMLESS).prop_filter("other colours", |html| {
         !html.contains("color") && !html.contains("background")
@@ -127,10 +127,10 @@ proptest! {
         let inside = how.replace('%', &word);
         for html in [inside.clone(), format!("seen {inside} seen"), apart(around).replace('%', &inside)] {
             for format in [Format::Html, Format::Markdown] {
-                let left_out = clean(&html, format, Doubtful::LeaveOut);
+                let left_out = clean(&html, format, UnclearTextPolicy::LeaveOut);
                 prop_assert!(!left_out.text.contains(&word), "{html} -> {}", left_out.text);
                 prop_assert!(left_out.alarms.any(), "{html} -> {}", left_out.text);
-                let kept = clean(&html, format, Doubtful::MarkAndKeep);
+                let kept = clean(&html, format, UnclearTextPolicy::MarkAndKeep);
                 prop_assert!(kept.alarms.any(), "{html} -> {}", kept.text);
             }
         }
@@ -143,12 +143,12 @@ proptest! {
         word in "[bcdfgk][aeiou][bcdfgk][aeiou]xq[a-z]{0,9}",
     ) {
         let html = how.replace('%', &word);
-        let cleaned = clean(&html, Format::Html, Doubtful::LeaveOut);
+        let cleaned = clean(&html, Format::Html, UnclearTextPolicy::LeaveOut);
         prop_assert!(cleaned.text.contains(&word), "{html} -> {}", cleaned.text);
         prop_assert!(!cleaned.alarms.any(), "{html} -> {:?}", cleaned.alarms);
-        // Beside each other they do not change each other.
+        // Side by side they do not affect each other.
         let html = format!("{html}<p>{}</p>", apart(other).replace('%', "neighbour"));
-        let kept = clean(&html, Format::Html, Doubtful::MarkAndKeep);
+        let kept = clean(&html, Format::Html, UnclearTextPolicy::MarkAndKeep);
         prop_assert!(kept.text.contains(&word), "{html} -> {}", kept.text);
     }
 }
@@ -161,11 +161,11 @@ fn there_are_enough_of_both_kinds() {
 #[test]
 fn a_mark_names_the_reason_and_stands_once_for_a_run_of_text() {
     let html = "a <p style='clip-path:url(#x)'>one <b>two</b></p> b";
-    let cleaned = clean(html, Format::Html, Doubtful::LeaveOut);
+    let cleaned = clean(html, Format::Html, UnclearTextPolicy::LeaveOut);
     assert_eq!(cleaned.text, "a\n\n[doubtful text left out: may be clipped]\n\nb");
     assert_eq!(cleaned.alarms.doubtful_chars, 6);
-    assert!(cleaned.alarms.doubts.has(Doubt::Clipped));
-    let kept = clean(html, Format::Html, Doubtful::MarkAndKeep);
+    assert!(cleaned.alarms.doubts.has(VisibilityIssue::Clipped));
+    let kept = clean(html, Format::Html, UnclearTextPolicy::MarkAndKeep);
     assert_eq!(kept.text, "a\n\n[doubtful text follows: may be clipped] one two\n\nb");
     assert_eq!(kept.alarms, cleaned.alarms);
 }
@@ -188,7 +188,7 @@ fn attributes_that_matter_are_read_whatever_stands_before_them() {
             "<div>".repeat(300)
         ),
     ] {
-        let cleaned = clean(&html, Format::Html, Doubtful::LeaveOut);
+        let cleaned = clean(&html, Format::Html, UnclearTextPolicy::LeaveOut);
         assert!(!cleaned.text.contains("secret") && cleaned.alarms.any(), "{}", &html[..80]);
     }
 }
@@ -203,14 +203,19 @@ fn every_budget_that_is_hit_is_a_doubt() {
         format!("<p style='{}'>text</p>", "color:red;".repeat(300)),
         format!("<style>{}a{{color:red}}</style><p>text</p>", "@media screen{".repeat(40)),
     ] {
-        let cleaned = clean(&html, Format::Html, Doubtful::LeaveOut);
-        assert!(cleaned.alarms.doubts.has(Doubt::Budget), "{} {:?}", &html[..60], cleaned.alarms);
+        let cleaned = clean(&html, Format::Html, UnclearTextPolicy::LeaveOut);
+        assert!(
+            cleaned.alarms.doubts.has(VisibilityIssue::Budget),
+            "{} {:?}",
+            &html[..60],
+            cleaned.alarms
+        );
     }
 }
 
 #[test]
 fn structure_that_was_lost_is_kept() {
-    let full = |html: &str| clean(html, Format::Html, Doubtful::LeaveOut).text;
+    let full = |html: &str| clean(html, Format::Html, UnclearTextPolicy::LeaveOut).text;
     for (html, text) in [
         ("<select><option>a<option selected>b<option>c</select>", "b"),
         ("<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "1/2"),

@@ -1,4 +1,4 @@
-//! Credentials from variables, files and commands, and what is said when there is none.
+//! Credentials from variables, files and commands, and the errors without one.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

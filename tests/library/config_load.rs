@@ -1,4 +1,4 @@
-//! Loading a configuration from real files: layers, places, suggestions, and all problems at once.
+//! Loads a configuration from real files: layers, locations, suggestions, and all problems at once.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use heartbeat::settings::{Config, Environment};
 use proptest::prelude::*;
 use toml::Value;
 
-/// A folder with a home and a working directory, and what to start from.
+/// A folder with a home and a working directory, and the start options.
 pub struct Place {
     folder: tempfile::TempDir,
     variables: Vec<(String, String)>,
@@ -64,7 +64,7 @@ impl Place {
         config::load(&self.request())
     }
 
-    /// The problems, with the folder's name cut out.
+    /// The problems, with the folder's name removed.
     fn problems(&self) -> Vec<String> {
         let here = format!("{}/", self.folder.path().display());
         let error = self.load().expect_err("this configuration is wrong");
@@ -236,7 +236,7 @@ fn files_that_cannot_be_read_say_why() {
 #[test]
 fn an_unreadable_file_is_an_error_and_not_skipped() {
     let place = Place::new();
-    // A link to itself cannot be opened by anybody, root included.
+    // A link to itself cannot be opened, not even by root.
     let file = place.path("work/heartbeat.toml");
     std::os::unix::fs::symlink(&file, &file).unwrap();
     place.write("home/.config/heartbeat/heartbeat.toml", "");
@@ -306,6 +306,62 @@ fn secrets_are_refused_and_never_repeated() {
     contains(&text, &["HEARTBEAT_SOURCE__TOKEN_ENV", "an Azure DevOps token"]);
     assert!(!text.contains(token));
     contains(&Place::with_file("[source]\npassword = \"x\"\n").problem(), &["token_file"]);
+}
+
+/// No known kind of credential, and no name of a variable.
+#[test]
+fn a_value_that_is_not_the_name_of_a_variable_is_never_repeated() {
+    let secret = "q8Zr+tt0/k3Wm-9fLx";
+    let agent = "[agent]\nkind = \"codex\"\n[triage]\nmodel = \"m\"\n[analyze]\nmodel = \"m\"\n";
+    let files = [
+        ("source.token_env", format!("[source]\ntoken_env = \"{secret}\"\n")),
+        ("source.token_env", format!("[source]\ntoken_env = [\"{secret}\"]\n")),
+        ("sources[1].token_env", format!("[[sources]]\nname = \"a\"\ntoken_env = \"{secret}\"\n")),
+        ("agent.credential_env", format!("[agent]\ncredential_env = \"{secret}\"\n")),
+        ("agent.pass_env", format!("[agent]\npass_env = [\"HOME\", \"{secret}\"]\n")),
+        ("codex.credential_env", format!("{agent}[codex]\ncredential_env = \"{secret}\"\n")),
+        ("report.webhook_env", format!("[report]\nwebhook_env = \"{secret}\"\n")),
+        ("http.token_env", format!("[http]\ntoken_env = \"{secret}\"\n")),
+        ("fleet.api_key_env", format!("[fleet]\napi_key_env = \"{secret}\"\n")),
+    ];
+    for (key, file) in files {
+        let text = Place::with_file(&file).problems().join("\n");
+        contains(&text, &[key, "characters, not shown", "heartbeat.toml:"]);
+        assert!(!text.contains(secret), "{text}");
+    }
+    let text = Place::new().set("HEARTBEAT_HTTP__TOKEN_ENV", secret).problem();
+    contains(&text, &["http.token_env", "(18 characters, not shown)", "the name of a variable"]);
+    assert!(!text.contains(secret), "{text}");
+}
+
+#[test]
+fn a_file_with_a_credential_is_outside_every_code_base() {
+    let place = Place::new();
+    for folder in ["code/sub", "web", "safe"] {
+        std::fs::create_dir_all(place.path(folder)).unwrap();
+    }
+    place.write("safe/pat", "x");
+    place.write("code/sub/pat", "x");
+    std::os::unix::fs::symlink(place.path("code"), place.path("link")).unwrap();
+    std::os::unix::fs::symlink(place.path("code/sub/pat"), place.path("safe/link")).unwrap();
+    let with = |file: &str| {
+        let routes = "routes = [{ area = \"A\", path = \"../web\" }]";
+        place.write(
+            "work/heartbeat.toml",
+            &format!("[repository]\npath = \"../code\"\n{routes}\n[source]\n{file}\n"),
+        );
+    };
+    for file in ["code/sub/pat", "safe/link", "link/sub/pat", "safe/../code/new", "web/pat"] {
+        with(&format!("token_file = \"../{file}\""));
+        let text = place.problem();
+        contains(&text, &["source.token_file", "inside the code base", "move the file out of it"]);
+    }
+    for file in ["safe/pat", "codes/pat", "missing/pat"] {
+        with(&format!("token_file = \"../{file}\""));
+        assert!(place.load().is_ok(), "{file}");
+    }
+    with("repository = \"../safe\"\ntoken_file = \"../safe/pat\"");
+    contains(&place.problem(), &["source.token_file", "inside the code base"]);
 }
 
 #[test]

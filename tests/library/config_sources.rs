@@ -1,4 +1,4 @@
-//! `[[sources]]`: what entries inherit, and what is wrong with them, with its place.
+//! `[[sources]]`: what entries inherit, and their errors, with location.
 
 use crate::config_load::{Place, contains};
 
@@ -62,7 +62,7 @@ fn entries_without_a_name_are_told_where_they_stand() {
     let problem =
         Place::with_file("[[sources]]\nproject = \"A\"\n\n[[sources]]\nproject = \"B\"\n")
             .problem();
-    contains(&problem, &["heartbeat.toml:4:1", "sources[2].name = \"ado\"", "a name of its own"]);
+    contains(&problem, &["heartbeat.toml:4:1", "sources[2].name = \"ado\"", "a different name"]);
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! An index that changes on disk behind heartbeat's back gives the right answer or is built anew,
-//! never a wrong answer and never a panic.
+//! An index that is damaged on disk gives the right answer or is rebuilt, never a wrong answer and
+//! never a panic.
 
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use heartbeat::context::{ContextError, Index, Options, Packed, Query, RankedFile, pack, rank};
+use heartbeat::context::{
+    ContextError, Index, Options, Packed, Query, RankedFile, Weights, pack, rank,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -13,10 +15,10 @@ fn options() -> Options {
     Options { history: false, ..Options::default() }
 }
 
-/// What a deep session would be told.
+/// What a deep session would get.
 fn question(index: &Index) -> Result<(Vec<RankedFile>, Packed), ContextError> {
     let query = Query::from_text("Basket total is wrong\n`sum_of_lines` in cart3 ignores vouchers");
-    let ranked = rank(index, &query, 20)?;
+    let ranked = rank(index, &query, &Weights::default(), 20)?;
     let packed = pack(index, &query, &ranked, 3000)?;
     Ok((ranked, packed))
 }
@@ -107,7 +109,7 @@ fn damage_anywhere_is_survived() {
             rebuilt.set(rebuilt.get() + u32::from(report.rebuilt.is_some()));
             let (answer, report) = Index::ask(&root, &cache, &options(), question).unwrap();
             prop_assert_eq!(&answer, &right);
-            // Once is enough.
+            // It is rebuilt only once.
             prop_assert_eq!(report.rebuilt, None);
             Ok(())
         })

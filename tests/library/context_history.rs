@@ -1,9 +1,10 @@
-//! History is read, follows the repository, and a hostile repository cannot make git run anything.
+//! History is read and follows the repository, and a hostile repository cannot make git run
+//! anything.
 
 use std::fs;
 use std::path::Path;
 
-use heartbeat::context::{Index, Options, Query, pack, rank};
+use heartbeat::context::{Index, Options, Query, Weights, pack, rank};
 use support::git;
 
 fn commit(repository: &Path, file: &str, text: &str, message: &str) {
@@ -22,13 +23,14 @@ fn commits_speak_for_files_and_new_ones_are_added() {
     commit(&root, "two.rs", "fn two() {}\n", "Repair the warehouse");
     let (index, report) = Index::open_or_build(&root, &cache, &Options::default()).unwrap();
     assert_eq!(report.commits, 2);
-    let ranked = rank(&index, &Query::from_text("The warehouse is broken"), 2).unwrap();
+    let ranked =
+        rank(&index, &Query::from_text("The warehouse is broken"), &Weights::default(), 2).unwrap();
     assert_eq!(ranked[0].path, "two.rs", "{ranked:?}");
     commit(&root, "one.rs", "fn one() { }\n", "Tidy up");
     let (index, report) = Index::open_or_build(&root, &cache, &Options::default()).unwrap();
     assert_eq!(report.commits, 3);
     assert_eq!(index.history().commits[0].subject, "Tidy up");
-    // A past that was rewritten is read anew.
+    // A rewritten history is read again.
     git(&root, &["reset", "-q", "--hard", "HEAD~2"]);
     let (_, report) = Index::open_or_build(&root, &cache, &Options::default()).unwrap();
     assert_eq!(report.commits, 1);
@@ -63,7 +65,7 @@ fn nothing_a_repository_names_is_run() {
     assert!(!marker.exists(), "something was run");
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -89,7 +91,7 @@ pub const WORDS: [&str; 12] = [
     "label",
 ];
 
-/// One step of somebody's work: files come, change, move and go, on a branch or not.
+/// One step of work: files are added, changed, moved and deleted, on a branch or not.
 fn step(root: &Path, dice: &mut Dice) {
     let file = |dice: &mut Dice| format!("src/{}/{}.rs", WORDS[dice.roll(3)], WORDS[dice.roll(12)]);
     let (one, two) = (file(dice), file(dice));
@@ -120,7 +122,7 @@ fn step(root: &Path, dice: &mut Dice) {
     git(root, &["commit", "-q", "--allow-empty", "-m", &words.join(" ")]);
 }
 
-/// Two histories of twelve steps with every test run; `HEARTBEAT_TEST_HISTORIES=20x50` asks for more.
+/// Two histories of twelve steps by default; `HEARTBEAT_TEST_HISTORIES=20x50` runs more.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "how much is tried is for whoever runs the tests")]
 fn an_updated_index_answers_like_a_new_one() {
@@ -143,7 +145,7 @@ fn an_updated_index_answers_like_a_new_one() {
                 let query = Query::from_text(
                     "Voucher total is wrong\nrounding in the basket_total of `warehouse`",
                 );
-                let ranked = rank(&index, &query, 30).unwrap();
+                let ranked = rank(&index, &query, &Weights::default(), 30).unwrap();
                 let packed = heartbeat::context::pack(&index, &query, &ranked, 2000).unwrap();
                 (ranked, packed, index.history().clone())
             };
@@ -172,13 +174,13 @@ fn a_commit_that_the_item_names_speaks_for_its_files_and_shows_its_changes() {
         ("Broken since PR 17\nIt hangs.".to_owned(), "two.rs", "+    begin();"),
     ] {
         let query = Query::from_text(&text);
-        let ranked = rank(&index, &query, 4).unwrap();
+        let ranked = rank(&index, &query, &Weights::default(), 4).unwrap();
         assert_eq!(ranked[0].path, file, "{text} {ranked:?}");
         let packed = pack(&index, &query, &ranked, 2_000).unwrap().text;
         assert!(packed.contains("\n## Commit ") && packed.contains(line), "{packed}");
     }
-    // What only looks like a commit changes nothing.
+    // Text that only looks like a commit changes nothing.
     let query = Query::from_text("Broken since 1a2b3c4d\nThe start hangs.");
-    let ranked = rank(&index, &query, 4).unwrap();
+    let ranked = rank(&index, &query, &Weights::default(), 4).unwrap();
     assert!(!pack(&index, &query, &ranked, 2_000).unwrap().text.contains("## Commit "));
 }

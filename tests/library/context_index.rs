@@ -1,9 +1,10 @@
-//! The index on disk: incremental equals cold, damage is repaired, odd input is survived.
+//! The index on disk: an incremental build equals a cold one, damage is repaired, odd input is
+//! handled.
 
 use std::fs;
 use std::path::Path;
 
-use heartbeat::context::{ContextError, Index, Options, Query, RankedFile, Skipped, rank};
+use heartbeat::context::{ContextError, Index, Options, Query, RankedFile, Skipped, Weights, rank};
 use proptest::prelude::*;
 use support::wait_until_trusted;
 
@@ -19,7 +20,7 @@ fn ranked(repository: &Path, cache: &Path) -> (Vec<RankedFile>, Vec<String>, Ski
     let (index, report) = open(repository, cache);
     let query = Query::from_text("alpha beta\nGamma delta in file3 `epsilon_zeta`");
     let paths = index.files().iter().map(|entry| entry.path.clone()).collect();
-    (rank(&index, &query, 50).unwrap(), paths, report.skipped)
+    (rank(&index, &query, &Weights::default(), 50).unwrap(), paths, report.skipped)
 }
 
 #[derive(Debug, Clone)]
@@ -68,7 +69,7 @@ const FOLDERS: [&str; 4] = ["", "a", "a/b", "c"];
 fn apply(root: &Path, cache: &Path, edit: &Edit) {
     let folder = |number: u8| root.join(FOLDERS[usize::from(number) % 4]);
     let path = |number: u8| folder(number).join(format!("file{}.py", number / 4));
-    // Editing what is not there is no edit.
+    // Editing a missing file does nothing.
     let _nothing_to_edit = match edit {
         Edit::Write(file, text) => {
             fs::create_dir_all(folder(*file)).and_then(|()| fs::write(path(*file), text))
@@ -112,7 +113,7 @@ fn an_unchanged_repository_is_not_read_again() {
         fs::write(root.join(format!("file{number}.rs")), "fn alpha() {}\n").unwrap();
     }
     assert_eq!(open(&root, &cache).1.read, 30);
-    // The files may be as young as the first look, so they are trusted after a second one.
+    // The files may be as new as the first scan, so they are trusted after a second one.
     wait_until_trusted(folder.path());
     open(&root, &cache);
     let (_, report) = open(&root, &cache);
@@ -170,7 +171,7 @@ fn other_rules_for_reading_read_everything_again() {
     );
 }
 
-/// Each update leaves a small part behind; they are put together without reading the rest again.
+/// Each update leaves a small segment; they are merged without reading the rest again.
 #[test]
 fn many_updates_never_read_everything_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -201,5 +202,8 @@ fn many_updates_never_read_everything_again() {
     let (index, _) = update();
     let query = Query::from_text("alpha beta29 alpha7");
     let cold = Index::open_or_build(&root, &folder.path().join("cold"), &one).unwrap().0;
-    assert_eq!(rank(&index, &query, 40).unwrap(), rank(&cold, &query, 40).unwrap());
+    assert_eq!(
+        rank(&index, &query, &Weights::default(), 40).unwrap(),
+        rank(&cold, &query, &Weights::default(), 40).unwrap()
+    );
 }

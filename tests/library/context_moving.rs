@@ -1,5 +1,5 @@
-//! An index that moves along a history answers at every commit as one that is built anew there: over
-//! branches, merges, renames, files that come and go, and rules that leave files out.
+//! A moving index answers at every commit like one that is built there: over branches, merges,
+//! renames, added and deleted files, and ignore rules.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use heartbeat::backtest::PastTree;
-use heartbeat::context::{Ancestry, Index, Moved, MovingIndex, Options, Query, pack, rank};
+use heartbeat::context::{
+    Ancestry, Index, Moved, MovingIndex, Options, Query, Weights, pack, rank,
+};
 use support::git;
 
 use crate::context_history::{Dice, WORDS};
@@ -23,7 +25,7 @@ fn commits(root: &Path) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// One step of somebody's work.
+/// One step of work.
 fn step(root: &Path, dice: &mut Dice) {
     let endings = ["rs", "cs", "ts", "md"];
     let file = |dice: &mut Dice| {
@@ -86,14 +88,14 @@ fn repository(folder: &Path, seed: u64, steps: usize) -> PathBuf {
     root
 }
 
-/// All that a ranking and a context depend on.
+/// Everything that a ranking and a context depend on.
 fn answer(index: &Index, named: &str) -> impl PartialEq + std::fmt::Debug + use<> {
     let text = format!(
         "Voucher total is wrong since {}\nrounding in the basket_total of `warehouse`, \"carrier it is\"",
         &named[..10]
     );
     let query = Query::from_text(&text);
-    let ranked = rank(index, &query, 30).unwrap();
+    let ranked = rank(index, &query, &Weights::default(), 30).unwrap();
     let packed = pack(index, &query, &ranked, 2000).unwrap();
     let files: Vec<String> = index
         .files()
@@ -139,7 +141,7 @@ fn compare(seed: u64, steps: usize, prefix: &str) {
         let index = here(moved).expect(commit);
         let cache = folder.path().join(format!("new{number}"));
         let (new, _) = Index::open_or_build(&laid_out, &cache, &options).unwrap();
-        // A commit that comes before, after or beside this one.
+        // A commit before, after or beside this one.
         let named = &commits[(number * 7) % commits.len()];
         assert_eq!(answer(index, named), answer(&new, named), "{seed}, {number}: {commit}");
         fs::remove_dir_all(cache).unwrap();
@@ -149,7 +151,7 @@ fn compare(seed: u64, steps: usize, prefix: &str) {
     assert!(!place.exists());
 }
 
-/// Four histories with every test run; `HEARTBEAT_TEST_HISTORIES=20x50` asks for more.
+/// Four histories by default; `HEARTBEAT_TEST_HISTORIES=20x50` runs more.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "how much is tried is for whoever runs the tests")]
 fn a_moving_index_answers_like_one_that_is_built_anew_at_each_commit() {
@@ -161,7 +163,7 @@ fn a_moving_index_answers_like_one_that_is_built_anew_at_each_commit() {
     }
 }
 
-/// What is stored is mostly about other commits after a while: then it is written anew.
+/// After a while stored data is mostly about other commits: then it is written again.
 #[test]
 fn many_files_that_all_change_are_still_answered_like_new_ones() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
-//! One thing in several files: views with the code behind them, partial types, interfaces, and
-//! messages that stand in a catalogue while the code knows their key.
+//! Units in several files: views with the code behind them, partial types, interfaces, and messages
+//! in a catalogue whose key the code uses.
 
 use std::path::Path;
 
-use heartbeat::context::{Index, Options, Query, rank};
+use heartbeat::context::{Index, Options, Query, Weights, rank};
 
-/// The place of each file in the ranking for a text, in a repository of these files and of twenty
-/// in the language of the last one that hold one word of the text each.
+/// The rank of each file for a text, in a repository of these files and of twenty in the language
+/// of the last one that each contain one word of the text.
 fn places(files: &[(&str, &str)], text: &str, of: &[&str]) -> Vec<Option<usize>> {
     let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let write = |path: &str, text: &str| {
@@ -23,7 +23,7 @@ fn places(files: &[(&str, &str)], text: &str, of: &[&str]) -> Vec<Option<usize>>
     }
     let options = Options { history: false, ..Options::default() };
     let (index, _) = Index::open_or_build(folder.path(), cache.path(), &options).unwrap();
-    let ranked = rank(&index, &Query::from_text(text), 30).unwrap();
+    let ranked = rank(&index, &Query::from_text(text), &Weights::default(), 30).unwrap();
     of.iter().map(|path| ranked.iter().position(|file| file.path == *path)).collect()
 }
 

@@ -1,8 +1,8 @@
-//! The right file first, on a small sample code base; and a context that stays in its budget.
+//! The right file is first, on a small sample code base; and a context stays within its budget.
 
 use std::path::{Path, PathBuf};
 
-use heartbeat::context::{Index, Options, Query, overview, pack, rank};
+use heartbeat::context::{Index, Options, Query, Weights, overview, pack, rank};
 use heartbeat::model::estimate_tokens;
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn open(repository: &Path, threads: usize) -> (Index, tempfile::TempDir) {
 }
 
 fn first(index: &Index, text: &str) -> String {
-    rank(index, &Query::from_text(text), 5)
+    rank(index, &Query::from_text(text), &Weights::default(), 5)
         .unwrap()
         .first()
         .map(|file| file.path.clone())
@@ -63,10 +63,13 @@ fn tests_and_documents_come_first_only_when_asked_for() {
 #[test]
 fn every_file_says_why_it_is_there() {
     let (index, _cache) = open(&shop(), 2);
-    for file in rank(&index, &Query::from_text("Voucher discount of the basket"), 3).unwrap() {
+    for file in
+        rank(&index, &Query::from_text("Voucher discount of the basket"), &Weights::default(), 3)
+            .unwrap()
+    {
         assert!(!file.reasons.is_empty(), "{}", file.path);
     }
-    assert!(rank(&index, &Query::from_text(""), 5).unwrap().is_empty());
+    assert!(rank(&index, &Query::from_text(""), &Weights::default(), 5).unwrap().is_empty());
 }
 
 #[test]
@@ -74,7 +77,7 @@ fn the_packed_context_reads_well() {
     let (index, _cache) = open(&shop(), 2);
     let query =
         Query::from_text("Basket total is wrong\nThe sum over all lines ignores the quantity.");
-    let ranked = rank(&index, &query, 3).unwrap();
+    let ranked = rank(&index, &query, &Weights::default(), 3).unwrap();
     insta::assert_snapshot!(pack(&index, &query, &ranked, 800).unwrap().text);
     insta::assert_snapshot!(
         overview(&index, 300).replace(&shop().to_string_lossy().into_owned(), "ROOT")
@@ -93,8 +96,8 @@ proptest! {
         let query = Query::from_text(&words.join(" "));
         let (one, _first) = open(&shop(), 1);
         let (other, _second) = open(&shop(), threads);
-        let ranked = rank(&one, &query, 10).unwrap();
-        prop_assert_eq!(&ranked, &rank(&other, &query, 10).unwrap());
+        let ranked = rank(&one, &query, &Weights::default(), 10).unwrap();
+        prop_assert_eq!(&ranked, &rank(&other, &query, &Weights::default(), 10).unwrap());
         let packed = pack(&other, &query, &ranked, budget).unwrap();
         prop_assert!(packed.tokens <= budget);
         prop_assert_eq!(packed.tokens as u64, estimate_tokens(&packed.text));

@@ -1,4 +1,4 @@
-//! The code base of a session on a worker: sessions side by side, a crash in between, a shallow copy.
+//! The code base of a session on a worker: concurrent sessions, a crash in between, a shallow copy.
 
 use std::path::{Path, PathBuf};
 
@@ -54,8 +54,8 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A host with several slots makes and removes work trees all the time; with `git worktree` one in six
-/// of these failed, because they share a list in the repository.
+/// A host with several slots creates and removes work trees continuously; with `git worktree` one
+/// in six of these failed, because they share a list in the repository.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_side_by_side_do_not_disturb_one_another() {
     let host = std::sync::Arc::new(Host::new());

@@ -1,6 +1,7 @@
 //! A day of 200 hosts and 10,000 items, simulated event by event with the program's own rules for
-//! leases, retries and the provider; hosts crash and are cut off, the server is down for a while, the
-//! provider states a limit and has an outage. What a single machine cannot try has figures by this.
+//! leases, retries and the provider; hosts crash and are disconnected, the server is down for a
+//! while, the provider states a limit and has an outage. Gives figures for what a single machine
+//! cannot test.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -23,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const WORST: u64 = 50;
 const BUDGET: u64 = 450_000;
 
-/// Always the same numbers for the same seed.
+/// Deterministic for the same seed.
 struct Dice(u64);
 
 impl Dice {
@@ -49,7 +50,7 @@ impl Dice {
 enum Happens {
     Arrives(usize),
     Ends(u64),
-    /// A lost session's row is closed, after the server's patience and the host's silence.
+    /// A lost session's row is closed, after the heartbeat timeout and the host's silence.
     GivenUp(u64),
     HostCrashes(usize),
     HostIsCut(usize),
@@ -125,7 +126,7 @@ impl Fleet {
             refused_by_budget: 0,
         };
         for item in 0..ITEMS {
-            // Two thirds of a day's items come in the eight hours of work.
+            // Two thirds of a day's items come in the eight working hours.
             let at = match fleet.dice.below(3) {
                 0 => fleet.dice.below(DAY),
                 _ => DAY / 3 + fleet.dice.below(DAY / 3),
@@ -227,7 +228,7 @@ impl Fleet {
     }
 
     fn ends(&mut self, id: u64) {
-        // A lost session's end comes from nobody.
+        // A lost session has no end event.
         if self.sessions.get(&id).is_some_and(|session| session.gone_at.is_none()) {
             self.close(id);
         }
@@ -317,10 +318,10 @@ impl Fleet {
         }
     }
 
-    /// What the provider and the item make of a session that begins now.
+    /// The outcome of a session that begins now.
     fn fate(&mut self, at: u64) -> Outcome {
         match at / MINUTE {
-            // The account's limit at noon, until one o'clock.
+            // The account's limit from noon to one o'clock.
             720..780 => Outcome::ProviderLimit { why: FailureKind::UsageLimit },
             // Half an hour of errors.
             900..930 => Outcome::AgentError { why: FailureKind::ApiError },
@@ -345,7 +346,7 @@ impl Fleet {
         self.at(self.now + lasts, Happens::Ends(id));
     }
 
-    /// Holds after every event.
+    /// Must hold after every event.
     fn check(&mut self) {
         let agents =
             self.sessions.values().filter(|s| s.gone_at.is_none_or(|gone| gone > self.now)).count();

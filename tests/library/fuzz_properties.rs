@@ -1,5 +1,5 @@
-//! What the fuzzers check, on what they start from: every recorded transcript and every recorded
-//! text, and each of them cut, doubled and blown up. `fuzz/run` goes on from here.
+//! The properties of the fuzzers on their seeds: every recorded transcript and every recorded text,
+//! and each of them cut, doubled and expanded. `fuzz/run` continues from here.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn seeds(folder: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A seed, and its halves in the wrong order with one of them many times.
+/// A seed, and its halves swapped with one of them repeated.
 fn variants(seed: &[u8]) -> [Vec<u8>; 2] {
     let (first, second) = seed.split_at(seed.len() / 2);
     [seed.to_vec(), [second, b"\xff\x03", first].concat()]

@@ -1,5 +1,5 @@
-//! Work items that try to be more than data. The fence holds, verdicts stay with their ids, and
-//! what a fooled model might return is caught by the checks.
+//! Work items that try to act as instructions. The fence holds, verdicts stay with their ids, and
+//! the checks reject what a fooled model might return.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use heartbeat::model::{Background, Earlier, ItemId, ItemKey, KnownTitle, Phase};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::simulate::agent::{self, SimulateAgentArgs};
-use heartbeat::triage::{self, Asking};
+use heartbeat::triage::{self, RequestRound};
 use serde_json::{Value, json};
 use support::agent_items::{fence, verdict};
 use support::injection::{Attack, attacks};
@@ -23,7 +23,8 @@ fn triage_prompt(attacks: &[Attack], auth: AgentAuth) -> Rendered {
     let items: Vec<_> = attacks.iter().map(|attack| attack.item.clone()).collect();
     let batch = triage::plan_batches(&items, &HashMap::new(), &config().triage).remove(0);
     assert_eq!(batch.items.len(), attacks.len());
-    triage::render(&Prompts::built_in(auth).unwrap(), &batch, &fence(), Asking::First).unwrap()
+    triage::render(&Prompts::built_in(auth).unwrap(), &batch, &fence(), RequestRound::First)
+        .unwrap()
 }
 
 fn hostile_background(text: &str) -> Background {
@@ -58,7 +59,7 @@ fn deep_prompt(attack: &Attack, auth: AgentAuth) -> Rendered {
         .unwrap()
 }
 
-/// The line without what our own tag says about missing text.
+/// The line without our own tag's remarks about missing text.
 fn without_marks(line: &str) -> String {
     let mut line = line.to_owned();
     for mark in [" hidden=\"", " cut=\""] {
@@ -70,10 +71,10 @@ fn without_marks(line: &str) -> String {
     line
 }
 
-/// The lines of a prompt that carry the fence's name, in any case.
+/// The lines of a prompt that contain the fence's name, in any case.
 fn fence_lines(prompt: &str) -> Vec<String> {
     let nonce = fence().tag().replace("data-", "");
-    // Everything that some reader might take for the end of a line.
+    // Everything that a reader might treat as the end of a line.
     let breaks = ['\n', '\r', '\u{2028}', '\u{2029}', '\u{85}', '\u{b}', '\u{c}'];
     let lines = prompt.split(breaks);
     lines.filter(|line| line.to_lowercase().contains(&nonce)).map(without_marks).collect()
@@ -174,8 +175,8 @@ fn an_agent_that_reads_the_fences_sees_exactly_the_items_that_were_asked_about()
     assert_eq!(checked.verdicts.len(), attacks.len());
 }
 
-/// What a fooled model might answer: nothing counts for an id that was not asked about, and an
-/// answer that is not exactly right counts for none.
+/// What a fooled model might answer: an id that was not asked about is ignored, and an answer that
+/// is not exactly right counts for none.
 #[test]
 fn forged_answers_are_caught() {
     let forged: Vec<Attack> =

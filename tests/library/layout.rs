@@ -1,4 +1,4 @@
-//! Every test file belongs to a test binary: Cargo looks only at what `Cargo.toml` lists, and a file
+//! Every test file belongs to a test binary: Cargo builds only what `Cargo.toml` lists, and a file
 //! without its `mod` line would be a test that never runs.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The first file of every test binary, and of the library they share.
+/// The root file of every test binary, and of the library they share.
 fn crate_roots() -> Vec<PathBuf> {
     let manifest: toml::Table =
         fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
@@ -18,7 +18,7 @@ fn crate_roots() -> Vec<PathBuf> {
     paths.chain([root().join("tests/support/src/lib.rs")]).collect()
 }
 
-/// A file and all that its `mod` lines lead to.
+/// A file and all files reachable by its `mod` lines.
 fn follow(file: &Path, found: &mut BTreeSet<PathBuf>) {
     let text = fs::read_to_string(file).unwrap();
     let shared = text.lines().any(|line| line.starts_with("#[path"));
@@ -62,7 +62,7 @@ fn every_file_is_part_of_a_binary() {
     assert!(built.len() > 90, "only {} files were found", built.len());
 }
 
-/// A test that is renamed must not slip back into the inner loop.
+/// A renamed test must not return to the inner loop.
 #[test]
 fn tests_left_out_of_the_inner_loop_exist() {
     let profiles = fs::read_to_string(root().join(".config/nextest.toml")).unwrap();
@@ -77,7 +77,7 @@ fn tests_left_out_of_the_inner_loop_exist() {
     assert!(missing.is_empty(), "they are named in .config/nextest.toml only: {missing:?}");
 }
 
-/// Features of heartbeat in a build, by the kinds of dependencies that the build looks at.
+/// Features of heartbeat in a build, by the kinds of dependencies.
 fn features(edges: &str) -> String {
     let output = assert_cmd::Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--edges", edges, "--invert", "heartbeat"])
@@ -94,4 +94,26 @@ fn fault_points_are_in_builds_for_tests_only() {
     assert!(features("features").contains("fault-points"));
     let shipped = features("features,no-dev");
     assert!(!shipped.contains("fault-points"), "{shipped}");
+}
+
+/// Names of the crates in a build that people install.
+fn shipped_crates(more: &[&str]) -> String {
+    let output = assert_cmd::Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none"])
+        .args(["--manifest-path"])
+        .arg(root().join("Cargo.toml"))
+        .args(more)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_crates_of_a_fleet_are_in_no_other_build() {
+    let names = ["temporalio-client", "temporalio-protos", "temporalio-common"];
+    let (usual, fleet) = (shipped_crates(&[]), shipped_crates(&["--features", "fleet"]));
+    for name in names {
+        assert!(!usual.contains(name) && fleet.contains(name), "{name}:\n{usual}");
+    }
 }

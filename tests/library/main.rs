@@ -1,4 +1,4 @@
-//! The modules through their public functions: files at most, no session, no socket.
+//! The modules through their public functions: at most files, no session, no socket.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Codex and Copilot without their CLIs: what they are started with, the scripted agent in their words,
-//! and which configurations of them are refused.
+//! Codex and Copilot without their CLIs: their command lines, the scripted agent in their formats,
+//! and rejected configurations.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Parser;
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{Background, FailureKind, Foreign, Outcome, SessionId, Stage, Usage};
+use heartbeat::model::{Background, FailureKind, Outcome, SessionId, Stage, Untrusted, Usage};
 use heartbeat::prompt::{Prompts, Rendered, schema};
 use heartbeat::session::agent::{Agent, AgentEvent, Exit, Task, Transcript, of_kind};
 use heartbeat::settings::{AgentAuth, AgentKind, Config, CopilotProvider};
@@ -190,7 +190,7 @@ fn play(kind: AgentKind, own: &[&str]) -> (Outcome, Vec<AgentEvent>, Option<Usag
         result,
         json_lines: events.len() as u64,
         last_error: decoder.last_error(),
-        stderr_tail: Foreign::default(),
+        stderr_tail: Untrusted::default(),
     };
     assert_eq!(decoder.notes().unknown.len(), 0, "{kind:?}: {:?}", decoder.notes().unknown);
     (adapter.classify(&transcript), events, told)

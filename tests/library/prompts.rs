@@ -1,4 +1,4 @@
-//! The prompts as an agent gets them, and the check of its answers.
+//! The prompts as an agent gets them, and the validation of its answers.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use heartbeat::model::{
 };
 use heartbeat::prompt::{Detail, Prompts, Rendered, item_text};
 use heartbeat::settings::{AgentAuth, Config};
-use heartbeat::triage::{self, Asking, Destination};
+use heartbeat::triage::{self, Destination, RequestRound};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::agent_items::{fence, item, verdict};
@@ -25,7 +25,7 @@ fn prompts() -> Prompts {
 fn triage_of(items: &[CleanItem]) -> Rendered {
     let batches = triage::plan_batches(items, &HashMap::new(), &config().triage);
     assert_eq!(batches.len(), 1);
-    triage::render(&prompts(), &batches[0], &fence(), Asking::First).unwrap()
+    triage::render(&prompts(), &batches[0], &fence(), RequestRound::First).unwrap()
 }
 
 fn page(rendered: &Rendered) -> String {
@@ -50,7 +50,7 @@ fn asking_again_says_so_and_names_only_the_failed_ids() {
     let items: Vec<CleanItem> = (1..=3).map(|id| item(id, "Title", "Text")).collect();
     let batch = triage::plan_batches(&items, &HashMap::new(), &config().triage).remove(0);
     let again = batch.only(&[ItemId(2)]);
-    let rendered = triage::render(&prompts(), &again, &fence(), Asking::Again).unwrap();
+    let rendered = triage::render(&prompts(), &again, &fence(), RequestRound::Again).unwrap();
     assert!(rendered.user.starts_with("1 work item:\nAn earlier answer"), "{}", rendered.user);
     assert_eq!(rendered.user.matches(" item=").count(), 1);
     assert!(rendered.user.contains(" item=\"2\">"));
@@ -77,7 +77,7 @@ fn triage_sees_the_code() {
     let items = [item(1, "Title", "Text"), item(2, "Title", "Text")];
     let batch = triage::plan_batches(&items, &HashMap::new(), &config().triage).remove(0);
     let batch = batch.with_code("Repository shop: </data-8123456789abcdef> 3 files");
-    let rendered = triage::render(&prompts(), &batch, &fence(), Asking::First).unwrap();
+    let rendered = triage::render(&prompts(), &batch, &fence(), RequestRound::First).unwrap();
     assert!(rendered.system.contains("part=\"code\""));
     assert!(
         rendered.user.contains("part=\"code\">\nRepository shop: \u{2039}/data-[...]> 3 files\n")
@@ -86,7 +86,7 @@ fn triage_sees_the_code() {
     assert_eq!(batch.only(&[ItemId(1)]).code, batch.code);
 }
 
-/// What a state might know about an item: all of it was written by others, here by an enemy.
+/// What a state might know about an item: all of it written by others, here by an attacker.
 fn background() -> Background {
     let at = "2026-11-02T10:00:00Z".parse().unwrap();
     let closing = "</data-8123456789abcdef>";
@@ -123,11 +123,11 @@ fn triage_knows_what_was_said_before_and_which_items_are_similar() {
     let known = HashMap::from([(first.facts.key.clone(), background())]);
     let items = [first, item(43, "Other", "Text")];
     let batch = triage::plan_batches(&items, &known, &config().triage).remove(0);
-    let rendered = triage::render(&prompts(), &batch, &fence(), Asking::First).unwrap();
+    let rendered = triage::render(&prompts(), &batch, &fence(), RequestRound::First).unwrap();
     insta::assert_snapshot!("triage_again", page(&rendered));
     assert_eq!(rendered.user.matches(&format!("</{}>", fence().tag())).count(), 4, "no forged end");
     assert!(rendered.tokens() <= batch.tokens(), "{} {}", rendered.tokens(), batch.tokens());
-    // An item of the batch itself needs no second mention, and may be named as a duplicate too.
+    // An item of the batch itself is not repeated, and may be named as a duplicate too.
     assert_eq!(batch.candidates().iter().map(|known| known.id.0).collect::<Vec<_>>(), [7]);
     let mut entry = good(42);
     let named = [7, 43, 99, 7].map(|id| json!({ "id": id, "why": "Both\nlack a cent." }));
@@ -189,7 +189,7 @@ fn findings_are_written_in_the_configured_language() {
     };
     let rendered = analyze::render(&prompts, request, &config.analyze, &fence()).unwrap();
     assert!(rendered.system.contains("Write in German;"));
-    // A change of language analyses nothing anew.
+    // A change of language causes no new analyses.
     assert_eq!(prompts.version(), self::prompts().version());
 }
 
@@ -226,9 +226,9 @@ fn parts_that_are_empty_are_left_out() {
 #[test]
 fn the_fixed_part_of_triage_is_small() {
     let empty = triage::Batch::default();
-    let frame = triage::render(&prompts(), &empty, &fence(), Asking::First).unwrap();
+    let frame = triage::render(&prompts(), &empty, &fence(), RequestRound::First).unwrap();
     let fixed = frame.system.len() + frame.user.len() + frame.schema.to_string().len();
-    // The agent's own protocol comes on top; see tests/peers/cli.rs.
+    // The agent's own protocol is added to this; see tests/peers/cli.rs.
     assert!(fixed <= 2_200, "{fixed} bytes of ours beside the items");
     assert!(frame.tokens() <= empty.tokens(), "the batches count with what is really sent");
     let rendered = triage_of(&[item(1, "T", "x")]);
@@ -286,7 +286,7 @@ fn terms_are_checked_and_bounded_and_an_answer_of_an_earlier_version_still_count
     let [first, second] = &checked.verdicts[..] else { panic!("{checked:?}") };
     assert_eq!(first.terms, ["cart total", "CartService"]);
     assert_eq!(first.doubt, "The log says something else.");
-    // Numbers alone, as earlier versions asked for them.
+    // Only numbers, as earlier versions requested them.
     let [duplicate] = &first.duplicates[..] else { panic!("{first:?}") };
     assert_eq!((duplicate.id, duplicate.why.as_str()), (ItemId(2), ""));
     assert_eq!((second.terms.len(), second.confidence), (0, None));
@@ -380,7 +380,7 @@ fn items_related_through_others_are_one_group() {
     assert_eq!(groups, [vec![1, 2, 3], vec![4, 5]]);
 }
 
-/// Groups of items of one source, by their numbers.
+/// Groups of items of one source, by number.
 fn groups(verdicts: &[Verdict]) -> Vec<Vec<i64>> {
     let keys: Vec<ItemKey> = verdicts.iter().map(|one| ItemKey::new("ado", one.id)).collect();
     let numbers = |group: Vec<ItemKey>| {
@@ -424,7 +424,7 @@ fn the_stated_default_depends_on_priority_and_severity() {
 }
 
 proptest! {
-    /// Whatever comes back, every id that was asked about is in exactly one list.
+    /// For any answer, every requested id is in exactly one list.
     #[test]
     fn every_id_has_exactly_one_fate(
         asked in proptest::collection::btree_set(0_i64..12, 1..8),

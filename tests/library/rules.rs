@@ -1,4 +1,4 @@
-//! `[[rules]]`: which rule an item gets, and what it changes.
+//! `[[rules]]`: which rule applies to an item, and what it changes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The scripted agent, judged by the same decoder and checks as the real one.
+//! The scripted agent, checked with the same decoder and validation as the real one.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::Parser;
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{Background, FailureKind, Foreign, Outcome, SessionId, Stage, Usd};
+use heartbeat::model::{Background, FailureKind, Outcome, SessionId, Stage, Untrusted, Usd};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{
@@ -14,7 +14,7 @@ use heartbeat::session::agent::{
 };
 use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::simulate::agent::{self, SimulateAgentArgs};
-use heartbeat::triage::{self, Asking};
+use heartbeat::triage::{self, RequestRound};
 use support::agent_items::{fence, item, verdict};
 
 #[derive(Parser)]
@@ -35,7 +35,7 @@ struct Played {
     notes: StreamNotes,
 }
 
-/// Plays a session as heartbeat starts it: own arguments, then those of the real adapter.
+/// Runs a session as heartbeat starts it: own arguments, then those of the real adapter.
 fn play(own: &[&str], stage: Stage, rendered: &Rendered) -> Played {
     let claude = Claude::new(&config(), |_| None);
     let session = SessionId("0199a000-0000-7000-8000-00000000000a".parse().unwrap());
@@ -59,7 +59,7 @@ fn play(own: &[&str], stage: Stage, rendered: &Rendered) -> Played {
         result: result.clone(),
         json_lines: events.len() as u64,
         last_error: decoder.last_error(),
-        stderr_tail: Foreign::default(),
+        stderr_tail: Untrusted::default(),
     };
     Played {
         outcome: claude.classify(&transcript),
@@ -81,7 +81,7 @@ fn triage_prompt() -> Rendered {
     ];
     let batch = triage::plan_batches(&items, &HashMap::new(), &config().triage).remove(0);
     let prompts = Prompts::built_in(AgentAuth::ApiKey).unwrap();
-    triage::render(&prompts, &batch, &fence(), Asking::First).unwrap()
+    triage::render(&prompts, &batch, &fence(), RequestRound::First).unwrap()
 }
 
 fn deep_prompt() -> Rendered {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use heartbeat::model::{FailureKind, Foreign, Outcome, Usd};
+use heartbeat::model::{FailureKind, Outcome, Untrusted, Usd};
 use heartbeat::session::agent::claude::{outcome, stream::ClaudeDecoder};
 use heartbeat::session::agent::{
     AgentEvent, AgentResult, Decoder, Exit, Expected, StreamNotes, Transcript,
@@ -115,7 +115,7 @@ fn replay(name: &str) -> Replay {
         result: result.clone(),
         json_lines: events.iter().filter(|event| **event != AgentEvent::NotJson).count() as u64,
         last_error: decoder.last_error(),
-        stderr_tail: Foreign::new(meta["stderr"].to_string()),
+        stderr_tail: Untrusted::new(meta["stderr"].to_string()),
     };
     Replay {
         outcome: outcome::classify(&transcript, expected),
@@ -258,7 +258,7 @@ proptest! {
         prop_assert!(decoder.last_error().is_none_or(|error| error.len() < 1_000));
     }
 
-    /// A real transcript cut anywhere, with bytes flipped.
+    /// A real transcript truncated anywhere, with bytes flipped.
     #[test]
     fn damaged_transcripts_are_survived(
         which in 0..TABLE.len(),

@@ -1,4 +1,4 @@
-//! `/metrics` as Prometheus' own tool judges it, where it is installed.
+//! `/metrics`, checked with Prometheus' own tool where it is installed.
 
 use support::web::serve;
 
@@ -22,8 +22,8 @@ async fn promtool_finds_nothing_to_complain_about() {
     }
 }
 
-/// Twenty sessions that took 1 to 20 s: 17 completed, one left with 3, one timed out, one was
-/// killed. One more is live, and its row is already closed for readers of the history.
+/// Twenty sessions that took 1 to 20 s: 17 completed, one exited with 3, one timed out, one was
+/// killed. One more is live, and its history row is already closed.
 fn history(state: &std::path::Path) {
     let database = rusqlite::Connection::open(state.join(heartbeat::store::DATABASE)).unwrap();
     let session = |number: i64| uuid::Uuid::from_u64_pair(0, number.cast_unsigned()).to_string();

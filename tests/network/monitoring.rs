@@ -1,4 +1,4 @@
-//! The alert rules and the Grafana dashboard name metrics that there are.
+//! The alert rules and the Grafana dashboard use existing metrics.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use heartbeat::web::metrics::FAMILIES;
 const ALERTS: &str = include_str!("../../.packaging/monitoring/alerts.yml");
 const DASHBOARD: &str = include_str!("../../.packaging/monitoring/grafana.json");
 
-/// Every `heartbeat_…` word of a text, without the endings of a histogram.
+/// Every `heartbeat_…` word of a text, without histogram suffixes.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let named = words.filter_map(|word| word.strip_prefix("heartbeat_"));

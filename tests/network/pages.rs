@@ -1,4 +1,4 @@
-//! The pages of a run and a session, figures, reports, and what can be done for many at once.
+//! The pages of a run and a session, figures, reports, and bulk actions.
 
 use heartbeat::event::{Decision, Event, Reason, RunOutcome, RunSummary, Sink as _, Trigger};
 use heartbeat::model::{ItemId, ItemKey, RunId, SessionId};
@@ -16,7 +16,7 @@ fn sql(served: &Served, text: &str) {
     rusqlite::Connection::open(file).unwrap().execute_batch(text).unwrap();
 }
 
-/// A run that refused to work, as its journal told it.
+/// A run that refused to work, as in its journal.
 async fn refused_run(served: &Served) -> RunId {
     let run = RunId(uuid::Uuid::now_v7());
     let clock = heartbeat::clock::Clock::system();

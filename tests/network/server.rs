@@ -1,4 +1,4 @@
-//! The HTTP interface from outside: answers, refusals, and clients that mean no good.
+//! The HTTP interface from outside: responses, refusals, and malicious clients.
 
 use std::net::SocketAddr;
 
@@ -58,7 +58,7 @@ async fn a_state_that_is_gone_is_unhealthy_and_not_ready() {
     let calm = served.get("/health").await;
     assert_eq!((calm.status, calm.json()["status"].as_str()), (200, Some("healthy")));
     std::fs::remove_dir_all(served.folder.path().join("state")).unwrap();
-    // The last look at the folder is believed for a moment.
+    // The last check of the folder is cached for a moment.
     let noticed = async { while served.get("/health").await.status != 503 {} };
     tokio::time::timeout(std::time::Duration::from_secs(30), noticed).await.unwrap();
     let health = served.get("/health").await;
@@ -114,7 +114,7 @@ async fn rubbish_and_ways_out_of_the_tree_lead_nowhere() {
         let answer = String::from_utf8_lossy(&served.raw(bytes).await).into_owned();
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    // One that says it will send a body, and does not.
+    // A client that announces a body and does not send it.
     let mut silent = TcpStream::connect(served.address).await.unwrap();
     let head = "POST /api/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n";
     silent.write_all(head.as_bytes()).await.unwrap();
@@ -180,7 +180,7 @@ async fn one_who_does_not_read_keeps_nobody_waiting() {
         assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
         attentive.text.clear();
     }
-    // It was sent away: its stream ends, long before everything was sent.
+    // It was disconnected: its stream ends long before everything was sent.
     let mut rest = Vec::new();
     deaf.stream.read_to_end(&mut rest).await.ok();
     assert!(rest.len() < rounds * in_one * message.len(), "{} bytes were kept for it", rest.len());
@@ -214,7 +214,7 @@ async fn the_thousandth_listener_is_served_and_the_next_is_asked_to_come_back() 
     served.server.stop().await;
 }
 
-/// Whoever opens a connection and sends slowly, or nothing, loses it after ten seconds.
+/// A client that opens a connection and sends slowly, or nothing, loses it after ten seconds.
 #[tokio::test]
 async fn idle_and_slow_connections_keep_nobody_waiting() {
     let served = serve(None).await;
@@ -240,7 +240,7 @@ async fn idle_and_slow_connections_keep_nobody_waiting() {
     tokio::time::timeout(std::time::Duration::from_secs(60), cut_off).await.unwrap();
 }
 
-/// Holds so many connections, and opens a new one for each that is closed.
+/// Holds `count` connections, and opens a new one for each that is closed.
 async fn hold_connections(address: SocketAddr, count: usize, first_bytes: &'static [u8]) {
     let mut held = tokio::task::JoinSet::new();
     for _ in 0..count {
@@ -258,12 +258,12 @@ async fn hold_connections(address: SocketAddr, count: usize, first_bytes: &'stat
 
 async fn hold(mut connection: TcpStream, first_bytes: &[u8]) {
     connection.write_all(first_bytes).await.ok();
-    // Until the server closes it; nothing is sent to a stranger.
+    // Until the server closes it; it sends nothing to strangers.
     let _closed = connection.read(&mut [0; 1]).await;
 }
 
-/// Whoever is not signed in has the smallest share of the connections, and cannot even keep that:
-/// while a stranger takes what can be had, everybody else is answered long before its connections
+/// Clients that are not signed in have the smallest share of the connections, and cannot keep even
+/// that: while a stranger takes all available ones, others are answered long before its connections
 /// are closed for being idle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_who_hold_connections_keep_nobody_out() {
@@ -279,7 +279,7 @@ async fn strangers_who_hold_connections_keep_nobody_out() {
             let state = served.get("/api/state");
             let (a, b, c, d, e) = tokio::join!(health, livez, readyz, metrics, state);
             assert_eq!([a, b, c, d, e].map(|answer| answer.status), [200; 5]);
-            // Who was signed in before stays connected.
+            // A client that was signed in before stays connected.
             served.journal.emit(Event::ConfigReloaded);
             served.journal.flush().await.unwrap();
             stream.until(|text| text.contains("id: 1\n")).await;

@@ -1,4 +1,4 @@
-//! Sign-in from outside: what is open, what is not, and for how long a sign-in lasts.
+//! Sign-in from outside: what is open, what is not, and how long a sign-in lasts.
 
 use std::os::unix::process::CommandExt as _;
 
@@ -13,13 +13,13 @@ use support::web::{Served, serve};
 /// The user and group `nobody`.
 const NOBODY: u32 = 65534;
 
-/// A path of the table with something in place of its parameters.
+/// A path of the table with values for its parameters.
 fn example(path: &str) -> String {
     let id = "01a1e341-3fe2-71ee-b391-87cb6ed05b26";
     path.replace("{*key}", "ado/7").replace("{session}", id).replace("{run}", id)
 }
 
-/// What the table serves, and what it does not.
+/// Requests that the table serves, and others.
 fn requests() -> Vec<(Method, String)> {
     let all = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS];
     let mut paths: Vec<String> = surface().into_iter().map(|(_, path)| example(path)).collect();
@@ -128,7 +128,7 @@ async fn the_address_with_the_token_signs_a_browser_in_until_the_token_is_rotate
     assert_eq!(served.get("/api/state").await.status, 401, "nor by the old token");
     let new = sign_in(&served, rotated.expose_secret()).await.unwrap();
     assert_eq!(served.ask_unsigned("GET", "/api/state", &new).await.status, 200);
-    // An open stream ends with the sign-in that opened it.
+    // An open stream ends with its sign-in.
     let ended = async {
         loop {
             served.journal.emit(Event::ConfigReloaded);

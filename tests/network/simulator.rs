@@ -1,4 +1,4 @@
-//! The rules of the simulated tracker; `tests/peers/sdk.rs` proves it by a client we did not write.
+//! The rules of the simulated tracker; `tests/peers/sdk.rs` verifies it with a third-party client.
 
 use heartbeat::simulate::ado::{ActiveFault, Fault, Simulator, SimulatorOptions};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const TOKEN: &str = "a-token-of-the-test";
 
 fn client() -> reqwest::Client {
-    // Whoever comes second finds a provider installed, which serves as well.
+    // A second test finds a provider installed, which serves as well.
     let _already_installed = rustls::crypto::ring::default_provider().install_default();
     let redirects = reqwest::redirect::Policy::none();
     reqwest::Client::builder().no_proxy().redirect(redirects).build().unwrap()
@@ -117,7 +117,7 @@ async fn conditions_mean_what_they_mean_to_the_service() {
         ("[System.Tags] CONTAINS 'rates'", 5),
         ("[System.AreaPath] UNDER 'Parcel\\Tracking'", 7),
         ("[System.State] NOT IN ('Closed', 'active')", 10),
-        // AND binds closer than OR.
+        // AND has higher precedence than OR.
         (
             "[System.WorkItemType] = 'Feature' OR [System.WorkItemType] = 'Task' AND \
              [System.State] = 'Closed'",

@@ -1,4 +1,4 @@
-//! Traces and logs at a collector: what it is told, and that a bad one is in nobody's way.
+//! Traces and logs at a collector: what is sent, and that a bad collector blocks nothing.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ fn note(
     "{}".into()
 }
 
-/// A collector on loopback; its address and what it heard.
+/// A collector on loopback; its address and what it received.
 async fn collector() -> (String, Arc<Mutex<Heard>>) {
     let heard: Arc<Mutex<Heard>> = Arc::default();
     let router = axum::Router::new()
@@ -54,7 +54,7 @@ async fn collector() -> (String, Arc<Mutex<Heard>>) {
     (address, heard)
 }
 
-/// One demo run that names this collector.
+/// One demo run with this collector.
 async fn run(state: &std::path::Path, collector: Option<&str>, more: &[(&str, &str)]) -> Output {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_heartbeat"));
     command.args(["--once", "--demo", "--quiet", "--json", "--state-dir"]).arg(state);
@@ -155,7 +155,7 @@ async fn the_usual_protocol_is_protobuf() {
     assert!(heard.media.iter().all(|media| media == "application/x-protobuf"), "{:?}", heard.media);
 }
 
-/// Milliseconds that the only run of a state took, by its own word.
+/// Duration of the only run of a state in milliseconds, as stored.
 fn duration(state: &std::path::Path) -> u64 {
     let run = std::fs::read_dir(state.join("runs")).unwrap().next().unwrap().unwrap();
     let events = std::fs::read_to_string(run.path().join("events.ndjson")).unwrap();
@@ -171,7 +171,7 @@ async fn a_collector_that_never_answers_or_is_gone_slows_no_run() {
     report(&run(&state("alone"), None, &[]).await);
     let alone = duration(&state("alone"));
 
-    // Takes every connection and says nothing.
+    // Accepts every connection and sends nothing.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", silent.local_addr().unwrap());
     let held = tokio::spawn(async move {
@@ -189,7 +189,7 @@ async fn a_collector_that_never_answers_or_is_gone_slows_no_run() {
     assert_eq!(said.matches("OTLP export failed").count(), 1, "once: {said}");
     for name in ["silent", "gone"] {
         let took = duration(&state(name));
-        // A batch that was waited for would take seconds; the demo takes a few.
+        // Waiting for a batch would take seconds; the demo takes a few.
         assert!(took < 3 * alone + 1000, "{name}: {took} ms, alone {alone} ms");
     }
 }

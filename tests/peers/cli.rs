@@ -1,8 +1,8 @@
-//! The real agent CLI on a loopback Messages API: what the adapter, the decoder and the prompts
-//! promise, seen in the requests that arrive.
+//! The real agent CLI on a loopback Messages API: checks the adapter, the decoder and the prompts
+//! by the requests that arrive.
 //!
-//! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE` (`tests/peers/install_claude.sh` fetches it); says
-//! so and passes when it is not there.
+//! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE` (`tests/peers/install_claude.sh` fetches it); prints a
+//! message and passes if it is missing.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use heartbeat::session::agent::capability::Findings;
 use heartbeat::session::agent::claude::capability;
 use heartbeat::session::agent::{AgentEvent, Exit};
 use heartbeat::settings::{AgentAuth, Config};
-use heartbeat::triage::{self, Asking};
+use heartbeat::triage::{self, RequestRound};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use support::answers;
 use support::messages_api::{Fault, MessagesApi, Reply, Request};
 use support::real_cli::{Ended, Running, installed, start};
 
-/// A configuration that talks to the loopback API and gives up at once.
+/// A configuration that uses the loopback API and gives up at once.
 pub(super) fn config() -> Config {
     let mut config: Config = toml::from_str(DEFAULT_TOML).unwrap();
     config.agent.pass_env = vec!["ANTHROPIC_BASE_URL".to_owned()];
@@ -52,7 +52,7 @@ fn variables(api: &MessagesApi) -> Vec<(&'static str, String)> {
 pub(super) fn triage_prompt(config: &Config, items: &[CleanItem]) -> Rendered {
     let batch = triage::plan_batches(items, &HashMap::new(), &config.triage).remove(0);
     let prompts = Prompts::built_in(config.agent.auth).unwrap();
-    triage::render(&prompts, &batch, &fence(), Asking::First).unwrap()
+    triage::render(&prompts, &batch, &fence(), RequestRound::First).unwrap()
 }
 
 fn deep_prompt(config: &Config, item: &CleanItem, context: &str) -> Rendered {
@@ -78,7 +78,7 @@ pub(super) fn deep_session(config: &Config, api: &MessagesApi, folder: &Path) ->
     start(config, &variables(api), Stage::Deep, &rendered, folder).end()
 }
 
-/// One triage session of one item against this script.
+/// One triage session of one item with this script.
 fn one_item(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Ended {
     let api = MessagesApi::start(script);
     triage_session(&config(), &api, &triage_prompt(&config(), &[item(1, "Title", "Text")]))
@@ -119,7 +119,7 @@ fn sixteen_items_are_one_request_with_little_around_them() {
         requests[0].bytes,
         rendered.user.len()
     );
-    // Two thirds of it are triage's own words and its schema.
+    // Two thirds of it are triage's own text and its schema.
     assert!(around < 3_000, "{around} bytes beside the items");
 
     let result = ended.result.unwrap();
@@ -144,7 +144,7 @@ fn a_deep_session_reads_inside_the_repository_and_nowhere_else() {
     });
     let ended = deep_session(&config(), &api, folder.path());
     assert_eq!(ended.outcome, Outcome::Completed, "{}", ended.stderr);
-    // Only what was really read counts: the file inside.
+    // Only files that were actually read count: the file inside.
     assert_eq!((ended.reads, ended.notes.denied_tools), (1, 2));
     let requests = api.requests();
     assert_eq!(requests[0].tools(), ["Read", "StructuredOutput"]);
@@ -302,8 +302,8 @@ fn a_signal_from_outside_is_not_a_success_whatever_the_exit_code() {
     assert_eq!(killed.outcome, Outcome::Signal { signal: 9 });
 }
 
-/// However a provider hangs, the agent itself reports nothing but that it is up: telling that it
-/// hangs is the supervisor's work.
+/// However a provider hangs, the agent itself only reports that it is running: detecting the hang
+/// is up to the supervisor.
 #[test]
 fn a_provider_that_hangs_leaves_an_agent_that_is_up_and_says_no_more() {
     let Some(_) = installed() else { return };
@@ -315,7 +315,7 @@ fn a_provider_that_hangs_leaves_an_agent_that_is_up_and_says_no_more() {
         assert_eq!(ended.outcome, Outcome::Signal { signal: 15 });
         let is_up = |event: &AgentEvent| matches!(event, AgentEvent::Initialised { .. });
         assert!(ended.events.iter().any(is_up), "{fault:?}");
-        // Partial messages tell that an answer has begun, and not that it stopped.
+        // Partial messages show that an answer has begun, but not that it stopped.
         let begun = matches!(fault, Fault::SilentMidStream | Fault::PingsMidStream);
         assert!(begun || !ended.events.contains(&AgentEvent::Content), "{fault:?}");
     }
@@ -358,8 +358,8 @@ fn on_a_login_a_mentioned_file_is_never_read() {
     let body = sent(&rendered);
     assert!(body.contains("secret.txt") && !body.contains("THE-CONTENT"), "{body}");
 
-    // The same words with their power: the test can fail. The file has to be in the folder of the
-    // session for that, so it is named from there.
+    // The same text unescaped: the test can fail. For that the file has to be in the session's
+    // folder, so it is named from there.
     rendered.user = rendered.user.replace('\u{ff20}', "@");
     let api = MessagesApi::start(|_| Reply::structured(verdicts([1])));
     start(&login(), &variables(&api), Stage::Triage, &rendered, folder.path()).end();
@@ -414,7 +414,7 @@ fn the_pinned_version_knows_every_flag_that_is_checked() {
 fn the_trackers_credential_is_nowhere() {
     let Some(_) = installed() else { return };
     let mut config = config();
-    // Even if the configuration asks for it.
+    // Even if it is configured.
     config.agent.pass_env.push("AZURE_DEVOPS_PAT".to_owned());
     let api = MessagesApi::start(|_| Reply::Fault(Fault::HangAfterHeaders));
     let folder = tempfile::tempdir().unwrap();

@@ -58,7 +58,7 @@ fn a_hostile_repository_executes_nothing_and_adds_nothing() {
     }
 }
 
-/// Without `--bare` the CLI adds a tool that stands for others and does nothing.
+/// Without `--bare` the CLI adds a placeholder tool that does nothing.
 fn active_tools(request: &Request) -> Vec<&str> {
     let mut tools = request.tools();
     tools.retain(|name| *name != "DeferredToolPlaceholder");

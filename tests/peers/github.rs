@@ -1,4 +1,4 @@
-//! The simulated GitHub, proven by two clients we did not write.
+//! The simulated GitHub, verified with two third-party clients.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ fn in_tests(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)
 }
 
-/// A backlog with a deleted issue and a repository that had another name.
+/// A backlog with a deleted issue and a renamed repository.
 async fn simulator() -> Simulator {
     let key = PrivatePkcs1KeyDer::from_pem_file(in_tests("data/github/app_key.pem")).unwrap();
     let key = RsaKeyPair::from_der(key.secret_pkcs1_der()).unwrap();
@@ -48,7 +48,7 @@ async fn pygithub_gets_what_it_expects() {
     let mut command = assert_cmd::Command::new(python);
     command.arg(in_tests("peers/github_proof.py")).args([&simulator.base_url(), TOKEN]);
     let got = run(command).await;
-    // Twenty-four issues less the deleted one, and two pull requests.
+    // Twenty-four issues minus the deleted one, and two pull requests.
     assert_eq!((&got["listed"], &got["issues"]), (&json!(25), &json!(23)));
     assert_eq!(got["in_order"], true);
     assert_eq!(got["user"], "heartbeat-bot");

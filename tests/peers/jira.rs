@@ -1,5 +1,5 @@
-//! The simulated Jira, proven by clients we did not write: `jira` from PyPI against both kinds of it,
-//! jira.js against Cloud.
+//! The simulated Jira, verified with third-party clients: `jira` from PyPI against both kinds of
+//! it, jira.js against Cloud.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ async fn start(is_cloud: bool) -> Simulator {
     Simulator::start(options).await.unwrap()
 }
 
-/// Runs a client and reads the one JSON object that it prints.
+/// Runs a client and parses the JSON object that it prints.
 async fn run(program: PathBuf, arguments: Vec<String>) -> Value {
     let run = move || {
         assert_cmd::Command::new(program)

@@ -1,4 +1,5 @@
-//! Real peers: the agent's CLI, the tracker's SDK, a browser. A peer that is missing is skipped loudly.
+//! Real peers: the agent's CLI, the tracker's SDK, a browser. A missing peer is skipped with a
+//! message.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The simulated tracker, proven by a client we did not write.
+//! The simulated tracker, verified with a third-party client.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const TOKEN: &str = "a-token-of-the-test";
 
-/// The SDK in the virtual environment that the test runner names, or nothing.
+/// The Python with the SDK that the test runner names, or `None`.
 fn python() -> Option<PathBuf> {
     std::env::var_os("HEARTBEAT_TEST_PYTHON").map(PathBuf::from)
 }
@@ -49,7 +49,7 @@ async fn the_sdk_from_pypi_gets_what_it_expects() {
     assert!(got["too_many"]["message"].as_str().unwrap().contains("VS403474"));
     assert_eq!(got["listed"], json!([1, 1]));
     assert_eq!(got["comment"][0], "<b>from the SDK</b>");
-    // Each comment and the patch move the revision; a dry run and a link do not.
+    // Each comment and the patch change the revision; a dry run and a link do not.
     assert_eq!(got["revisions"], json!([1, 3, 4, 4, 4]));
     assert!(got["tags"].as_str().unwrap().ends_with("; seen-by-sdk"));
     assert_eq!(got["stale"]["type"], "TestPatchOperationFailedException");

@@ -1,7 +1,7 @@
 //! The real agent CLI under the real supervisor: what it starts, leaves behind or hangs on, and
-//! that nothing of it stays.
+//! that none of its processes stays.
 //!
-//! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE`; says so and passes when it is not there.
+//! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE`; prints a message and passes if it is missing.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,10 +26,10 @@ use support::messages_api::{Fault, MessagesApi, Reply, Request};
 use support::real_cli::installed;
 use uuid::Uuid;
 
-/// The provider failed; no item is to blame.
+/// The provider failed; no item caused it.
 const OUTAGE: Outcome = Outcome::AgentError { why: FailureKind::ApiError };
 
-/// Which tools the agent is given.
+/// The agent's tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tools {
     /// As heartbeat starts it.
@@ -38,7 +38,7 @@ enum Tools {
     Bash,
 }
 
-/// A supervisor, a repository and an agent that talks to a loopback API.
+/// A supervisor, a repository and an agent that uses a loopback API.
 struct Bench {
     folder: tempfile::TempDir,
     config: Config,
@@ -66,7 +66,7 @@ impl Bench {
         });
         let program = Path::new(env!("CARGO_BIN_EXE_heartbeat"));
         let rig = Rig::new(program, folder.path(), Containment::Auto).unwrap();
-        // Sleeping for so long and a bit names a process without touching the supervisor's marks.
+        // A unique sleep duration marks a process without using the supervisor's marks.
         let needle = format!("77777.{}", Uuid::now_v7().as_u128() % 1_000_000_000_000);
         Self { folder, config, claude, rig, stop: StopHandle::new(), needle }
     }
@@ -101,7 +101,7 @@ impl Bench {
         };
         change(&mut limits);
         let env = self.claude.env(&task);
-        let needs = Confinement::for_program(&installed().unwrap(), &env);
+        let needs = Confinement::for_program(&installed().unwrap(), &env, &[]);
         let state = Path::new("/nonexistent");
         let folder = self.folder.path();
         let confinement = Some(needs.with(&scratch, folder, state, &Allowed::default()));
@@ -153,7 +153,7 @@ fn with_tools(args: Vec<OsString>, tools: Tools) -> Vec<OsString> {
     changed
 }
 
-/// Processes whose command line contains the needle; the sleepers, not the shells that say it.
+/// Processes whose command line contains the needle; the sleepers, not the shells that mention it.
 fn processes_with(needle: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let mentions = |path: &PathBuf| {
@@ -163,7 +163,7 @@ fn processes_with(needle: &str) -> Vec<PathBuf> {
     entries.filter(mentions).collect()
 }
 
-/// Waits until so many processes carry the needle.
+/// Waits until this many processes have the needle.
 async fn wait_for_processes(needle: &str, count: usize) {
     let started = || async { (processes_with(needle).len() >= count).then_some(()) };
     support::until("the tools", started).await;
@@ -173,7 +173,7 @@ fn bash(command: &str) -> (&'static str, Value) {
     ("Bash", json!({ "command": command, "description": "as scripted" }))
 }
 
-/// In the shell's own group, in a session of its own, daemonised, and in the foreground.
+/// In the shell's own group, in a separate session, daemonised, and in the foreground.
 fn every_kind_of_child(needle: &str) -> String {
     format!(
         "sleep {needle}1 & setsid sleep {needle}2 & (setsid nohup sleep {needle}3 >/dev/null 2>&1 &) ; sleep {needle}4"
@@ -231,7 +231,7 @@ async fn a_session_that_ends_well_leaves_no_daemon_behind() {
 async fn a_storm_of_shell_commands_is_cut_by_the_process_cap() {
     let Some(_) = installed() else { return };
     let (api, needle) = api(|_, needle| {
-        // The CLI runs commands that only read all at once; these wait for a pipe for ever.
+        // The CLI runs read-only commands concurrently; these wait for a pipe forever.
         let one = format!("grep {needle} pipe | grep {needle} | grep {needle}");
         Reply::Tools((0..20).map(|_| bash(&one)).collect())
     });
@@ -347,7 +347,7 @@ async fn a_reached_plan_limit_is_told_with_its_reset() {
     assert_eq!(end.suspended_until.map(jiff::Timestamp::as_second), Some(1_999_999_999));
 }
 
-/// Variables between a crash test and the process that it kills.
+/// Variables passed from a crash test to the process that it kills.
 const CRASH_API: &str = "HEARTBEAT_TEST_CRASH_API";
 const CRASH_NEEDLE: &str = "HEARTBEAT_TEST_CRASH_NEEDLE";
 
@@ -367,7 +367,7 @@ async fn when_heartbeat_is_killed_the_agent_and_its_tools_end_and_the_api_is_lef
     let Some(program) = installed() else { return };
     let needle = format!("77777.{}", Uuid::now_v7().as_u128() % 1_000_000_000_000);
     let scripted = needle.clone();
-    // The tools keep running while the next request fails again and again: both have to end.
+    // The tools keep running while the next request fails repeatedly: both have to end.
     let api = MessagesApi::start(move |request| match request.number {
         0 => Reply::Tools(vec![bash(&format!(
             "setsid sleep {scripted}1 & (setsid nohup sleep {scripted}2 >/dev/null 2>&1 &) ; echo ok"
@@ -383,7 +383,7 @@ async fn when_heartbeat_is_killed_the_agent_and_its_tools_end_and_the_api_is_lef
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    // Nothing but the child of this test has to go on meanwhile.
+    // Only this test's child has to make progress meanwhile.
     let arrived = api.wait_for(3);
     let tree = descendants(heartbeat.id());
     let before = processes_with(&needle).len();
@@ -396,7 +396,7 @@ async fn when_heartbeat_is_killed_the_agent_and_its_tools_end_and_the_api_is_lef
     support::until("the end of every process", || async { gone().then_some(()) }).await;
 }
 
-/// Parent and start time of a process, if it is there.
+/// Parent and start time of a process, if it exists.
 fn stat(pid: u32) -> Option<(u32, u64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in brackets may contain anything; what follows does not.
@@ -404,7 +404,7 @@ fn stat(pid: u32) -> Option<(u32, u64)> {
     Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
 }
 
-/// Everything below a process, each with its start time.
+/// All descendants of a process, each with its start time.
 fn descendants(root: u32) -> Vec<(u32, u64)> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -421,7 +421,7 @@ fn descendants(root: u32) -> Vec<(u32, u64)> {
     found
 }
 
-/// Is this very process still there?
+/// Whether this exact process still exists.
 fn alive((pid, start): (u32, u64)) -> bool {
     stat(pid).is_some_and(|(_, now)| now == start)
 }

@@ -1,4 +1,4 @@
-//! `heartbeat service install` under a systemd of its own: `tests/peers/systemd.sh` does the work.
+//! `heartbeat service install` under a separate systemd: `tests/peers/systemd.sh` does the work.
 
 #[test]
 fn the_service_lives_under_a_real_systemd() {

@@ -1,4 +1,4 @@
-//! The area of an item, which a state of an older version does not know yet.
+//! The area of an item, which is missing in a state of an older version.
 
 use crate::world::{Play, World, config};
 use heartbeat::event::Trigger;
@@ -41,7 +41,7 @@ async fn the_areas_of_parked_items_are_filled_in_by_the_next_runs_and_nothing_el
     let teams = r"SELECT count(*) FROM heartbeat_state WHERE area_path = 'Shop\Team 1'";
     assert_eq!(world.count(teams), 5);
 
-    // A renamed area moves no revision.
+    // Renaming an area does not change the revision.
     world.open_database().execute("UPDATE heartbeat_state SET area_path = 'Old'", []).unwrap();
     world.edit(1, |_| {});
     world.run(Trigger::Manual).await.unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! The bounds of a run on a real state with everything else scripted: time, figures, money, and
-//! what is told of them.
+//! Limits of a run on a real state with everything else scripted: time, figures, cost, and their
+//! reports.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn an_item_that_one_read_left_out_is_asked_for_again_and_reported_in_the_e
     assert_eq!(world.row(3).unwrap().0, "done", "a change brings it back");
 }
 
-/// The figure called `name`; one that is not there is no zero.
+/// The figure called `name`; a missing one is not zero.
 fn figure(ended: &RunEnd, name: &str) -> u64 {
     let summary = serde_json::to_value(ended.summary).unwrap();
     summary[name].as_u64().unwrap_or_else(|| panic!("no {name} in {summary}"))
@@ -61,7 +61,7 @@ fn figure(ended: &RunEnd, name: &str) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_meets_the_runs_deadline_counts() {
     let folder = tempfile::tempdir().unwrap();
-    // An interval that is shorter than one analysis may take.
+    // An interval shorter than one analysis may take.
     let often = config(|config| config.schedule.cron = "*/5 * * * *".into());
     let world = World::new(folder.path(), often);
     world.add(1, 1, 2);
@@ -138,14 +138,14 @@ async fn a_dry_run_tells_every_decision_of_a_big_backlog() {
         decisions.iter().filter(|decision| decision["decision"] == word).count()
     };
     assert_eq!((decided("new"), decided("deferred")), (100, 4900), "an item has one decision");
-    // Each triage may ask once more for what got no usable verdict.
+    // Each triage may ask once more for items without a usable verdict.
     let triages = dry_run.prompts.iter().filter(|prompt| prompt.stage == Stage::Triage).count();
     assert_eq!(dry_run.sessions_at_most, 2 * triages + 7);
     let most = 2.0 * 0.25 * f64::from(u32::try_from(triages).unwrap()) + 7.0 * 0.5;
     assert_eq!(dry_run.worst_case, Usd::from_dollars(most));
 }
 
-/// The words that share out everything that was fetched.
+/// The figures into which everything fetched is divided.
 const SHARES: [&str; 7] =
     ["new", "changed", "carried_over", "unchanged", "baseline", "crowded_out", "resting"];
 
@@ -167,7 +167,8 @@ async fn the_figures_of_a_run_add_up_to_what_was_fetched() {
         world.add(id, 1, 2);
     }
     assert_eq!(shares(&run(&world).await), [10, 0, 0, 0, 0, 20, 0]);
-    // One of the next is new, urgent and crowds another out; one was finished and changed; one fails.
+    // Of the next ones, one is new, urgent and moves another over the limit; one was finished and
+    // changed; one fails.
     world.add(31, 1, 1);
     world.edit(1, |item| item.version = 2);
     world.outside.lock().unwrap().cursed = Some(11);
@@ -262,7 +263,7 @@ async fn a_finding_that_a_crash_held_up_is_checked_and_written_back_like_any_oth
     let finding: Value = serde_json::from_str(&finding).unwrap();
     assert_eq!(finding["files"][0]["exists"], true, "{finding}");
     assert_eq!(world.outside.lock().unwrap().published, Some(vec![(1, 1)]));
-    // Our own write wakes nobody, also after the next runs.
+    // Our own write creates no work, also after the next runs.
     run(&world).await;
     assert_eq!(world.outside.lock().unwrap().published, Some(vec![(1, 1)]));
 }
@@ -323,7 +324,7 @@ async fn an_item_that_left_the_query_before_its_turn_is_not_analysed() {
     run(&world).await;
     assert_eq!(world.row(2).unwrap(), ("vanished".into(), "out_of_query".into(), 0));
     assert_eq!(deep_starts(&world), 1);
-    // Back in it by an edit, it is work.
+    // Matching again after an edit, it is work.
     world.outside.lock().unwrap().out_of_query = None;
     world.edit(2, |_| {});
     run(&world).await;

@@ -1,5 +1,5 @@
-//! Nothing starves: items that wait for deep analysis take nothing from triage, and later items do
-//! not pass earlier ones.
+//! Nothing starves: items that wait for deep analysis do not reduce triage, and later items do not
+//! overtake earlier ones.
 
 use heartbeat::event::{RunSummary, Trigger};
 use heartbeat::settings::Config;
@@ -17,7 +17,7 @@ async fn run(world: &World) -> RunSummary {
     ended.summary
 }
 
-/// Items that no triage has seen yet.
+/// Number of items without a triage so far.
 fn untriaged(world: &World) -> i64 {
     world.count("SELECT count(*) FROM heartbeat_state WHERE phase = 'pending' AND verdict IS NULL")
 }
@@ -76,7 +76,7 @@ async fn a_backlog_of_two_thousand_is_triaged_in_ten_runs_whatever_waits_for_dee
 struct Backlog {
     triage_limit: u32,
     deep_limit: u32,
-    /// Priority and version of the items there before.
+    /// Priority and version of the items from before.
     before: Vec<(i64, u32)>,
     runs_before: usize,
     own: (i64, u32),

@@ -1,4 +1,4 @@
-//! Any sequence of edits, runs, failures and crashes against a plain model: nothing is lost,
+//! Any sequence of edits, runs, failures and crashes against a simple model: nothing is lost,
 //! nothing is paid for too often, nothing counts as done that is not.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ const ITEMS: i64 = 3;
 const MAX_ATTEMPTS: u32 = 2;
 const PER_RUN: f64 = 3.0;
 
-/// One thing that happens.
+/// One step of a sequence.
 #[derive(Debug, Clone)]
 enum Step {
     Edit(i64, u32),
@@ -65,10 +65,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What must be true of the past, kept in plain maps.
+/// Expected facts about the past, in simple maps.
 #[derive(Debug, Default)]
 struct Model {
-    /// How often a person gave an item its attempts back.
+    /// How often a user reset an item's attempts.
     retries: BTreeMap<i64, u32>,
 }
 
@@ -105,12 +105,12 @@ impl Model {
         }
     }
 
-    /// A run that is stopped as SIGTERM stops it.
+    /// A run that is stopped as by SIGTERM.
     async fn shut_down(&self, world: &World, plays: &[Play]) {
         let stopped = World { stop: StopHandle::new(), ..world.clone() };
         let before = {
             let mut outside = world.outside.lock().unwrap();
-            // Whatever starts beyond the script hangs until it is stopped.
+            // Sessions beyond the script hang until they are stopped.
             outside.plays = plays.iter().copied().chain([Play::Hangs; 8]).collect();
             outside.hanging
         };
@@ -131,7 +131,7 @@ impl Model {
         self.everything_is_visible(world).await;
     }
 
-    /// Nothing is alive, and `status`, `show` and the dashboard say one and the same of each item.
+    /// Nothing is alive, and `status`, `show` and the dashboard agree about each item.
     async fn everything_is_visible(&self, world: &World) {
         for table in ["heartbeat_active_sessions", "budget WHERE spent IS NULL"] {
             assert_eq!(world.count(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
@@ -164,7 +164,7 @@ impl Model {
         }
     }
 
-    /// Everything that holds at every instant.
+    /// Everything that must hold at every instant.
     fn hold(&self, world: &World, finished: bool) {
         let outside = world.outside.lock().unwrap();
         assert!(outside.most_live <= world.config.limits.max_live_sessions, "I1");
@@ -219,7 +219,7 @@ impl Model {
         }
     }
 
-    /// After a run that read everything, each item of the tracker is known in its present text.
+    /// After a complete read, each item of the tracker is known with its current text.
     fn nothing_lost(&self, world: &World) {
         let outside = world.outside.lock().unwrap();
         for (id, item) in outside.items.iter().filter(|(_, item)| item.open) {
@@ -230,7 +230,7 @@ impl Model {
         }
     }
 
-    /// With good sessions and enough runs, everything comes to its end.
+    /// With good sessions and enough runs, every item is finished.
     async fn settle(&self, world: &World) {
         let mut good = 0;
         for _ in 0..12 {
@@ -251,7 +251,7 @@ impl Model {
             let deep = is_deep(item.version);
             match phase.as_str() {
                 "done" => {}
-                // Out of attempts, or its triage failed too often: both are listed for people.
+                // Out of attempts, or its triage failed too often: both are listed for users.
                 "parked" => assert!(
                     (deep && attempts >= MAX_ATTEMPTS) || reason == "for_a_person",
                     "{id} {item:?} {reason} {attempts}"
@@ -262,7 +262,7 @@ impl Model {
     }
 }
 
-/// Everything that was fetched stands in one place.
+/// Every fetched item is counted exactly once.
 fn adds_up(s: &RunSummary) {
     let shares = &s.shares;
     let known = shares.new + shares.changed + shares.carried_over + shares.unchanged;

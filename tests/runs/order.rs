@@ -87,7 +87,7 @@ async fn an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nob
         world.add(id, 1, 2);
     }
     world.outside.lock().unwrap().cursed = Some(1);
-    // Triage's first answer is of no use, the second one is: asked again, not failed.
+    // Triage's first answer is unusable, the second one is good: asked again, not failed.
     world.outside.lock().unwrap().plays.push_back(Play::BadOutput);
     for _ in 0..6 {
         run(&world).await;
@@ -96,7 +96,7 @@ async fn an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nob
     assert_eq!(world.row(1).unwrap(), ("parked".into(), "attempts_exhausted".into(), 3));
     assert_eq!(deep_order(&world).iter().filter(|id| **id == 1).count(), 3);
     assert_eq!(world.count("SELECT count(*) FROM heartbeat_state WHERE phase = 'done'"), 5);
-    // An edit that is undone gives no new attempts on the old text.
+    // Reverting an edit gives no new attempts on the old text.
     world.edit(1, |item| item.version = 3);
     run(&world).await;
     assert_eq!(world.row(1).unwrap().0, "done", "version 3 is settled by triage");
@@ -104,6 +104,22 @@ async fn an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nob
     run(&world).await;
     assert_eq!(world.row(1).unwrap(), ("parked".into(), "attempts_exhausted".into(), 3));
     assert_eq!(deep_order(&world).iter().filter(|id| **id == 1).count(), 3);
+}
+
+/// The session itself completed, so only the check of its answer can tell.
+#[tokio::test]
+async fn a_rejected_finding_is_a_failed_analysis_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    world.add(1, 1, 2);
+    world.outside.lock().unwrap().plays.extend([Play::Good, Play::BadOutput]);
+    assert_eq!(run(&world).await, RunOutcome::SomeFailed);
+    assert_eq!(world.count("SELECT count(*) FROM findings"), 0);
+    let failed =
+        "SELECT count(*) FROM sessions WHERE stage = 'deep' AND outcome LIKE '%bad_output%'";
+    assert_eq!(world.count(failed), 1, "the session's row says so too");
+    world.clock.advance_ms(3_600_000);
+    assert_eq!(run(&world).await, RunOutcome::Completed);
 }
 
 #[tokio::test]
@@ -158,7 +174,7 @@ async fn the_first_scheduled_run_tells_counts_and_cost_and_starts_nothing() {
     let told = "SELECT count(*) FROM events WHERE event = 'run_failed'
                 AND json_extract(body, '$.message') LIKE '%24 items%first_run%'";
     assert_eq!(world.count(told), 1, "the dashboard says it in the words of the log");
-    // Baseline, cut short by the tracker after one page, goes on as a baseline.
+    // A baseline that the tracker interrupted after one page continues as a baseline.
     world.config = config(|config| config.schedule.first_run = FirstRun::Baseline);
     world.outside.lock().unwrap().pages_until_failure = Some(1);
     let ended = world.run(Trigger::Schedule).await.unwrap().unwrap();
@@ -172,7 +188,7 @@ async fn the_first_scheduled_run_tells_counts_and_cost_and_starts_nothing() {
     let baseline =
         "SELECT count(*) FROM heartbeat_state WHERE phase = 'done' AND reason = 'baseline'";
     assert_eq!(world.count(baseline), 24);
-    // From now on, what changes is work.
+    // From now on, changed items are work.
     world.edit(7, |item| item.version = 2);
     world.run(Trigger::Schedule).await.unwrap().unwrap();
     assert_eq!(deep_order(&world), [7]);
@@ -255,7 +271,7 @@ async fn a_run_with_nothing_new_writes_its_own_record_only() {
         world.add(id, 1, 2);
     }
     run(&world).await;
-    // Everything is read again, because it lies in the overlap; nothing is written for it.
+    // Everything is read again, because it is in the overlap; nothing is written for it.
     let keeps_the_log = world.open_database();
     keeps_the_log.query_row("SELECT count(*) FROM runs", [], |_| Ok(())).unwrap();
     let rows = "SELECT total(last_seen + revision) FROM heartbeat_state";
@@ -267,7 +283,7 @@ async fn a_run_with_nothing_new_writes_its_own_record_only() {
     assert!((seen - after).abs() < f64::EPSILON, "a row was written");
 }
 
-/// Transactions in the write-ahead log: each ends with a frame that names the database's size.
+/// Transactions in the write-ahead log: each ends with a frame that has the database's size.
 fn commits(world: &World) -> usize {
     let Ok(log) = std::fs::read(world.state.join("heartbeat.db-wal")) else { return 0 };
     if log.len() < 32 {

@@ -1,4 +1,4 @@
-//! The model provider is down: no item pays for it, and nothing is skipped because of it.
+//! The model provider is down: no attempt is counted, and nothing is skipped because of it.
 
 use heartbeat::event::{RunOutcome, Trigger};
 use heartbeat::model::Stage;
@@ -43,7 +43,7 @@ async fn all_is_well(world: &World) {
     assert_eq!(world.count(done), ITEMS);
     assert_eq!(world.count("SELECT count(*) FROM findings"), ITEMS);
     assert_eq!(world.count("SELECT count(*) FROM attempts WHERE counted = 1"), ITEMS);
-    // What was spent is what was reported: one cent for every session that was answered.
+    // Only reported costs are booked: one cent for every answered session.
     let answered = world.count("SELECT count(*) FROM sessions WHERE outcome LIKE '%completed%'");
     assert_eq!(world.count("SELECT sum(spent) FROM budget"), answered * 10_000);
     assert_eq!(world.count("SELECT sum(estimated) FROM budget"), 0);
@@ -111,7 +111,7 @@ async fn while_the_breaker_is_open_nothing_starts_and_a_person_may_probe() {
     assert_eq!(ended.outcome, RunOutcome::Completed, "a person does not wait for the hold");
 }
 
-/// The agents that sessions were started with since the last call.
+/// The agents of the sessions started since the last call.
 fn agents(world: &World) -> Vec<AgentKind> {
     std::mem::take(&mut world.outside.lock().unwrap().agents)
 }
@@ -132,7 +132,8 @@ async fn the_outage_of_one_agents_provider_does_not_hold_up_the_other_agent() {
     let world = World::new(folder.path(), config);
     (1..=ITEMS).for_each(|id| world.add(id, 1, 3));
 
-    // Analyses fail: triage goes on, on its own provider, and pays for no probe of the other one.
+    // Analyses fail: triage continues with its own provider, and pays for no probe of the other
+    // one.
     down(&world, &[Claude]);
     tick(&world).await;
     assert_eq!(agents(&world)[..4], [Copilot, Claude, Claude, Claude]);
@@ -143,7 +144,7 @@ async fn the_outage_of_one_agents_provider_does_not_hold_up_the_other_agent() {
     let untriaged = "SELECT count(*) FROM heartbeat_state WHERE verdict IS NULL";
     assert_eq!(world.count(untriaged), 0);
 
-    // The other way round: what is triaged is analysed, what is new waits and pays nothing.
+    // The other way round: triaged items are analysed, new ones wait at no cost.
     down(&world, &[Copilot]);
     for id in 8..=12 {
         world.add(id, 1, 3);

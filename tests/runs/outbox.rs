@@ -1,4 +1,4 @@
-//! Comments that cannot be delivered at once: delivered later, once, or given up in the open.
+//! Comments that cannot be delivered at once: delivered later, once, or given up with a report.
 
 use heartbeat::event::Trigger;
 

@@ -1,4 +1,4 @@
-//! A panic of our own code costs one item one attempt, and nobody else anything.
+//! A panic in our own code costs one item one attempt, and affects no other.
 
 use heartbeat::event::{RunOutcome, Trigger};
 use heartbeat::run::{RunEnd, RunError};

@@ -1,4 +1,4 @@
-//! Rules and budgets of sources in whole runs.
+//! Rules and budgets of sources in complete runs.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ async fn a_source_without_budget_waits_and_takes_no_place_of_another() {
     world.config = config(|config| {
         two_sources(config);
         config.limits.max_deep_per_run = 2;
-        // One analysis of half a dollar at most, and not a second one.
+        // One analysis of at most half a dollar, and not a second one.
         config.source_list[0].budget_per_month = Usd::from_dollars(0.5);
     });
     for id in 1..=6 {
@@ -111,7 +111,7 @@ async fn a_source_without_budget_waits_and_takes_no_place_of_another() {
     }
     world.run(Trigger::Manual).await.unwrap().unwrap();
     assert_eq!(analysed(&world).len(), 1, "the month's budget of the first source");
-    // Less urgent than everything that waits in the first source.
+    // Less urgent than everything waiting in the first source.
     for id in [101, 102] {
         world.add_to("web", id, 1, 4);
     }

@@ -1,4 +1,4 @@
-//! Several sources in one run: one triage for all, and none stops another.
+//! Several sources in one run: one triage for all, and none blocks another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn named(config: &Config, name: &str) -> Source {
     Source { name: name.into(), ..config.source.clone() }
 }
 
-/// A world with these sources; each but the first has a tracker of its own.
+/// A test environment with these sources; each except the first has its own tracker.
 fn world(folder: &std::path::Path, names: &[&str], change: impl FnOnce(&mut Config)) -> World {
     let mut world = World::new(folder, config(|_| {}));
     for name in names.iter().skip(1) {
@@ -119,7 +119,7 @@ async fn a_source_that_is_added_has_a_first_run_of_its_own() {
     world.others.insert("web".into(), Arc::default());
     world.add_to("web", 101, 1, 2);
     world.add(2, 1, 2);
-    // Nobody said what to do with its backlog.
+    // Nothing was configured for its backlog.
     with_sources(&mut world, &["ado", "web"], |_| {});
     let ended = world.run(Trigger::Schedule).await.unwrap().unwrap();
     assert_eq!(ended.outcome, RunOutcome::SourcesFailed);
@@ -180,7 +180,7 @@ async fn the_same_bug_in_two_sources_is_offered_named_and_grouped() {
     world.add(8, 3, 2);
     retitle(&world.outside, 8, "Login page stays blank in Safari");
     world.run(Trigger::Manual).await.unwrap().unwrap();
-    // The other source has an item of the same number that says the same.
+    // The other source has an item with the same number and text.
     world.add_to("web", 7, 1, 2);
     retitle(&world.others["web"], 7, "Totals of invoices are wrong: a cent is missing");
     let prompts = world.dry_run().await.unwrap().prompts;

@@ -1,5 +1,5 @@
-//! A year of findings and of the fixes that came later: what is said of them equals what this file
-//! counts by itself.
+//! A year of findings and of the later fixes: the reported figures equal those counted in this
+//! file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ const WEEKS: i64 = 52;
 const PER_WEEK: i64 = 4;
 const DAY_MS: i64 = 24 * 3_600_000;
 
-/// What becomes of an item, by its number alone.
+/// What happens to an item, by its number alone.
 struct Fate {
     id: i64,
 }
@@ -138,7 +138,7 @@ async fn two_hundred_findings_are_scored_as_they_were_fixed_and_a_better_prompt_
         for fate in fates.iter().filter(|fate| fate.fixed() && !fate.fixed_before_the_finding()) {
             fix(&root, fate, world.clock.now());
         }
-        // A new prompt would look at open items again.
+        // A new prompt would analyse open items again.
         fates.iter().for_each(|fate| world.edit(fate.id, |item| item.open = false));
         world.clock.advance_ms(4 * DAY_MS);
         let store = Store::open(&world.state).unwrap();

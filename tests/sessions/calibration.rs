@@ -1,4 +1,4 @@
-//! The floor for "tools use the machine", measured: idle tools stay far below it, working ones far
+//! Measures the floor for "tools use the machine": idle tools stay far below it, working ones far
 //! above.
 
 use std::process::{Command, Stdio};
@@ -16,8 +16,8 @@ const IDLE: [(&str, &str); 5] = [
     ("eight sleepers", "for i in 1 2 3 4 5 6 7 8; do sleep 60 & done; wait"),
 ];
 
-/// Tools that work, silently, on files that stay in memory: a tool that waits for a cold disk uses
-/// less of a core than it is told apart by here.
+/// Tools that work silently on cached files: a tool that waits for a cold disk uses less of a core
+/// than this test can distinguish.
 const BUSY: [(&str, &str); 3] = [
     ("searches files", "while :; do grep -rc zzqqzz /etc >/dev/null 2>&1; done"),
     ("compresses", "gzip -c < /dev/zero > /dev/null"),
@@ -32,11 +32,11 @@ fn share(command: &str) -> f64 {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // The shell stands for the agent: what it uses itself does not count.
+    // The shell represents the agent: its own use does not count.
     let mut watch = TreeWatch::new(shell.id(), shell.id(), false);
     let runs = || !heartbeat::process::descendants(shell.id()).is_empty();
     support::eventually("the command", runs);
-    // What it uses to start is not part of the share.
+    // Its start-up cost is not part of the share.
     std::thread::sleep(Duration::from_millis(500));
     watch.sample();
     let start = Instant::now();
@@ -49,7 +49,7 @@ fn share(command: &str) -> f64 {
     shell.wait().unwrap();
     for stat in tree {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(stat.pid).unwrap());
-        // Its own number a moment ago, and it has not been collected by anybody else since.
+        // Its own pid a moment ago, and not reaped since.
         if heartbeat::process::stat(stat.pid).map(|s| s.start_time) == Some(stat.start_time) {
             nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).ok();
         }

@@ -1,4 +1,4 @@
-//! Sessions beside each other, beside a plain group kill, and as another user.
+//! Sessions next to each other, compared with a plain group kill, and as another user.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -58,7 +58,7 @@ async fn one_of_three(tier: Containment) {
     assert!(oracles.iter_mut().all(Oracle::is_silent));
 }
 
-/// The mutation in miniature: what the observer says of a process-group kill.
+/// A control: the observer must see that a process-group kill fails.
 #[tokio::test]
 async fn a_group_kill_is_seen_to_fail_by_the_same_observer() {
     let folder = tempfile::tempdir().unwrap();

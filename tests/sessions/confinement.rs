@@ -1,5 +1,5 @@
-//! What an agent can reach beside its own folder, and who is never killed. Each attack is seen to work
-//! on an agent that is not confined, so that a refusal means something.
+//! What an agent can reach outside of its own folder, and which processes are never killed. Each
+//! attack succeeds on an unconfined agent, so that a refusal means something.
 
 use std::collections::HashSet;
 use std::net::TcpListener;
@@ -80,7 +80,7 @@ async fn a_confined_agent_reaches_nothing_but_its_own() {
             "lend-owner".to_owned(),
         ];
         let free = results(&perform(&rig, &attacks, false).await);
-        // In a namespace of its own the agent sees no other process.
+        // In its own namespace the agent sees no other process.
         let at_least = if containment == Containment::Auto { 10 } else { 13 };
         assert!(free["reached"].as_u64().unwrap() >= at_least, "{containment:?}: {free:#}");
         let confined = results(&perform(&rig, &attacks, true).await);
@@ -107,7 +107,7 @@ async fn heartbeats_environment_cannot_be_read() {
     let rig = Rig::new(Path::new(PROGRAM), folder.path(), Containment::Subreaper).unwrap();
     let attacks = [format!("environment:{}", daemon.id()), format!("memory:{}", daemon.id())];
     let report = results(&perform(&rig, &attacks, false).await);
-    // Root may look into every process; nobody else can, not even the same user.
+    // Root may inspect every process; nobody else can, not even the same user.
     if !nix::unistd::getuid().is_root() {
         assert_eq!(report["reached"], 0, "{report:#}");
     }
@@ -131,7 +131,7 @@ async fn a_fork_bomb_meets_the_wall_of_its_user_namespace() {
     spec.limits.hard = Duration::from_secs(60);
     let observed = rig.observe(spec, &StopHandle::new()).await.unwrap();
     assert_eq!(observed.survivors, 0);
-    // Itself and its children; the wall is 192 tasks.
+    // Itself and its children; the limit is 192 tasks.
     assert!(observed.births <= 192, "{} processes were born", observed.births);
 }
 
@@ -166,7 +166,7 @@ fn row_of_the_dead(tier: &str) -> LedgerRow {
     }
 }
 
-/// Marks can be copied by every process of the same user.
+/// Every process of the same user can copy marks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_mark_costs_nobody_his_life() {
     for (tier, forges_limit) in
@@ -198,7 +198,7 @@ async fn a_forged_mark_costs_nobody_his_life() {
     }
 }
 
-/// The usual entry point of a container: a shell with children of its own becomes heartbeat.
+/// The usual entry point of a container: a shell with children replaces itself with heartbeat.
 #[test]
 fn children_from_before_the_start_are_left_alone() {
     for tier in ["auto", "subreaper"] {

@@ -1,4 +1,4 @@
-//! Sessions of this machine against what every way of running sessions has to do.
+//! The conformance cases on sessions of this machine.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Heartbeat itself is killed: at any moment, with and without its keeper. Nothing may be left.
+//! Heartbeat itself is killed at any moment, with and without its keeper. No process may be left.
 //!
 //! The test binary starts itself again as the heartbeat to be killed (the test `driver`). Short by
 //! default; `HEARTBEAT_TEST_FULL=1` runs the long form.
@@ -33,8 +33,8 @@ fn rounds(short: usize, long: usize) -> usize {
     if full() { long } else { short }
 }
 
-/// How long after a kill something may still be dying: one second when it is measured, more when
-/// the machine is shared with the rest of the suite.
+/// How long processes may take to die after a kill: one second when it is measured, more when the
+/// machine is shared with the rest of the suite.
 fn bound() -> Duration {
     Duration::from_secs(if full() { 1 } else { 10 })
 }
@@ -47,7 +47,7 @@ fn rig(folder: &Path, tier: &str) -> Rig {
     Rig::new(Path::new(env!("CARGO_BIN_EXE_heartbeat")), folder, containment(tier)).unwrap()
 }
 
-/// Not a test of its own: the heartbeat that other tests start and kill.
+/// Not a test: the heartbeat that other tests start and kill.
 #[test]
 fn driver() {
     let Some(role) = std::env::var_os(ROLE) else { return };
@@ -66,7 +66,7 @@ fn driver() {
     });
 }
 
-/// A line to the test, unmixed with what the test harness prints.
+/// A line to the test, not mixed with output of the test harness.
 fn tell(line: &str) {
     let mut out = std::io::stderr().lock();
     writeln!(out, "{line}").unwrap();
@@ -133,7 +133,7 @@ impl Driver {
         Self { child, lines, _out: None }
     }
 
-    /// Reads until a line that begins so, and gives back its rest.
+    /// Reads until a line with this prefix, and returns the rest of it.
     fn wait_for(&mut self, beginning: &str) -> String {
         loop {
             let mut line = String::new();
@@ -154,8 +154,8 @@ impl Driver {
     }
 }
 
-/// Waits until nothing carries a mark of the session or the folder's name in its environment, and
-/// nobody holds the canary. Gives back how long it took.
+/// Waits until no process has a mark of the session or the folder's name in its environment, and
+/// none holds the canary. Returns how long it took.
 fn wait_until_clean(folder: &Path, session: SessionId, oracle: &mut Oracle) -> Duration {
     let start = Instant::now();
     let mut clean = 0;
@@ -226,7 +226,7 @@ fn heartbeat_killed_within_milliseconds_of_a_spawn_leaves_nothing() {
             let (folder, mut oracle) = setup();
             let mut driver = Driver::start(folder.path(), tier, "run");
             let session: SessionId = driver.wait_for("session").parse().unwrap();
-            // Half of them while the keeper comes up, half of them around the word.
+            // Half of them while the keeper starts, half of them around `Go`.
             if round % 2 == 1 {
                 driver.wait_for("registered");
             }
@@ -275,7 +275,7 @@ fn a_keeper_attacked_by_its_agent_leaves_nothing() {
             let mut driver = Driver::start(folder.path(), tier, role);
             let session: SessionId = driver.wait_for("session").parse().unwrap();
             if tier == "auto" {
-                // In its namespace it cannot reach the keeper: the session simply goes on.
+                // In its namespace it cannot reach the keeper: the session simply continues.
                 driver.wait_for("grown");
                 driver.kill();
             } else {

@@ -1,4 +1,4 @@
-//! Helper commands as real processes: bounded in time and output, with nothing left alive.
+//! Helper commands as real processes: bounded in time and output, with no process left.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,13 +26,13 @@ async fn stdout(command: HelperCommand) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-/// Whether a process is there and is no zombie.
+/// Whether a process exists and is not a zombie.
 fn is_alive(pid: &str) -> bool {
     std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
 }
 
-/// Waits for a process to be gone; a killed one takes a moment to leave the table.
+/// Waits for a process to be gone; a killed one takes a moment to leave the process table.
 async fn gone(pid: &str) {
     let waiting = async {
         while is_alive(pid) {
@@ -69,7 +69,7 @@ async fn a_command_that_takes_too_long_is_killed_with_its_group() {
     let folder = tempfile::tempdir().unwrap();
     let mut slow = shell("sleep 600 & echo $! > child; echo $$ > leader; trap '' TERM; wait; wait");
     slow.cwd = folder.path().into();
-    // Long enough for the shell to write its two files, even on a busy machine.
+    // Enough for the shell to write its two files, even on a busy machine.
     slow.timeout = Duration::from_secs(3);
     let error = run(&slow).await.unwrap_err();
     assert!(matches!(error, ExecError::TimedOut { .. }), "{error}");

@@ -1,5 +1,5 @@
 //! The incident, replayed: sixteen new items, agents that each start 23 searching children in
-//! sessions of their own, five ticks, and heartbeat killed three times in between.
+//! separate sessions, five ticks, and heartbeat killed three times in between.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,7 +24,7 @@ const ITEMS: usize = 16;
 const MAX_SESSIONS: usize = 3;
 const MAX_PROCESSES: u32 = 24;
 
-/// Not a test of its own: one tick of heartbeat.
+/// Not a test: one tick of heartbeat.
 #[test]
 fn tick() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
@@ -45,7 +45,7 @@ async fn run_tick(folder: &Path, tier: Containment, max_load: f64) {
     orphans::resolve(&*rig.ledger, &*rig.events, &supervised, grace).await.unwrap();
     let waiting: Vec<usize> = (0..ITEMS).filter(|item| !done(folder, *item).exists()).collect();
     let queue = Mutex::new(waiting);
-    // More hands than slots: the limit must hold by the ledger and not by the loop.
+    // More workers than slots: the ledger must enforce the limit, not the loop.
     let hands = (0..5).map(|_| work(&rig, &queue, max_load));
     let [a, b, c, d, e] = <[_; 5]>::try_from(hands.collect::<Vec<_>>()).ok().unwrap();
     tokio::join!(a, b, c, d, e);
@@ -101,7 +101,7 @@ fn start_tick(folder: &Path, tier: &str, max_load: f64) -> Child {
         .unwrap()
 }
 
-/// The most of everything that was ever seen at once.
+/// Maximum values ever seen.
 #[derive(Default)]
 struct Most {
     sessions: AtomicU32,
@@ -113,7 +113,7 @@ struct Most {
 
 impl Most {
     fn look(&self, ledger: &FolderLedger) {
-        // A row may be removed while the folder is read; then this look is skipped.
+        // A row may be removed while the folder is read; then this sample is skipped.
         let Ok(rows) = ledger.rows() else { return };
         self.samples.fetch_add(1, Ordering::SeqCst);
         let sessions = u32::try_from(rows.len()).unwrap();
@@ -134,8 +134,8 @@ impl Most {
     }
 }
 
-/// The command line of a process of a session. None for one that has ended meanwhile, and for the
-/// keeper's own: the first process of a namespace and the watcher are forks of the keeper itself.
+/// The command line of a process of a session. `None` for one that has exited, and for the keeper's
+/// own: the init of a namespace and the watcher are forks of the keeper.
 fn command_of(pid: u32) -> Option<String> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let line = String::from_utf8_lossy(&line).replace('\0', " ");
@@ -158,7 +158,7 @@ fn replay(tier: &str) {
         });
         for (number, kill_after) in [Some(400), None, Some(700), Some(550), None].iter().enumerate()
         {
-            // The second tick finds the machine loaded: everything is deferred with the reason.
+            // In the second tick the machine is loaded: everything is deferred with the reason.
             let max_load = if number == 1 { -1.0 } else { f64::INFINITY };
             let mut heartbeat = start_tick(folder.path(), tier, max_load);
             if let Some(milliseconds) = kill_after {

@@ -1,4 +1,4 @@
-//! Sessions from beginning to end against the real keeper, one misbehaviour at a time.
+//! Sessions from beginning to end with the real keeper, one misbehaviour at a time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn rig(containment: Containment) -> (tempfile::TempDir, Rig) {
     (folder, rig)
 }
 
-/// Runs one misbehaviour in every tier, with changed limits, and checks what holds always.
+/// Runs one misbehaviour in every tier, with changed limits, and checks what must always hold.
 async fn run(
     misbehaviour: Misbehaviour,
     count: u32,
@@ -123,7 +123,7 @@ async fn an_exit_that_leaves_children_is_swept_and_not_delayed() {
         assert_eq!(observed.end.outcome, Outcome::Completed, "{observed:?}");
         assert!(observed.births >= 31);
         assert!(observed.end.swept >= 20, "{observed:?}");
-        // Limit of the hard time: the result did not have to wait for it.
+        // The hard limit: the result did not have to wait for it.
         assert!(observed.end.duration < Duration::from_secs(2), "{observed:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Signs of life on a scaled clock: one interval stands for fifteen seconds.
+//! Liveness events on a scaled clock: one interval represents fifteen seconds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn largest_gap(watched: &Watched) -> f64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_silent_minutes_have_no_gap() {
     let watched = watch(Misbehaviour::SilentSleeper, |spec| {
-        // Silence is what is tested here, not the verdict on it.
+        // This tests silence, not the verdict on it.
         spec.limits.stall = Duration::from_secs(3_600);
     })
     .await;

@@ -19,6 +19,7 @@ mod incident;
 mod lifecycle;
 mod liveness;
 mod recorded;
+mod redaction;
 mod reuse;
 mod soak;
 mod waker;

@@ -1,5 +1,5 @@
-//! Recorded sessions of each kind, played by the simulator under the real supervisor: they end as they
-//! ended, whatever their exit code says.
+//! Recorded sessions of each kind, replayed by the simulator under the real supervisor: they end
+//! with the recorded outcome, whatever their exit code is.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn recordings(kind: AgentKind) -> PathBuf {
     }
 }
 
-/// What the recorded sessions were asked for.
+/// The prompt of the recorded sessions.
 fn question() -> Rendered {
     let one = json!({
         "type": "object", "required": ["id", "severity"],
@@ -91,7 +91,7 @@ async fn recorded_sessions_end_as_they_ended() {
         (Codex, "34_incomplete_max", error(FailureKind::MaxOutputTokens)),
         (Codex, "39_bad_flag", Outcome::SpawnFailed { why: FailureKind::CommandLine }),
         (Codex, "60_term_pid", Outcome::Signal { signal: 15 }),
-        // No headers for ever: the provider's fault.
+        // Never any headers: the provider's fault.
         (Codex, "82_hang_idle5", error(FailureKind::ApiError)),
         (Copilot, "95_recommended_triage", Outcome::Completed),
         (Copilot, "20_401", limit(FailureKind::Authentication)),

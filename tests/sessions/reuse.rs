@@ -1,6 +1,6 @@
-//! Rows of an earlier life whose process numbers belong to others now: nobody innocent is touched.
+//! Rows of an earlier heartbeat process whose pids were reused: no other process is touched.
 //!
-//! Runs itself again in a private PID namespace, where numbers can be handed out on demand.
+//! Runs itself again in a private PID namespace, where pids can be chosen.
 
 use std::collections::HashSet;
 use std::process::{Child, Command, Stdio};
@@ -49,7 +49,7 @@ fn two_hundred_reused_numbers_cost_no_innocent_its_life() {
     println!("{}", text.lines().find(|line| line.contains("alive")).unwrap());
 }
 
-/// Not a test of its own: what runs in the namespace.
+/// Not a test: what runs in the namespace.
 #[test]
 fn inside() {
     if std::env::var_os(INSIDE).is_none() {
@@ -59,7 +59,7 @@ fn inside() {
     let ledger = FolderLedger::open(folder.path()).unwrap();
     let mut innocents = Vec::new();
     for _ in 0..ROWS {
-        // The keeper of an earlier life, of which a row is left.
+        // The keeper of an earlier process, of which a row is left.
         let mut keeper = sleeper();
         let identity = process::identity(keeper.id()).unwrap();
         keeper.kill().unwrap();
@@ -96,14 +96,14 @@ trait OwnGroup {
 }
 
 impl OwnGroup for Command {
-    /// As the group's leader: a kill of a remembered group would hit it too.
+    /// As the group's leader: killing a recorded group would hit it too.
     fn process_group_zero(&mut self) -> &mut Self {
         use std::os::unix::process::CommandExt;
         self.process_group(0)
     }
 }
 
-/// Starts an innocent process that gets exactly this number.
+/// Starts an unrelated process that gets exactly this pid.
 fn take_number(pid: u32) -> Option<Child> {
     for _ in 0..50 {
         std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;

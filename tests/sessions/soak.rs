@@ -1,4 +1,4 @@
-//! Many random hostile sessions in one process: nothing left, nothing grown.
+//! Many random hostile sessions in one process: nothing left, no growth.
 //!
 //! Forty sessions by default, a thousand with `HEARTBEAT_TEST_FULL=1`.
 
@@ -39,7 +39,7 @@ fn random_hostile_sessions_leave_nothing_and_grow_nothing() {
 
 async fn leave_nothing_and_grow_nothing() {
     let sessions = if std::env::var_os("HEARTBEAT_TEST_FULL").is_some() { 1_000 } else { 40 };
-    // This process has one test, so every unregistered child is an escapee.
+    // This process has one test, so every unregistered child is an escaped process.
     heartbeat::session::become_outer_reaper().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_heartbeat"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heartbeat::app::waker::{LONGEST_SLEEP, Pace, WakeSource, Woken};
 
-/// The bound is only there to fail instead of hang.
+/// The bound only turns a hang into a failure.
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
 }
@@ -35,7 +35,7 @@ async fn ticks_and_ends_without_a_trace() {
     assert_eq!(threads(), 0);
     assert_eq!(tasks(), before, "no task of the library is left in this runtime");
 
-    // Dropped without a word, it ends by itself.
+    // Dropped without a stop, it ends too.
     drop(in_time(WakeSource::start(Pace::EveryFiveSeconds)).await.unwrap());
     in_time(async {
         while threads() > 0 {

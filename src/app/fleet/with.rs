@@ -1,4 +1,4 @@
-//! The coordinator's and the worker's parts, put together.
+//! Builds the coordinator's and the worker's parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,21 @@ use super::FleetCheck;
 use crate::app::error::CommandError;
 use crate::app::exit::Code;
 use crate::app::logging::{self, Purpose};
+use crate::app::secrets::SettingSecrets;
 use crate::app::setting::{load_request, state_folder};
 use crate::app::{Notifier, Setting, Signals, StartOptions};
 use crate::clock::Clock;
 use crate::config::load;
+use crate::fleet::account::Fingerprint;
 use crate::fleet::engine::Engine;
 use crate::fleet::gate::FleetGate;
+use crate::fleet::name::ServeError;
 use crate::fleet::right::{RightError, RunRight};
 use crate::fleet::sessions::{Coordinator, FleetSessions};
 use crate::fleet::worker::{MakeSessions, Shared, Worker};
-use crate::fleet::{Names, look as looks, own_host, queue};
+use crate::fleet::{Names, look as looks, own_host};
 use crate::model::SessionId;
-use crate::run::Edges;
+use crate::run::{Edges, Secrets as _};
 use crate::session::{Sessions, StopHandle};
 use crate::settings::{Config, Environment};
 use crate::store::{Journal, RunLock, Store};
@@ -37,7 +40,7 @@ fn engine(config: &Config, environment: &Environment) -> Result<Engine, CommandE
 }
 
 impl FleetRun {
-    /// Reads the key and the certificates; asks the server for nothing yet.
+    /// Reads the key and the certificates; makes no request yet.
     pub fn new(
         setting: &Setting,
         journal: &Journal,
@@ -54,14 +57,14 @@ impl FleetRun {
         Ok(Self(Some(Parts { shared: Arc::new(shared), right: Arc::new(right) })))
     }
 
-    /// Takes the right to run. A server that is down is no reason not to read the tracker: the gate
-    /// asks again before a session starts.
+    /// Takes the right to run. With an unreachable server the tracker is still read: the gate asks
+    /// again before a session starts.
     pub async fn begin(&self) -> Result<(), CommandError> {
         let Some(parts) = &self.0 else { return Ok(()) };
         match parts.right.take().await {
             Ok(()) => Ok(()),
             Err(RightError::Engine(error)) => {
-                tracing::warn!(%error, "this run begins without the right to start sessions");
+                tracing::warn!(%error, "the run starts without the right to start sessions; the gate asks for it again");
                 Ok(())
             }
             Err(RightError::Store(error)) => Err(error.into()),
@@ -72,7 +75,7 @@ impl FleetRun {
         }
     }
 
-    /// Gives it back.
+    /// Releases it.
     pub async fn end(&self) {
         if let Some(parts) = &self.0 {
             parts.right.release().await;
@@ -88,7 +91,7 @@ impl FleetRun {
     }
 }
 
-/// Asks the host of a session to end it, as an operator does.
+/// Asks the host of a session to end it, on an operator's request.
 pub async fn cancel(
     config: &Config,
     environment: &Environment,
@@ -101,7 +104,7 @@ pub async fn cancel(
     engine.cancel(&id, "operator").await.map_err(|error| error.to_string())
 }
 
-/// Looks at everything that a fleet needs.
+/// Checks everything that a fleet needs.
 pub async fn look(config: &Config, environment: &Environment, clock: &Clock) -> Vec<FleetCheck> {
     if !config.fleet.is_on() {
         return Vec::new();
@@ -128,14 +131,6 @@ pub async fn worker(options: &StartOptions) -> Result<Code, CommandError> {
     let mut signals = Signals::listen()?;
     let stop = StopHandle::new();
     let worker = Arc::new(new_worker(config, options, journal)?);
-    let (host, queue) = (worker.host.clone(), queue(&worker.config.fleet.pool));
-    tracing::info!(
-        host,
-        queue,
-        server = worker.config.fleet.address,
-        slots = worker.config.limits.max_live_sessions,
-        "worker waits for sessions"
-    );
     let mut notifier = Notifier::from_environment(&options.environment);
     notifier.ready();
     let served = tokio::select! {
@@ -143,7 +138,10 @@ pub async fn worker(options: &StartOptions) -> Result<Code, CommandError> {
         never = signals.pass_on(&stop) => match never {},
     };
     telemetry.finish().await;
-    served?;
+    served.map_err(|error| match error {
+        ServeError::Store(error) => error.into(),
+        error @ ServeError::Name(_) => CommandError::NotNow(error.to_string()),
+    })?;
     Ok(signals.stopped_by().unwrap_or(Code::Terminated))
 }
 
@@ -164,6 +162,11 @@ fn new_worker(
                 .map_err(|error| error.to_string())
         })
     };
+    let secrets = Arc::new(SettingSecrets::new(&setting));
+    let fingerprint: Fingerprint = Arc::new(move |agent, key| {
+        let secrets = Arc::clone(&secrets);
+        Box::pin(async move { secrets.agent_fingerprint(agent, &key).await })
+    });
     Ok(Worker {
         engine: engine(&setting.config, &setting.environment)?,
         host: own_host(&setting.config.fleet),
@@ -174,6 +177,7 @@ fn new_worker(
         config: Arc::clone(&setting.config),
         gate: Arc::new(gate),
         shared: Shared::default(),
+        fingerprint,
         journal,
         make,
     })

@@ -1,4 +1,4 @@
-//! A heartbeat for one machine.
+//! A build for one machine.
 
 use super::{FleetCheck, NOT_BUILT};
 use crate::app::error::CommandError;
@@ -11,7 +11,6 @@ use crate::session::StopHandle;
 use crate::settings::{Config, Environment};
 use crate::store::Journal;
 
-/// Nothing.
 pub struct FleetRun;
 
 impl FleetRun {
@@ -49,12 +48,11 @@ pub async fn cancel(
     Err(NOT_BUILT.to_owned())
 }
 
-/// Nothing to look at.
 pub async fn look(_config: &Config, _environment: &Environment, _clock: &Clock) -> Vec<FleetCheck> {
     Vec::new()
 }
 
-/// Says that there are no workers here.
+/// Reports that there are no workers in this build.
 pub async fn worker(_options: &StartOptions) -> Result<Code, CommandError> {
     Err(CommandError::Usage(NOT_BUILT.to_owned()))
 }

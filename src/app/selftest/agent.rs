@@ -4,10 +4,9 @@ use std::ffi::OsString;
 
 use serde_json::Value;
 
-use crate::model::{FailureKind, Foreign, Outcome};
+use crate::model::{FailureKind, Outcome, Untrusted};
 use crate::session::agent::{Agent, AgentEvent, AgentResult, Decoder, Exit, Task, Transcript};
 
-/// The agent that the self-test runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostileAgent;
 
@@ -28,7 +27,7 @@ impl Decoder for HostileDecoder {
             "assistant" => AgentEvent::Content,
             "tool_use" => AgentEvent::ToolStarted { id: text("id"), name: text("name") },
             "result" => AgentEvent::Result(Box::new(AgentResult {
-                structured_output: fields.get("structured_output").cloned().map(Foreign::new),
+                structured_output: fields.get("structured_output").cloned().map(Untrusted::new),
                 ..AgentResult::default()
             })),
             kind => AgentEvent::Alive { kind: kind.to_owned() },

@@ -1,5 +1,5 @@
-//! A ledger in a folder: one file per open row. For the self-test and for tests; a restart finds
-//! the rows again.
+//! A ledger in a folder: one file per open row. For the self-test and for tests; rows survive a
+//! restart.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,14 +13,13 @@ use crate::event::{Event, Sink};
 use crate::model::{BoxFuture, Outcome, SessionEnd, SessionId};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 
-/// The ledger.
 #[derive(Debug)]
 pub struct FolderLedger {
     folder: PathBuf,
 }
 
 impl FolderLedger {
-    /// Uses a folder, which is made if it is missing.
+    /// Creates the folder if missing.
     pub fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_owned() })
@@ -30,7 +29,6 @@ impl FolderLedger {
         self.folder.join(format!("{session}.row"))
     }
 
-    /// Every open row.
     pub fn rows(&self) -> io::Result<Vec<LedgerRow>> {
         let mut rows = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -42,7 +40,7 @@ impl FolderLedger {
         Ok(rows)
     }
 
-    /// Commits a row as a real ledger does, without the limit.
+    /// Commits a row like a real ledger, without the limit.
     pub fn insert(&self, row: &LedgerRow) -> io::Result<()> {
         let temporary = self.folder.join(format!("{}.new", row.session.id));
         let mut file = File::create(&temporary)?;
@@ -53,7 +51,7 @@ impl FolderLedger {
 
     fn insert_below(&self, row: &LedgerRow, max_live: u32) -> Result<(), LedgerError> {
         let lock = File::create(self.folder.join("lock")).map_err(LedgerError::store)?;
-        // Held over count and insert, also against other processes; released with the file.
+        // Held for count and insert, also against other processes; released with the file.
         lock.lock().map_err(LedgerError::store)?;
         let rows = self.rows().map_err(LedgerError::store)?;
         let others = rows.iter().filter(|open| open.session.id != row.session.id).count();
@@ -102,7 +100,7 @@ impl Ledger for FolderLedger {
     }
 }
 
-/// A sink that remembers everything, with the time of its arrival.
+/// A sink that records every event with its arrival time.
 #[derive(Debug)]
 pub struct EventRecorder {
     events: Mutex<Vec<(Duration, Event)>>,
@@ -117,20 +115,19 @@ impl Default for EventRecorder {
 }
 
 impl EventRecorder {
-    /// All events so far, each with the time since the sink was made.
+    /// Each with the time since the sink was created.
     pub fn timed(&self) -> Vec<(Duration, Event)> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All events so far.
     pub fn events(&self) -> Vec<Event> {
         self.timed().into_iter().map(|(_, event)| event).collect()
     }
 
-    /// The events after the first `seen`, as soon as there is one.
+    /// The events after the first `seen`; waits for one if there is none.
     pub async fn after(&self, seen: usize) -> Vec<Event> {
         loop {
-            // Enlisted before the look, so that nothing arrives unnoticed in between.
+            // Registered before the check, so that no arrival is missed in between.
             let mut arrived = std::pin::pin!(self.arrived.notified());
             arrived.as_mut().enable();
             let mut events = self.events();
@@ -141,7 +138,7 @@ impl EventRecorder {
         }
     }
 
-    /// Waits until so many of the wanted events have come.
+    /// Waits until `count` matching events have arrived.
     pub async fn saw(&self, count: usize, wanted: impl Fn(&Event) -> bool) {
         let (mut seen, mut found) = (0, 0);
         while found < count {

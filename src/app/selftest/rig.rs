@@ -20,28 +20,24 @@ use crate::settings::Containment;
 use crate::simulate::hostile::Misbehaviour;
 use crate::simulate::hostile::oracle::Oracle;
 
-/// A supervisor with a folder of its own.
+/// A supervisor with its own folder.
 pub struct Rig {
     /// The binary that is keeper and agent.
     pub program: PathBuf,
-    /// Where everything lives.
     pub folder: PathBuf,
-    /// Its rows.
     pub ledger: Arc<FolderLedger>,
-    /// Its events.
     pub events: Arc<EventRecorder>,
-    /// The real one.
     pub supervisor: Supervisor,
 }
 
-/// How one session went, seen from both sides.
+/// How one session went, according to the supervisor and to the observer.
 #[derive(Debug)]
 pub struct Observed {
-    /// The supervisor's word.
+    /// As reported by the supervisor.
     pub end: SessionEnd,
-    /// The observer's: processes left.
+    /// Processes left, according to the observer.
     pub survivors: u32,
-    /// The observer's: processes born.
+    /// Processes started, according to the observer.
     pub births: u64,
 }
 
@@ -53,7 +49,6 @@ impl Rig {
         Self::with_settings(folder, settings)
     }
 
-    /// A rig with its own settings.
     pub fn with_settings(folder: &Path, settings: SupervisorSettings) -> io::Result<Self> {
         let ledger = Arc::new(FolderLedger::open(&folder.join("ledger"))?);
         let events = Arc::new(EventRecorder::default());
@@ -108,7 +103,7 @@ impl Rig {
         }
     }
 
-    /// A session that tries these attacks, each as `kind:target`, in a folder of its own.
+    /// A session that tries these attacks, each as `kind:target`, in its own folder.
     pub fn attack(&self, attacks: &[String]) -> SessionSpec {
         let mut spec = self.spec(Misbehaviour::Attacks, 1, 1);
         for attack in attacks {
@@ -118,27 +113,26 @@ impl Rig {
         spec
     }
 
-    /// Confines a session as one of the real agent is confined: to its own folder.
+    /// Confines a session like a real agent's: to its own folder.
     pub fn confine(&self, spec: &mut SessionSpec) {
         let allowed = Allowed::default();
-        let needs = Confinement::for_program(&spec.program, &spec.env);
+        let needs = Confinement::for_program(&spec.program, &spec.env, &[]);
         let mut made = needs.with(&spec.scratch, &spec.cwd, &self.folder, &allowed);
         // The observer's pipe, which no real agent has.
         made.devices.push(self.canary(spec.session.id));
         spec.confinement = Some(made);
     }
 
-    /// Where the canary of a session is.
+    /// The observer's pipe for a session.
     pub fn canary(&self, session: SessionId) -> PathBuf {
         self.folder.join(format!("canary-{session}"))
     }
 
-    /// An observer for a session.
     pub fn oracle(&self, session: SessionId) -> io::Result<Oracle> {
         Oracle::new(&self.canary(session))
     }
 
-    /// Runs a session to its end and asks the observer at once.
+    /// Runs a session to its end, then asks the observer.
     pub async fn observe(
         &self,
         spec: SessionSpec,

@@ -1,4 +1,4 @@
-//! The way to the collector: our own client on our own runtime, called from the SDK's threads.
+//! HTTP client for the collector: runs on our runtime, called from the SDK's threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use tokio::runtime::Handle;
 
-/// One request.
+/// Per request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The target of what is said here: such lines are not sent themselves.
+/// Log target of this module: its lines are not exported.
 pub const TARGET: &str = "telemetry";
 
-/// Sends requests on the runtime of the work; whoever waits is a thread of the SDK.
+/// Sends requests on the main runtime; only a thread of the SDK waits.
 #[derive(Debug)]
 pub struct Collector {
     client: reqwest::Client,
@@ -21,9 +21,9 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// On the current runtime.
+    /// Uses the current runtime.
     pub fn new(loopback: bool) -> Result<Self, reqwest::Error> {
-        // Fails when a provider is already installed, and then that one serves as well.
+        // Fails if a provider is already installed, which is fine.
         let _already_installed = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder().timeout(TIMEOUT);
         if loopback {
@@ -33,7 +33,7 @@ impl Collector {
         Ok(Self { client, runtime, is_reachable: AtomicBool::new(true) })
     }
 
-    /// Logged when it changes, not with every batch.
+    /// Logs only changes, not every batch.
     fn note(&self, is_reachable: bool, detail: &str) {
         let before = self.is_reachable.swap(is_reachable, Ordering::Relaxed);
         match (before, is_reachable) {

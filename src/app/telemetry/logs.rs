@@ -1,4 +1,4 @@
-//! Lines of the log as log records, in the trace of their run.
+//! Exports log lines as log records in the trace of their run.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -18,13 +18,12 @@ use super::spans::{session_span, trace_id};
 use crate::app::lifecycle;
 use crate::model::{RunId, SessionId};
 
-/// Sends every line of ours from `info` up.
+/// Exports our own lines from `info` up.
 pub struct Lines {
     logger: SdkLogger,
 }
 
 impl Lines {
-    /// To this logger.
     pub fn new(logger: SdkLogger) -> Self {
         Self { logger }
     }
@@ -89,7 +88,7 @@ where
         let data = event.metadata();
         let is_ours = data.target().starts_with(env!("CARGO_CRATE_NAME"))
             || data.target() == lifecycle::TARGET;
-        // What is said about the way to the collector is not sent on that way.
+        // Lines about the export itself are not exported.
         if !is_ours || *data.level() > Level::INFO || data.target() == collector::TARGET {
             return;
         }

@@ -1,9 +1,9 @@
-//! Traces and logs for a collector of OpenTelemetry, in builds with the feature `otel`.
+//! Exports traces and logs to an OpenTelemetry collector, in builds with the feature `otel`.
 //!
-//! The usual variables decide: nothing is sent unless `OTEL_EXPORTER_OTLP_ENDPOINT` (or the one for
-//! traces or logs) names a collector. A trace is a run: its id is the run's id without hyphens, and
-//! the id of a session's span is the second half of the session's. Everything is sent beside the
-//! work, in batches; what a collector that is gone does not get is lost, and nothing else.
+//! Nothing is sent unless `OTEL_EXPORTER_OTLP_ENDPOINT` (or the variable for traces or logs) is
+//! set. A trace is a run: its id is the run's id without hyphens, and the id of a session's span is
+//! the second half of the session's id. Everything is sent in the background, in batches; if the
+//! collector is unreachable, only telemetry is lost.
 
 #[cfg(feature = "otel")]
 mod collector;
@@ -20,28 +20,27 @@ use tracing_subscriber::{Layer, Registry};
 use crate::event::Recorded;
 use crate::settings::Environment;
 
-/// The variables that name a collector.
+/// The variables that set a collector.
 const ENDPOINTS: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
 ];
 
-/// A layer of the log.
 pub type LogLayer = Box<dyn Layer<Registry> + Send + Sync + 'static>;
 
-/// What is sent to a collector; nothing, unless one is named. Cheap to clone.
+/// Exports to a collector; does nothing unless one is set. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Telemetry {
     #[cfg(feature = "otel")]
     exporting: Option<std::sync::Arc<otel::Exporting>>,
-    /// Why nothing is sent though it should be.
+    /// Why nothing is sent although a collector is set.
     #[cfg(feature = "otel")]
     fault: Option<String>,
 }
 
 impl Telemetry {
-    /// Logs why no telemetry is sent although it should be. After the log was started.
+    /// Logs why no telemetry is sent although it should be. Call after logging has started.
     pub fn log_fault(&self, environment: &Environment) {
         #[cfg(feature = "otel")]
         if let Some(fault) = &self.fault {
@@ -56,7 +55,6 @@ impl Telemetry {
     }
 }
 
-/// Does the environment name a collector?
 fn is_wanted(environment: &Environment) -> bool {
     let is_set = |name: &&str| environment.text(name).is_some_and(|value| !value.is_empty());
     let is_off = environment.text("OTEL_SDK_DISABLED").is_some_and(|word| word == "true");
@@ -65,31 +63,31 @@ fn is_wanted(environment: &Environment) -> bool {
 
 #[cfg(feature = "otel")]
 impl Telemetry {
-    /// Begins to send, if a collector is named. Within the runtime that the work runs on.
+    /// Starts the export if a collector is set. Call within the main runtime.
     pub fn start(environment: &Environment) -> Self {
         if !is_wanted(environment) {
             return Self::default();
         }
         match otel::Exporting::start(environment) {
             Ok(exporting) => Self { exporting: Some(std::sync::Arc::new(exporting)), fault: None },
-            // Logged as soon as the log is there; a run is worth more than its telemetry.
+            // Logged once logging has started; the run continues without telemetry.
             Err(error) => Self { exporting: None, fault: Some(error.to_string()) },
         }
     }
 
-    /// The layer that sends log lines.
+    /// The layer that exports log lines.
     pub fn layer(&self) -> Option<LogLayer> {
         self.exporting.as_ref().map(|exporting| exporting.layer())
     }
 
-    /// Sends the spans of a run until it has ended.
+    /// Exports the spans of a run until it has ended.
     pub async fn follow(self, events: Receiver<Recorded>) {
         if let Some(exporting) = self.exporting {
             exporting.follow(events).await;
         }
     }
 
-    /// Sends what is left, for a moment.
+    /// Flushes, within a short time limit.
     pub async fn finish(self) {
         if let Some(exporting) = self.exporting {
             exporting.finish().await;
@@ -104,17 +102,14 @@ impl Telemetry {
         Self::default()
     }
 
-    /// None.
     pub fn layer(&self) -> Option<LogLayer> {
         None
     }
 
-    /// Nothing to send.
     pub async fn follow(self, events: Receiver<Recorded>) {
         drop(events);
     }
 
-    /// Nothing is left.
     pub async fn finish(self) {}
 }
 

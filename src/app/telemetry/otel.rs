@@ -22,17 +22,16 @@ use crate::app::error::CommandError;
 use crate::event::{Event, Recorded};
 use crate::settings::Environment;
 
-/// A process that is about to end waits no longer than this for its collector.
+/// How long a process that is about to exit waits for its collector.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What sends.
 pub struct Exporting {
     spans: Arc<BatchSpanProcessor>,
     logs: SdkLoggerProvider,
 }
 
 impl Exporting {
-    /// Addresses, headers and the protocol are read from the usual variables by the exporters.
+    /// The exporters read addresses, headers and the protocol from the usual variables.
     pub fn start(environment: &Environment) -> Result<Self, CommandError> {
         let failed = |error: &dyn std::fmt::Display| CommandError::Io {
             what: "invalid OTEL_EXPORTER_OTLP_ENDPOINT".into(),
@@ -43,7 +42,7 @@ impl Exporting {
         let mut spans = SpanExporter::builder().with_http().with_shared_http_client(client.clone());
         let mut logs = LogExporter::builder().with_http().with_shared_http_client(client);
         if environment.text("OTEL_EXPORTER_OTLP_PROTOCOL").is_none() {
-            // As the specification has it, whichever forms are built in.
+            // The specification's default, whichever protocols are built in.
             spans = spans.with_protocol(Protocol::HttpBinary);
             logs = logs.with_protocol(Protocol::HttpBinary);
         }
@@ -57,18 +56,18 @@ impl Exporting {
         Ok(Self { spans: Arc::new(processor), logs })
     }
 
-    /// The layer that sends log lines.
+    /// The layer that exports log lines.
     pub fn layer(&self) -> LogLayer {
         Box::new(Lines::new(self.logs.logger(env!("CARGO_CRATE_NAME"))))
     }
 
-    /// Sends the spans of a run as they end.
+    /// Exports the spans of a run as they end.
     pub async fn follow(&self, mut events: Receiver<Recorded>) {
         let mut spans = Spans::default();
         loop {
             match events.recv().await {
                 Ok(recorded) => {
-                    // The queue has a bound: a span that does not fit is dropped, nobody waits.
+                    // The queue is bounded: a span that does not fit is dropped without waiting.
                     spans.apply(&recorded).into_iter().for_each(|span| self.spans.on_end(span));
                     if matches!(recorded.event, Event::RunEnded { .. }) {
                         return;
@@ -81,7 +80,7 @@ impl Exporting {
         }
     }
 
-    /// Sends what is left, for a moment.
+    /// Flushes, within a short time limit.
     pub async fn finish(&self) {
         let (spans, logs) = (Arc::clone(&self.spans), self.logs.clone());
         let both = tokio::join!(
@@ -96,14 +95,14 @@ impl Exporting {
     }
 }
 
-/// A collector on this machine is not reached through a proxy.
+/// A collector on this machine is reached without a proxy.
 fn is_near(environment: &Environment) -> bool {
     let near = ["://127.", "://localhost", "://[::1]"];
     let addresses: Vec<&str> = ENDPOINTS.iter().filter_map(|name| environment.text(name)).collect();
     addresses.iter().all(|address| near.iter().any(|host| address.contains(host)))
 }
 
-/// Who speaks: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` may say it differently.
+/// Service name and attributes; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override them.
 fn resource(environment: &Environment) -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let builder = Resource::builder().with_attribute(version);

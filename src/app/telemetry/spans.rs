@@ -1,4 +1,4 @@
-//! A run's events as spans: the run, its stages, its sessions. Pure.
+//! Converts a run's events to spans: the run, its stages, its sessions. Pure.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -15,7 +15,7 @@ use crate::event::{Event, Recorded, RunOutcome, RunSummary};
 use crate::model::text::in_words;
 use crate::model::{Outcome, RunId, SessionId, Stage, Usage};
 
-/// What has begun and not ended.
+/// Spans that have begun and not ended.
 #[derive(Debug, Default)]
 pub struct Spans {
     run: Option<Open>,
@@ -35,12 +35,10 @@ impl Open {
     }
 }
 
-/// The trace of a run.
 pub fn trace_id(run: RunId) -> TraceId {
     TraceId::from_bytes(*run.0.as_bytes())
 }
 
-/// The span of a session.
 pub fn session_span(session: SessionId) -> SpanId {
     second_half(session.0)
 }
@@ -76,10 +74,10 @@ impl Spans {
                 Vec::new()
             }
             Event::FetchStarted => self.enter(run, at, Step::Fetching),
-            Event::PlanMade { .. } => self.leave(run, at, &Status::Unset).into_iter().collect(),
+            Event::PlanMade { .. } => self.end_stage(run, at, &Status::Unset).into_iter().collect(),
             Event::FetchFailed { class, .. } => {
                 let status = Status::error(class.clone());
-                self.leave(run, at, &status).into_iter().collect()
+                self.end_stage(run, at, &status).into_iter().collect()
             }
             Event::TriageStarted { .. } => self.enter(run, at, Step::Triaging),
             Event::TriageEnded { .. } => self.enter(run, at, Step::Analysing),
@@ -147,14 +145,14 @@ impl Spans {
         }
     }
 
-    /// One stage begins where the one before it ends.
+    /// A stage begins where the previous one ends.
     fn enter(&mut self, run: RunId, at: Timestamp, step: Step) -> Vec<SpanData> {
-        let before = self.leave(run, at, &Status::Unset);
+        let before = self.end_stage(run, at, &Status::Unset);
         self.stage = Some((step, Open::at(at)));
         before.into_iter().collect()
     }
 
-    fn leave(&mut self, run: RunId, at: Timestamp, status: &Status) -> Option<SpanData> {
+    fn end_stage(&mut self, run: RunId, at: Timestamp, status: &Status) -> Option<SpanData> {
         let (step, open) = self.stage.take()?;
         let name = stage_name(step).to_owned();
         let parent_span_id = second_half(run.0);
@@ -173,7 +171,8 @@ impl Spans {
         outcome: RunOutcome,
         summary: &RunSummary,
     ) -> Vec<SpanData> {
-        let mut ended: Vec<SpanData> = self.leave(run, at, &Status::Unset).into_iter().collect();
+        let mut ended: Vec<SpanData> =
+            self.end_stage(run, at, &Status::Unset).into_iter().collect();
         let Some(mut open) = self.run.take() else { return ended };
         let count =
             |name, value: u64| KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX));
@@ -194,7 +193,7 @@ impl Spans {
     }
 }
 
-/// Who made a model, by its name; nothing is said of one that is not known.
+/// The vendor of a model, by the model's name; empty if unknown.
 fn provider_of(model: &str) -> &'static str {
     match model {
         model if model.starts_with("claude") => "anthropic",

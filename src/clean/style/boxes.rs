@@ -1,11 +1,11 @@
-//! The declared values of one element, and the box they make.
+//! The declared values of one element, and the resulting box.
 
 use super::computed::Computed;
 use super::declaration::{Declaration, Display, Overflow, Property, SLOTS, Slot, Value};
 use super::length::{Length, USUAL_FONT};
-use crate::model::Doubt;
+use crate::model::VisibilityIssue;
 
-/// The kind of box an element makes when nothing else is declared.
+/// The default kind of box of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BoxKind {
     Inline,
@@ -17,26 +17,26 @@ pub(super) enum BoxKind {
     Contents,
 }
 
-/// How an element flows, as far as its style has a say.
+/// How an element flows, as far as its style determines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::clean) struct Flow {
     /// The declared display, if any.
     pub(in crate::clean) display: Option<Display>,
-    /// Taken out of the line: floating, or placed absolutely.
+    /// Floating, or positioned absolutely.
     pub(in crate::clean) blockified: bool,
-    /// Is the box no bigger than a speck?
+    /// Whether the box is only a few pixels in size.
     pub(in crate::clean) tiny: bool,
 }
 
 impl Flow {
-    /// Does an element of the inline kind stand on lines of its own?
+    /// Whether an inline element is displayed as a block.
     pub(in crate::clean) fn is_block(self, in_flex: bool) -> bool {
         in_flex
             || self.blockified
             || matches!(self.display, Some(Display::Block | Display::Flex | Display::TablePart))
     }
 
-    /// Does an element of the block kind stand in the line?
+    /// Whether a block element is displayed inline.
     pub(in crate::clean) fn is_inline(self) -> bool {
         !self.blockified
             && matches!(
@@ -48,16 +48,16 @@ impl Flow {
     }
 }
 
-/// The declared values of one element; the last word on each property counts.
+/// The declared values of one element; the last declaration of a property counts.
 #[derive(Debug)]
 pub(super) struct Slots {
-    /// The values; only those of which the bit in `declared` is set count.
+    /// Only values whose bit in `declared` is set count.
     known: [Value; SLOTS],
     declared: u64,
     /// The font size of the page, in pixels.
     pub(super) page_font: f32,
     others: Vec<(u32, Value)>,
-    /// Was any of the declarations doubtful?
+    /// Whether any declaration was doubtful.
     pub(super) has_doubts: bool,
 }
 
@@ -74,14 +74,14 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// Forgets everything, to be used for the next element.
+    /// Resets it for the next element.
     pub(super) fn clear(&mut self) {
         self.declared = 0;
         self.others.clear();
         self.has_doubts = false;
     }
 
-    /// Takes a declaration over those before it.
+    /// Applies a declaration over earlier ones.
     pub(super) fn set(&mut self, declaration: &Declaration) {
         self.has_doubts |= declaration.value.doubt().is_some();
         match declaration.property {
@@ -105,12 +105,12 @@ impl Slots {
         self.has(bit(slot)).then(|| self.known[slot as usize])
     }
 
-    /// Is any of these declared?
+    /// Whether any of these is declared.
     pub(super) fn has(&self, bits: u64) -> bool {
         self.declared & bits != 0
     }
 
-    /// Everything that is declared about properties we evaluate.
+    /// All declared values of evaluated properties.
     pub(super) fn known(&self) -> impl Iterator<Item = (usize, Value)> {
         let declared = self.declared;
         let is_declared = move |(slot, _): &(usize, Value)| declared & (1 << slot) != 0;
@@ -132,7 +132,7 @@ impl Slots {
         }
     }
 
-    pub(super) fn doubts(&self) -> impl Iterator<Item = Doubt> {
+    pub(super) fn doubts(&self) -> impl Iterator<Item = VisibilityIssue> {
         self.others.iter().filter_map(|(_, value)| value.doubt())
     }
 }
@@ -153,18 +153,29 @@ pub(super) const fn bits<const N: usize>(slots: [Slot; N]) -> u64 {
     all
 }
 
-/// What an element does to the text of others.
+/// Effect of an element on the text of others.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Impact {
     /// It paints more than its letters.
     pub(super) paints: bool,
-    /// It reaches beyond its box: an outline, a shadow.
+    /// It extends beyond its box: an outline, a shadow.
     pub(super) reaches_out: bool,
-    /// It pulls its neighbours over one another.
+    /// It moves its neighbours over one another.
     pub(super) pulls: bool,
+    /// It moves the text after it far away.
+    pub(super) drags: Option<Drag>,
 }
 
-/// The size of one element's box, as far as declared.
+/// How far a negative margin reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drag {
+    /// To the end of the block around it.
+    Line,
+    /// To the end of the page.
+    Page,
+}
+
+/// The declared size of one element's box.
 pub(super) struct Frame {
     pub(super) width: Option<f32>,
     pub(super) height: Option<f32>,
@@ -173,7 +184,7 @@ pub(super) struct Frame {
     pub(super) is_padded: bool,
 }
 
-/// What says something about the size of a box.
+/// Properties that affect the size of a box.
 const FRAME: u64 = bits([
     Slot::OverflowX,
     Slot::OverflowY,
@@ -186,7 +197,7 @@ const FRAME: u64 = bits([
 ]);
 
 impl Frame {
-    /// One of which nothing is declared.
+    /// Nothing is declared.
     const FREE: Self = Self {
         width: None,
         height: None,

@@ -1,9 +1,9 @@
-//! Colours as CSS writes them, and how far apart two of them look.
+//! CSS colours, and the visible difference between two of them.
 
 use color::{ColorSpaceTag, Srgb, parse_color};
 
 /// A colour with its opacity: red, green, blue and alpha from 0 to 255, small because every element
-/// hands several of them down.
+/// passes several of them to its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clean) struct Color {
     channels: [u8; 3],
@@ -13,7 +13,7 @@ pub(in crate::clean) struct Color {
 impl Color {
     pub(super) const BLACK: Self = Self::solid([0; 3]);
     pub(super) const WHITE: Self = Self::solid([255; 3]);
-    /// What a browser gives a link.
+    /// A browser's default link colour.
     pub(super) const LINK: Self = Self::solid([0, 0, 238]);
     /// The background of `<mark>`.
     pub(super) const MARK: Self = Self::solid([255, 255, 0]);
@@ -28,18 +28,19 @@ impl Color {
         Self { channels: [byte(red), byte(green), byte(blue)], alpha: byte(alpha) }
     }
 
-    /// 0 is transparent, 1 is solid.
+    /// 0 is transparent, 1 is opaque.
     pub(super) fn alpha(self) -> f32 {
         f32::from(self.alpha) / 255.0
     }
 
-    /// A colour value of CSS, in lower case; `None` when it is not one we evaluate.
+    /// Parses a CSS colour in lower case; `None` if it is not evaluated.
     pub(super) fn parse(value: &str) -> Option<Self> {
         if let Some(color) = system(value) {
             return Some(color);
         }
         match value.strip_prefix('#') {
             Some(hex) => from_hex(hex),
+            None if is_mixed(value) => None,
             None => {
                 let parsed = parse_color(value).ok()?;
                 Some(Self::from_shares(parsed.to_alpha_color::<Srgb>().components))
@@ -47,7 +48,7 @@ impl Color {
         }
     }
 
-    /// An old HTML attribute: any text is a colour, by the standard's rules for legacy values.
+    /// Parses a legacy HTML attribute: any text is a colour, by the standard's rules.
     pub(super) fn parse_legacy(value: &str) -> Option<Self> {
         let value = value.trim().to_ascii_lowercase();
         if value.is_empty() || value == "transparent" {
@@ -66,7 +67,7 @@ impl Color {
         Some(Self::from_anything(value.trim_start_matches('#')))
     }
 
-    /// What is no digit counts as 0; three equal parts, of which the first digits count.
+    /// Other characters count as 0; three equal parts, of which the first digits count.
     fn from_anything(value: &str) -> Self {
         let mut digits: Vec<u8> = value
             .chars()
@@ -92,7 +93,7 @@ impl Color {
         Self::solid([channel(parts[0]), channel(parts[1]), channel(parts[2])])
     }
 
-    /// This colour seen on top of another one.
+    /// This colour on top of another one.
     pub(super) fn over(self, below: Self) -> Self {
         if self.alpha == 255 {
             return self;
@@ -111,7 +112,7 @@ impl Color {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
 fn byte(share: f32) -> u8 {
-    // Not a number becomes 0.
+    // NaN becomes 0.
     (share.clamp(0.0, 1.0) * 255.0).round() as u8
 }
 
@@ -132,6 +133,24 @@ fn from_hex(hex: &str) -> Option<Color> {
         6 => color([long(0), long(1), long(2)], Some(255)),
         8 => color([long(0), long(1), long(2)], long(3)),
         _ => None,
+    }
+}
+
+/// Whether `rgb(…)` with commas mixes numbers and percentages, or `hsl(…)` has numbers instead of
+/// percentages; a browser drops both.
+fn is_mixed(value: &str) -> bool {
+    let Some((name, inside)) = value.split_once('(') else { return false };
+    let parts: Vec<&str> = inside.trim_end_matches(')').split(',').map(str::trim).collect();
+    let is_share = |part: &&str| part.ends_with('%');
+    match (name, &parts[..]) {
+        ("rgb" | "rgba", [red, green, blue, ..]) => {
+            let shares = [red, green, blue].into_iter().filter(|part| is_share(part)).count();
+            !matches!(shares, 0 | 3)
+        }
+        ("hsl" | "hsla", [hue, saturation, light, ..]) => {
+            is_share(hue) || !is_share(saturation) || !is_share(light)
+        }
+        _ => false,
     }
 }
 
@@ -187,6 +206,8 @@ mod tests {
             "rgb(",
             "color-mix(in srgb,red,red)",
             "rgb(from red r g b)",
+            "rgb(0,0%,0)",
+            "hsl(0,0,0)",
         ] {
             assert_eq!(Color::parse(text), None, "{text}");
         }

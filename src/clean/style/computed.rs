@@ -1,87 +1,85 @@
-//! What the declarations on the way down the tree add up to: is this text seen, and how does it
-//! flow? Values inside the ranges of real text pass; what is certainly out of sight is hidden; all
-//! between is doubtful.
+//! The combined effect of the declarations on the path from the root: whether text is visible, and
+//! how it flows. Values in the ranges of real text pass; what is certainly invisible is hidden;
+//! everything in between is doubtful.
 
 use super::boxes::{BoxKind, Flow, Frame, Impact, Slots, bits, kind_of};
 use super::color::Color;
 use super::declaration::{Display, Position, Slot, TextSpace, Value};
 use super::length::Length;
-use crate::model::{Doubt, Doubts};
+use crate::model::{VisibilityIssue, VisibilityIssues};
 
-/// Text smaller than this cannot be read.
+/// Smaller text cannot be read.
 const UNREADABLE_PX: f32 = 2.5;
-/// Less opacity than this is as good as none.
+/// Lower opacity counts as invisible.
 const UNSEEN_OPACITY: f32 = 0.06;
-/// Text whose colour differs less from what is behind it is not seen.
+/// Text with a smaller colour difference to its background is invisible.
 const UNSEEN_DISTANCE: f32 = 0.12;
 /// Small text needs more, by its size in pixels.
 const SMALL_TEXT: [(f32, f32); 2] = [(6.0, 0.55), (8.0, 0.25)];
-/// The narrowest window that readers use.
+/// The narrowest window assumed.
 pub(super) const PAGE_WIDTH: f32 = 900.0;
 
-/// Can a reader see the text?
+/// Whether a user can see the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clean) enum Sight {
-    /// Yes.
     Shown,
     /// Only on a background other than the usual light one.
     LowContrast,
-    /// Nobody can say.
+    /// Cannot be determined.
     Doubtful,
-    /// No.
     Hidden,
 }
 
-/// What an element hands down to its children.
+/// What an element passes to its children.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Computed {
-    /// Hidden by a property that no child can undo.
+    /// Hidden by a property that no child can override.
     pub(super) gone: bool,
-    /// `visibility`, which a child can undo.
+    /// `visibility`, which a child can override.
     invisible: bool,
     pub(super) opacity: f32,
     pub(super) font_px: f32,
     color: Color,
-    /// What links are painted in.
+    /// Colour of links.
     pub(super) link: Color,
     fill: Option<Color>,
-    /// The colour of the line around the letters, and whether there is one.
+    /// Colour of the text stroke, if there is one.
     stroke: Option<Color>,
     is_stroked: bool,
-    /// Has the text a shadow or an outline of its own?
+    /// Whether the text has a shadow or an outline.
     is_outlined: bool,
-    /// What is behind the text, and behind the nearest block, and behind everything.
+    /// Background of the text, of the nearest block, and of the page.
     behind: Color,
     block_behind: Color,
     page: Color,
-    /// What may be behind it instead.
+    /// Alternative background.
     perhaps_behind: Option<Color>,
     own_background: bool,
     pub(super) space: TextSpace,
     pub(super) nowrap: bool,
     pub(super) rtl: bool,
-    /// Pixels of width that are surely there; 0 when nobody knows.
+    /// Width in pixels that is certainly available; 0 if unknown.
     pub(super) room: f32,
-    /// The same for the box that clips it.
+    /// The same for the clipping box.
     pub(super) clip_room: Option<f32>,
     pub(super) is_fixed_table: bool,
-    /// The narrowest column of a table with fixed columns; 0 when nobody knows.
+    /// The narrowest column of a table with fixed columns; 0 if unknown.
     pub(super) column_room: f32,
-    /// Does it stand elsewhere than the flow would put it?
+    /// Whether it is displaced from the normal flow.
     pub(super) displaced: bool,
     /// The element that a displaced one cannot leave.
     pub(super) confined_to: Option<u32>,
-    /// The nearest element that is positioned.
+    /// The nearest positioned element.
     pub(super) positioned: Option<u32>,
-    /// Is it painted above the text before it?
+    /// Whether it is painted above the text before it.
     pub(super) layered: bool,
-    /// Is its box perhaps smaller than its text?
+    /// Whether its box may be smaller than its text.
     pub(super) shrunk: bool,
-    pub(super) doubts: Doubts,
+    pub(super) doubts: VisibilityIssues,
 }
 
 impl Computed {
-    /// What a page starts with.
+    /// Initial values of a page.
     pub(super) const PAGE: Self = Self {
         gone: false,
         invisible: false,
@@ -110,25 +108,25 @@ impl Computed {
         positioned: None,
         layered: false,
         shrunk: false,
-        doubts: Doubts::NONE,
+        doubts: VisibilityIssues::NONE,
     };
 
-    /// Is everything below hidden for good?
+    /// Whether everything below is hidden permanently.
     pub(super) fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// Hides everything below, for good.
+    /// Hides everything below permanently.
     pub(super) fn hide(&mut self) {
         self.gone = true;
     }
 
-    /// A text colour that is not declared: of a link, of `<font>`.
+    /// An undeclared text colour: of a link, of `<font>`.
     pub(super) fn set_color(&mut self, color: Color) {
         self.color = color;
     }
 
-    /// A background that is not declared: of `bgcolor`, of `<mark>`.
+    /// An undeclared background: of `bgcolor`, of `<mark>`.
     pub(super) fn paint(&mut self, color: Color, kind: BoxKind) {
         if color.alpha() <= 0.0 {
             return;
@@ -143,13 +141,58 @@ impl Computed {
         self.own_background = true;
     }
 
-    /// From here on this is the page: its background is behind everything.
+    /// The `color` of `<font>`.
+    pub(super) fn set_legacy_color(&mut self, value: &str) {
+        self.color = Color::parse_legacy(value).unwrap_or(self.color);
+    }
+
+    /// A `bgcolor`. Returns whether it is a colour.
+    pub(super) fn paint_legacy(&mut self, value: &str, kind: BoxKind) -> bool {
+        let color = Color::parse_legacy(value);
+        color.into_iter().for_each(|color| self.paint(color, kind));
+        color.is_some()
+    }
+
+    /// A dialog is in front of the page.
+    pub(super) fn raise(&mut self) {
+        self.displaced = true;
+        self.confined_to = None;
+        self.layered = true;
+    }
+
+    /// Declarations replace the colours of the element's name and attributes.
+    pub(super) fn replace_usual(&mut self, inherited: &Self, slots: &Slots) {
+        if slots.get(Slot::Color) == Some(Value::Inherit) {
+            self.color = inherited.color;
+        }
+        if slots.get(Slot::BackgroundColor).is_some() {
+            self.behind = inherited.behind;
+            self.block_behind = inherited.block_behind;
+            self.perhaps_behind = inherited.perhaps_behind;
+            self.own_background = inherited.own_background;
+        }
+    }
+
+    /// The background of an invisible box, or of an inline one without size, is not painted; that
+    /// of a table is not behind its caption, and that of a word not behind its ruby text.
+    pub(super) fn leave_hidden_background(&mut self, around: &Self, name: &str, kind: BoxKind) {
+        let is_painted = self.behind != around.behind;
+        let is_flat = kind == BoxKind::Inline && self.font_px < UNREADABLE_PX;
+        if is_painted && (self.invisible || is_flat) {
+            self.perhaps_behind = Some(around.perhaps_behind.unwrap_or(around.behind));
+        }
+        if matches!(name, "caption" | "rt") && around.behind != around.page {
+            self.perhaps_behind = Some(self.page);
+        }
+    }
+
+    /// Starts the page: its background is behind everything.
     pub(super) fn begin_page(&mut self) {
         self.page = self.behind;
         self.block_behind = self.behind;
     }
 
-    /// Takes an element's declarations into account.
+    /// Applies an element's declarations.
     pub(super) fn apply(
         &mut self,
         slots: &Slots,
@@ -185,6 +228,9 @@ impl Computed {
         flow.tiny = frame.is_tiny();
         self.apply_place(slots, position, kind, in_flex, at);
         self.apply_margins(slots, kind, &mut impact);
+        if !out_of_flow {
+            impact.drags = self.drags(slots, kind, in_flex || floats);
+        }
         self.doubt_in_clipped_flex(in_flex);
         self.apply_sizes(slots, kind, in_flex || flow.blockified, &mut frame);
         self.apply_overflow(&frame, kind);
@@ -194,7 +240,7 @@ impl Computed {
         (flow, impact)
     }
 
-    /// The same for an element about which nothing is declared: most are.
+    /// The same for an element without declarations, which is the common case.
     fn apply_usual(&mut self, kind: BoxKind, in_flex: bool) {
         let kind = kind_of(kind, Flow::default(), in_flex);
         self.doubt_in_clipped_flex(in_flex);
@@ -208,23 +254,23 @@ impl Computed {
         self.layered |= kind == BoxKind::InlineBlock;
     }
 
-    /// Properties of text, which are inherited.
+    /// Inherited text properties.
     fn apply_text(&mut self, slots: &Slots) {
         let parent_font = self.font_px;
         match slots.get(Slot::FontSize) {
             Some(Value::Length(size)) => {
                 self.font_px = size.font_size(parent_font);
-                // Some browsers keep sizes that follow from others readable.
+                // Some browsers keep relative sizes readable.
                 let is_relative = !matches!(size, Length::Px(_));
                 if is_relative && self.font_px > 0.0 && self.font_px < UNREADABLE_PX {
-                    self.doubts.add(Doubt::Sized);
+                    self.doubts.add(VisibilityIssue::Sized);
                 }
             }
             Some(Value::Initial) => self.font_px = 16.0,
             _ => {}
         }
         if self.font_px > 200.0 {
-            self.doubts.add(Doubt::Sized);
+            self.doubts.add(VisibilityIssue::Sized);
         }
         if slots.has(bits([Slot::LineHeight, Slot::LetterSpacing, Slot::WordSpacing])) {
             self.apply_spacing(slots);
@@ -247,7 +293,7 @@ impl Computed {
         self.apply_colors(slots);
     }
 
-    /// The room between lines, letters and words.
+    /// Spacing of lines, letters and words.
     fn apply_spacing(&mut self, slots: &Slots) {
         let ems = |slot: Slot| {
             slots
@@ -260,7 +306,7 @@ impl Computed {
             ems(Slot::LetterSpacing).is_some_and(|space| !(-0.08..=1.5).contains(&space));
         let bad_words = ems(Slot::WordSpacing).is_some_and(|space| !(-0.2..=3.0).contains(&space));
         if bad_height || bad_letters || bad_words {
-            self.doubts.add(Doubt::Sized);
+            self.doubts.add(VisibilityIssue::Sized);
         }
         self.shrunk |= tight;
     }
@@ -287,7 +333,7 @@ impl Computed {
         }
     }
 
-    /// Takes over every doubt; those that depend on the position wait for it.
+    /// Applies every doubt; those that depend on the position are deferred.
     fn note_doubts(&mut self, slots: &Slots) {
         if !slots.has_doubts {
             return;
@@ -353,7 +399,7 @@ impl Computed {
             Some(Value::Color(color)) => color,
             Some(Value::CurrentColor) => self.color,
             Some(Value::Inherit) => {
-                self.doubts.add(Doubt::Painted);
+                self.doubts.add(VisibilityIssue::Painted);
                 return;
             }
             _ => return,
@@ -371,10 +417,10 @@ impl Computed {
         }
     }
 
-    /// What may be behind a box instead of what is behind the line it stands in.
+    /// Possible background of a box other than that of its line.
     fn leave_line(&mut self, kind: BoxKind, is_out: bool) {
         if kind != BoxKind::Inline && self.behind != self.block_behind {
-            // The background of an inline element does not lie behind the blocks in it.
+            // The background of an inline element is not behind the blocks in it.
             self.perhaps_behind = Some(self.block_behind);
         }
         if (is_out || self.displaced) && self.behind != self.page {
@@ -388,23 +434,28 @@ impl Computed {
         }
         impact.paints |= slots.flag(Slot::WideBorder);
         for doubt in slots.doubts() {
-            self.displaced |= matches!(doubt, Doubt::Moved | Doubt::Animated | Doubt::UnknownStyle);
+            self.displaced |= matches!(
+                doubt,
+                VisibilityIssue::Moved | VisibilityIssue::Animated | VisibilityIssue::UnknownStyle
+            );
             self.layered = true;
-            impact.reaches_out |= doubt == Doubt::Covered;
-            impact.paints |= matches!(doubt, Doubt::Painted | Doubt::UnknownStyle);
+            impact.reaches_out |= doubt == VisibilityIssue::Covered;
+            impact.paints |=
+                matches!(doubt, VisibilityIssue::Painted | VisibilityIssue::UnknownStyle);
             self.confined_to = None;
         }
         self.layered |= kind == BoxKind::InlineBlock;
     }
 
-    /// Is text here seen, and if nobody can say, why not?
-    pub(super) fn sight(&self) -> (Sight, Doubts) {
+    /// Whether text here is visible, and if that is unknown, why.
+    pub(super) fn sight(&self) -> (Sight, VisibilityIssues) {
         if self.gone || self.invisible {
-            return (Sight::Hidden, Doubts::NONE);
+            return (Sight::Hidden, VisibilityIssues::NONE);
         }
-        let may_grow = self.doubts.has(Doubt::Moved) || self.doubts.has(Doubt::Sized);
+        let may_grow =
+            self.doubts.has(VisibilityIssue::Moved) || self.doubts.has(VisibilityIssue::Sized);
         if self.font_px < UNREADABLE_PX && !may_grow {
-            return (Sight::Hidden, Doubts::NONE);
+            return (Sight::Hidden, VisibilityIssues::NONE);
         }
         if !self.doubts.is_empty() {
             return (Sight::Doubtful, self.doubts);
@@ -414,21 +465,21 @@ impl Computed {
         let color = self.fill.unwrap_or(self.color);
         let is_seen_on =
             |behind: Color| color.over(behind).distance(behind) * self.opacity >= least;
-        let painted = (Sight::Doubtful, Doubts::of(Doubt::Painted));
-        // The line eats into the letters.
+        let painted = (Sight::Doubtful, VisibilityIssues::of(VisibilityIssue::Painted));
+        // The stroke covers part of the letters.
         if self.is_stroked
             && self.stroke.is_some_and(|line| line.over(self.behind).distance(self.behind) < least)
         {
             return painted;
         }
         match (is_seen_on(self.behind), self.perhaps_behind) {
-            (true, None) => (Sight::Shown, Doubts::NONE),
-            (true, Some(other)) if is_seen_on(other) => (Sight::Shown, Doubts::NONE),
+            (true, None) => (Sight::Shown, VisibilityIssues::NONE),
+            (true, Some(other)) if is_seen_on(other) => (Sight::Shown, VisibilityIssues::NONE),
             (true, Some(_)) => painted,
             (false, _) if self.is_outlined => painted,
             (false, Some(other)) if is_seen_on(other) => painted,
-            (false, _) if self.own_background => (Sight::Hidden, Doubts::NONE),
-            (false, _) => (Sight::LowContrast, Doubts::NONE),
+            (false, _) if self.own_background => (Sight::Hidden, VisibilityIssues::NONE),
+            (false, _) => (Sight::LowContrast, VisibilityIssues::NONE),
         }
     }
 }

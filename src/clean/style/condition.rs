@@ -1,16 +1,16 @@
-//! Conditions of `@media`, `@supports` and their relatives, for a desktop browser with a mouse in
-//! light theme: they hold, they do not, or nobody can say.
+//! Conditions of `@media`, `@supports` and so on, for a desktop browser with a mouse and a light
+//! theme: true, false or unknown.
 
 use super::length::Length;
 
-/// Window widths that readers use.
+/// Assumed range of window widths.
 const WIDTHS: (f32, f32) = (900.0, 2600.0);
-/// Window heights that readers use.
+/// Assumed range of window heights.
 const HEIGHTS: (f32, f32) = (500.0, 1600.0);
-/// Brackets in brackets that are followed.
+/// Maximum depth of nested brackets.
 const MAX_DEPTH: usize = 8;
 
-/// Does a condition hold?
+/// Whether a condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     Yes,
@@ -78,7 +78,7 @@ fn query(query: &str) -> Holds {
     if negated { holds.not() } else { holds }
 }
 
-/// A condition of `@supports`, in lower case. `selects` says whether a selector can be read.
+/// A condition of `@supports`, in lower case. `selects` tells whether a selector can be parsed.
 pub(super) fn supports(text: &str, selects: &dyn Fn(&str) -> bool) -> Holds {
     condition(text, MAX_DEPTH, &|inside| match inside.strip_prefix("selector:") {
         Some(selector) if selects(selector) => Holds::Yes,
@@ -116,7 +116,7 @@ fn supports_declaration(inside: &str) -> Holds {
     if is_known { Holds::Yes } else { Holds::Unknown }
 }
 
-/// `not`, `and`, `or` and brackets; `test` decides on what is in the innermost ones.
+/// `not`, `and`, `or` and brackets; `test` decides about the innermost ones.
 fn condition(text: &str, depth: usize, test: &dyn Fn(&str) -> Holds) -> Holds {
     let text = text.trim();
     if depth == 0 {
@@ -158,7 +158,7 @@ fn bracket(part: &str, depth: usize, test: &dyn Fn(&str) -> Holds) -> Holds {
     }
 }
 
-/// Words and brackets, each in one piece.
+/// Words and bracketed groups, each in one piece.
 fn parts(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut depth, mut from) = (0_usize, None);
@@ -199,7 +199,6 @@ fn split(text: &str, at: char) -> Vec<&str> {
     .collect()
 }
 
-/// One media feature.
 fn feature(inside: &str) -> Holds {
     if let Some((name, value)) = inside.split_once(':') {
         return plain_feature(name.trim(), value.trim());
@@ -290,7 +289,7 @@ fn range(inside: &str) -> Holds {
     }
 }
 
-/// Yes when it is true of the smallest and the largest value.
+/// True if it holds for the smallest and the largest value.
 fn between((low, high): (f32, f32), test: impl Fn(f32) -> bool) -> Holds {
     match (test(low), test(high)) {
         (true, true) => Holds::Yes,

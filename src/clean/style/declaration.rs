@@ -1,5 +1,5 @@
-//! Declarations reduced to what bears on visibility: values of the properties we evaluate, and a
-//! doubt for everything that could hide text and is not evaluated.
+//! Declarations reduced to what affects visibility: values of the evaluated properties, and a doubt
+//! for everything else that could hide text.
 
 use cssparser::{
     AtRuleParser, BasicParseErrorKind, CowRcStr, DeclarationParser, ParseError, Parser,
@@ -7,39 +7,38 @@ use cssparser::{
 };
 
 use super::color::Color;
+use super::impact;
 use super::length::Length;
-use super::property::{self, physical};
+use super::property::{self, is_of_few_browsers, is_of_no_browser, physical};
 use super::reader::Reader;
 use super::text::Text;
-use crate::model::Doubt;
+use crate::model::VisibilityIssue;
 
-/// Bytes a `style` attribute may have; a longer one is not evaluated.
+/// A longer `style` attribute is not evaluated, in bytes.
 const MAX_INLINE: usize = 16 << 10;
-/// Declarations evaluated in one list.
+/// Maximum declarations evaluated per list.
 const MAX_DECLARATIONS: usize = 200;
 
 /// How an element takes part in the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clean) enum Display {
-    /// Not at all.
     None,
-    /// In the line.
     Inline,
-    /// In the line, as a box of its own.
+    /// Inline, as a separate box.
     InlineBlock,
-    /// Beside its neighbours, with space between.
+    /// Next to its neighbours, with space between.
     TableCell,
     /// Another part of a table.
     TablePart,
-    /// On lines of its own.
+    /// On separate lines.
     Block,
-    /// On lines of its own, and each child too.
+    /// On separate lines, and each child too.
     Flex,
     /// Only its children do.
     Contents,
 }
 
-/// What becomes of white space in text.
+/// How white space in text is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clean) enum TextSpace {
     /// Runs become one space.
@@ -50,7 +49,7 @@ pub(in crate::clean) enum TextSpace {
     Keep,
 }
 
-/// What happens to content that is larger than its box.
+/// How content larger than its box is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overflow {
     Visible,
@@ -58,7 +57,6 @@ pub(super) enum Overflow {
     Clips,
 }
 
-/// `position`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Position {
     Static,
@@ -66,7 +64,7 @@ pub(super) enum Position {
     Absolute,
 }
 
-/// The properties we evaluate.
+/// The evaluated properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Slot {
@@ -127,12 +125,12 @@ pub(super) enum Slot {
 /// Number of [`Slot`]s.
 pub(super) const SLOTS: usize = Slot::WordMarker as usize + 1;
 
-/// What a declaration says.
+/// The value of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value {
     /// The parent's value.
     Inherit,
-    /// The value it has when nobody says anything.
+    /// The default value of the property.
     Initial,
     Display(Display),
     Flag(bool),
@@ -143,12 +141,12 @@ pub(super) enum Value {
     Space(TextSpace, bool),
     Overflow(Overflow),
     Position(Position),
-    Doubt(Doubt),
+    Doubt(VisibilityIssue),
 }
 
 impl Value {
-    /// The doubt that it raises, if it does.
-    pub(super) fn doubt(self) -> Option<Doubt> {
+    /// The doubt that it raises, if any.
+    pub(super) fn doubt(self) -> Option<VisibilityIssue> {
         match self {
             Self::Doubt(doubt) => Some(doubt),
             _ => None,
@@ -156,15 +154,14 @@ impl Value {
     }
 }
 
-/// The property a declaration is about.
+/// The property of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Property {
     Known(Slot),
-    /// One that we do not evaluate, by a hash of its name.
+    /// A property that is not evaluated, by a hash of its name.
     Other(u32),
 }
 
-/// One declaration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Declaration {
     pub(super) property: Property,
@@ -172,29 +169,29 @@ pub(super) struct Declaration {
     pub(super) important: bool,
 }
 
-/// Reads a `style` attribute.
+/// Parses a `style` attribute.
 pub(super) fn read_inline(css: &str, found: &mut Vec<Declaration>) {
-    // cssparser passes over a stray brace, a browser drops the declaration it stands in.
+    // cssparser skips a stray brace, a browser drops its declaration.
     if css.contains(['{', '}']) {
-        found.push(in_doubt(Doubt::Malformed));
+        found.push(in_doubt(VisibilityIssue::Malformed));
     }
     if css.len() > MAX_INLINE {
-        found.push(in_doubt(Doubt::Budget));
+        found.push(in_doubt(VisibilityIssue::Budget));
         return;
     }
     let mut input = Parser::new(css);
     let mut list = Inline { found };
     for item in RuleBodyParser::new(&mut input, &mut list).take(MAX_DECLARATIONS) {
-        // A declaration that cannot be read is dropped, as a browser does.
+        // An invalid declaration is dropped, as in a browser.
         drop(item);
     }
     if !input.is_exhausted() {
-        found.push(in_doubt(Doubt::Budget));
+        found.push(in_doubt(VisibilityIssue::Budget));
     }
 }
 
-/// A doubt that no other declaration takes away.
-pub(super) fn in_doubt(doubt: Doubt) -> Declaration {
+/// A doubt that no other declaration removes.
+pub(super) fn in_doubt(doubt: VisibilityIssue) -> Declaration {
     let property = Property::Other(doubt as u32);
     Declaration { property, value: Value::Doubt(doubt), important: true }
 }
@@ -215,7 +212,7 @@ impl<'i> DeclarationParser<'i> for Inline<'_> {
     ) -> Result<(), ParseError<()>> {
         with_lower_case(&name, |name| {
             if !property::is_read(name) {
-                // What is left of it is stepped over.
+                // The rest of it is skipped.
                 return Err(ParseError::from_basic_kind(BasicParseErrorKind::EndOfInput));
             }
             evaluate(name, &Text::read(input), self.found);
@@ -246,7 +243,7 @@ impl RuleBodyItemParser<'_, (), ()> for Inline<'_> {
     }
 }
 
-/// Reads one declaration.
+/// Parses one declaration.
 pub(super) fn read(name: &str, text: &Text<'_>, found: &mut Vec<Declaration>) {
     with_lower_case(name, |name| {
         if property::is_read(name) {
@@ -255,7 +252,7 @@ pub(super) fn read(name: &str, text: &Text<'_>, found: &mut Vec<Declaration>) {
     });
 }
 
-/// The name in lower case; one that is longer than all known names stays as it is.
+/// The name in lower case; a name longer than all known ones stays unchanged.
 fn with_lower_case<T>(name: &str, work: impl FnOnce(&str) -> T) -> T {
     let mut buffer = [0_u8; 48];
     match buffer.get_mut(..name.len()) {
@@ -270,11 +267,24 @@ fn with_lower_case<T>(name: &str, work: impl FnOnce(&str) -> T) -> T {
 
 /// Evaluates a declaration of a property that is read.
 fn evaluate(name: &str, text: &Text<'_>, found: &mut Vec<Declaration>) {
+    if text.is_invalid || is_of_no_browser(name) {
+        return;
+    }
+    if is_of_few_browsers(name) {
+        // It can hide text in some browsers, and restore it in none for certain.
+        let mut own = Vec::new();
+        Reader { important: text.important, found: &mut own }.property(name, text);
+        if impact::could_hide(&own) {
+            let doubt = Some(VisibilityIssue::UnknownStyle);
+            Reader { important: text.important, found }.other(name, doubt);
+        }
+        return;
+    }
     let mut reader = Reader { important: text.important, found };
     if name == "mso-list" {
         reader.word_list(&text.text);
     } else if text.is_broken || text.has_braces {
-        reader.other(name, Some(Doubt::Malformed));
+        reader.other(name, Some(VisibilityIssue::Malformed));
     } else {
         reader.property(physical(name), text);
     }

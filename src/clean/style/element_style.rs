@@ -1,4 +1,4 @@
-//! What an element's name and attributes say about its look before any style does.
+//! The default look of an element, by its name and attributes.
 
 use ego_tree::NodeRef;
 use scraper::Node;
@@ -10,17 +10,28 @@ use super::computed::Computed;
 use super::declaration::TextSpace;
 use crate::clean::element::{Role, attribute};
 use crate::clean::enter::whole_number;
-use crate::model::Doubt;
+use crate::model::VisibilityIssue;
 
-/// Lines up to this many pixels cover no text.
+/// Lines of at most this many pixels cover no text.
 const THIN_LINE: i64 = 3;
-/// Characters and nodes looked at to see whether a line fits its box.
+/// Characters and nodes examined to check whether a line fits its box.
 const MAX_LINE: usize = 400;
 
-/// Does all text of the element fit on one line of the box that clips it?
-pub(super) fn fits_its_line(node: NodeRef<'_, Node>, style: &Computed) -> bool {
+/// Whether it is one line that does not fit its clipping box.
+pub(super) fn is_cut_line(node: NodeRef<'_, Node>, style: &Computed) -> bool {
+    style.nowrap
+        && style.clip_room.is_some_and(|room| room < f32::MAX)
+        && !fits_its_line(node, style)
+}
+
+/// Whether all text of the element fits on one line of its clipping box.
+fn fits_its_line(node: NodeRef<'_, Node>, style: &Computed) -> bool {
     let room = style.clip_room.unwrap_or(f32::MAX);
     let mut characters = 0_usize;
+    let wide = node.descendants().skip(1).take(MAX_LINE).any(|node| is_wide(node, room));
+    if wide {
+        return false;
+    }
     for text in node.descendants().take(MAX_LINE).filter_map(|node| node.value().as_text()) {
         characters += text.chars().take(MAX_LINE).count();
         if characters >= MAX_LINE {
@@ -32,7 +43,22 @@ pub(super) fn fits_its_line(node: NodeRef<'_, Node>, style: &Computed) -> bool {
     width <= room
 }
 
-/// The narrowest column of a table by the `width` of its columns; 0 when one has none.
+/// Whether it is a box that may take half of the room, and push what follows out of it.
+fn is_wide(node: NodeRef<'_, Node>, room: f32) -> bool {
+    let Some(element) = node.value().as_element() else { return false };
+    let style = attribute(element, "style").unwrap_or("").to_ascii_lowercase();
+    let changes_width =
+        ["width", "border", "inline-size", "quotes"].iter().any(|name| style.contains(name));
+    let is_small = || {
+        let width = attribute(element, "width").and_then(whole_number);
+        width.is_some_and(|width| (0..=32).contains(&width)) && room >= 100.0
+    };
+    let is_box = makes_a_box(element.name())
+        || matches!(element.name(), "img" | "svg" | "input" | "textarea" | "select" | "mspace");
+    changes_width || (is_box && !is_small())
+}
+
+/// The narrowest column of a table by the `width` of its columns; 0 if one has none.
 pub(super) fn narrowest_column(table: NodeRef<'_, Node>) -> f32 {
     let groups = table.children().take(MAX_LINE).filter(|node| is_named(*node, "colgroup"));
     let columns = groups
@@ -50,7 +76,7 @@ fn is_named(node: NodeRef<'_, Node>, name: &str) -> bool {
     node.value().as_element().is_some_and(|element| element.name() == name)
 }
 
-/// The kind of box an element makes by itself.
+/// The default kind of box of an element.
 pub(super) fn kind_of(name: &str, role: Role) -> BoxKind {
     match role {
         Role::Table => BoxKind::Table,
@@ -65,7 +91,21 @@ pub(super) fn kind_of(name: &str, role: Role) -> BoxKind {
     }
 }
 
-/// Does an element of which no text is read have a box all the same?
+/// Whether it is a child of `<semantics>` other than the first, which alone is shown.
+pub(super) fn is_second_meaning(node: NodeRef<'_, Node>) -> bool {
+    node.parent().is_some_and(|parent| is_named(parent, "semantics"))
+        && node.prev_siblings().any(|before| before.value().is_element())
+}
+
+/// Whether its `bgcolor` is a background; other elements ignore it.
+pub(super) fn takes_bgcolor(name: &str) -> bool {
+    matches!(
+        name,
+        "body" | "table" | "thead" | "tbody" | "tfoot" | "tr" | "td" | "th" | "col" | "colgroup"
+    ) || name == "marquee"
+}
+
+/// Whether an element without readable text has a box.
 pub(super) fn makes_a_box(name: &str) -> bool {
     matches!(
         name,
@@ -83,7 +123,7 @@ pub(super) fn makes_a_box(name: &str) -> bool {
     )
 }
 
-/// Do its attributes give it a thick border, or paint a whole `<hr>`?
+/// Whether its attributes give it a thick border, or paint a whole `<hr>`.
 pub(super) fn is_painted(element: &Element, role: Role) -> bool {
     let is_thick = |name: &str| {
         attribute(element, name).and_then(whole_number).is_some_and(|thick| thick > THIN_LINE)
@@ -100,12 +140,12 @@ fn smaller(font_px: f32) -> f32 {
     (font_px * 0.83).max(font_px.min(6.0))
 }
 
-/// What a browser's own sheet says.
+/// A browser's default style sheet.
 pub(super) fn usual_style(name: &str, role: Role, element: &Element, style: &mut Computed) {
     match role {
         Role::Preformatted => (style.space, style.nowrap) = (TextSpace::Keep, true),
         Role::Link if attribute(element, "href").is_some() => style.set_color(style.link),
-        Role::Drawing => style.doubts.add(Doubt::Element),
+        Role::Drawing => style.doubts.add(VisibilityIssue::Element),
         Role::Raised | Role::Lowered => style.font_px = smaller(style.font_px),
         Role::RubyText => style.font_px *= 0.5,
         Role::Input | Role::TextArea | Role::Select => {
@@ -130,7 +170,7 @@ pub(super) fn usual_style(name: &str, role: Role, element: &Element, style: &mut
         }
         "mphantom" => style.hide(),
         "bdo" if attribute(element, "dir").is_some_and(|dir| dir.eq_ignore_ascii_case("rtl")) => {
-            style.doubts.add(Doubt::Moved);
+            style.doubts.add(VisibilityIssue::Moved);
         }
         _ => {}
     }

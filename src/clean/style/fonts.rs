@@ -1,12 +1,12 @@
-//! Fonts from elsewhere: a font can draw nothing, bars or other letters for each character, so text
-//! in a font that is not known to be ordinary is doubtful when the page fetches fonts.
+//! Remote fonts: a font can draw nothing, bars or other letters for each character, so text in an
+//! unknown font is doubtful when the page loads fonts.
 
 use ego_tree::NodeRef;
 use scraper::Node;
 
 use crate::clean::element::attribute;
 
-/// Families that are drawn as they are spelt.
+/// Families that draw the characters as written.
 const ORDINARY: &[&str] = &[
     "aptos",
     "arial",
@@ -70,7 +70,7 @@ const ORDINARY: &[&str] = &[
     "verdana",
 ];
 
-/// Is it the sheet with the fonts of an exported Google document?
+/// Whether it is the font sheet of an exported Google document.
 pub(super) fn is_docs_font_kit(import: &str) -> bool {
     let address = import.trim_start_matches("url(").trim_end_matches(')').trim_matches(['"', '\'']);
     address.strip_prefix("https://themes.googleusercontent.com/fonts/css?kit=").is_some_and(|kit| {
@@ -78,7 +78,7 @@ pub(super) fn is_docs_font_kit(import: &str) -> bool {
     })
 }
 
-/// Does the node name a font that is not known to be ordinary?
+/// Whether the node names an unknown font.
 pub(super) fn names_odd_font(node: NodeRef<'_, Node>) -> bool {
     let Some(element) = node.value().as_element() else { return false };
     let mut sheets = node.children().filter_map(|child| child.value().as_text());
@@ -88,10 +88,10 @@ pub(super) fn names_odd_font(node: NodeRef<'_, Node>) -> bool {
         || (element.name() == "style" && sheets.any(|css| declares_odd_font(css)))
 }
 
-/// Does a style sheet or a `style` attribute name a font that is not known to be ordinary?
+/// Whether a style sheet or a `style` attribute names an unknown font.
 fn declares_odd_font(css: &str) -> bool {
     let css = css.to_ascii_lowercase();
-    // What is written with escapes or comments is not read.
+    // Values with escapes or comments are not parsed.
     if css.contains('\\') || css.contains("/*") {
         return true;
     }
@@ -105,7 +105,7 @@ fn declares_odd_font(css: &str) -> bool {
         || declared("font").any(|list| !is_ordinary(list, true))
 }
 
-/// Are all families of a list ordinary? In the shorthand `font` a size stands before them.
+/// Whether all families of a list are known. In the shorthand `font` a size precedes them.
 fn is_ordinary(list: &str, is_shorthand: bool) -> bool {
     list.split(',').enumerate().all(|(at, part)| {
         let family = part.replace(['"', '\''], "");

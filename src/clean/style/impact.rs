@@ -1,13 +1,30 @@
-//! What declarations could do to text, whatever they are applied to.
+//! Possible effects of declarations on text, regardless of their target.
 
 use super::color::Color;
 use super::declaration::{Declaration, Display, Overflow, Position, Property, Slot, Value};
+use super::layout::DRAGGING;
 use super::length::Length;
 
 /// Colours nearer than this to the page or its text could hide something.
 const SAFE_DISTANCE: f32 = 0.4;
 
-/// Could any of these hide text, if they applied?
+/// Effects of generated boxes on text.
+#[derive(Debug, Default)]
+pub(super) struct Generated {
+    /// One covers text.
+    pub(super) covers: bool,
+    /// One moves the text after it away.
+    pub(super) drags: bool,
+}
+
+impl Generated {
+    pub(super) fn note(&mut self, declarations: &[Declaration]) {
+        self.covers |= covers(declarations);
+        self.drags |= drags(declarations);
+    }
+}
+
+/// Whether any of these could hide text, if they applied.
 pub(super) fn could_hide(declarations: &[Declaration]) -> bool {
     declarations.iter().any(|declaration| {
         let Property::Known(slot) = declaration.property else {
@@ -52,8 +69,8 @@ fn is_far(slot: Slot, length: Length) -> bool {
     }
 }
 
-/// Does a generated box with these lie over other text?
-pub(super) fn covers(declarations: &[Declaration]) -> bool {
+/// Whether a generated box with these covers other text.
+fn covers(declarations: &[Declaration]) -> bool {
     let is_displaced =
         declarations.iter().any(|declaration| match (declaration.property, declaration.value) {
             (Property::Known(Slot::Position), Value::Position(position)) => {
@@ -72,7 +89,25 @@ pub(super) fn covers(declarations: &[Declaration]) -> bool {
     is_displaced && declarations.iter().any(paints)
 }
 
-/// Does it put paint where text could be?
+/// Whether a generated box with these moves the text after it away.
+fn drags(declarations: &[Declaration]) -> bool {
+    let is_margin = |property: Property| {
+        matches!(
+            property,
+            Property::Known(
+                Slot::MarginTop | Slot::MarginBottom | Slot::MarginLeft | Slot::MarginRight
+            )
+        )
+    };
+    declarations.iter().any(|declaration| match declaration.value {
+        Value::Length(length) => {
+            is_margin(declaration.property) && length.pixels(16.0, 900.0) < DRAGGING
+        }
+        _ => false,
+    })
+}
+
+/// Whether it paints where text could be.
 fn paints(declaration: &Declaration) -> bool {
     match (declaration.property, declaration.value) {
         (Property::Known(Slot::BackgroundColor), Value::Color(color)) => color.alpha() > 0.1,

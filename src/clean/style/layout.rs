@@ -1,20 +1,23 @@
-//! Where a box stands and how much of it is there: position, margins, sizes, overflow and clips.
+//! Position and visible size of a box: position, margins, sizes, overflow and clips.
 
-use super::boxes::{BoxKind, Frame, Impact, Slots, bits};
+use super::boxes::{BoxKind, Drag, Frame, Impact, Slots, bits};
 use super::computed::{Computed, PAGE_WIDTH};
 use super::declaration::{Overflow, Position, Slot, Value};
 use super::length::Length;
-use crate::model::Doubt;
+use crate::model::VisibilityIssue;
 
-/// A box moved this far to the left or upwards is off the page.
+/// A box moved this far to the left or up is off the page.
 const OFF_PAGE: f32 = -500.0;
-/// A box moved this far to the right or downwards is beyond any scrolling.
+/// A box moved this far to the right or down is beyond scrolling.
 const FAR_AWAY: f32 = 4000.0;
 
-/// A clipping box below this width may have no room for all items that stand side by side in it.
+/// A margin below this moves the text after it away.
+pub(super) const DRAGGING: f32 = -60.0;
+
+/// A narrower clipping box may have no room for all items next to each other.
 const NARROW: f32 = 800.0;
 
-/// What moves text within its box or the box itself.
+/// Properties that move text within its box, or the box itself.
 const ASIDE: u64 = bits([
     Slot::MarginTop,
     Slot::MarginRight,
@@ -32,7 +35,7 @@ impl Computed {
         match slots.get(Slot::Position) {
             Some(Value::Position(position)) => position,
             Some(Value::Inherit) => {
-                self.doubts.add(Doubt::Moved);
+                self.doubts.add(VisibilityIssue::Moved);
                 Position::Relative
             }
             Some(Value::Doubt(doubt)) => {
@@ -61,7 +64,7 @@ impl Computed {
         }
         let behind_all = matches!(slots.get(Slot::ZIndex), Some(Value::Number(z)) if z < 0.0);
         if (position != Position::Static || in_flex) && behind_all {
-            self.doubts.add(Doubt::Covered);
+            self.doubts.add(VisibilityIssue::Covered);
         }
         let offsets =
             [Slot::Left, Slot::Top, Slot::Right, Slot::Bottom].map(|slot| slots.length(slot));
@@ -84,7 +87,7 @@ impl Computed {
                     self.positioned.filter(|_| fills && position == Position::Absolute);
             }
             if position == Position::Absolute && self.clip_room.is_some() {
-                self.doubts.add(Doubt::Clipped);
+                self.doubts.add(VisibilityIssue::Clipped);
             }
             self.positioned = Some(at);
             self.gone |= is_off;
@@ -94,7 +97,7 @@ impl Computed {
         }
     }
 
-    /// Returns whether the offsets put it off the page.
+    /// Returns whether the offsets move it off the page.
     pub(super) fn place_by_offsets(
         &mut self,
         position: Position,
@@ -129,12 +132,12 @@ impl Computed {
         let moves_in_clip =
             self.clip_room.is_some() && pixels.iter().flatten().any(|by| by.abs() > 1.0);
         if !passes && !is_off {
-            self.doubts.add(Doubt::Moved);
+            self.doubts.add(VisibilityIssue::Moved);
         }
         if moves_in_clip {
-            self.doubts.add(Doubt::Clipped);
+            self.doubts.add(VisibilityIssue::Clipped);
         }
-        is_off && !self.doubts.has(Doubt::Moved)
+        is_off && !self.doubts.has(VisibilityIssue::Moved)
     }
 
     pub(super) fn apply_translation(
@@ -156,9 +159,9 @@ impl Computed {
                 continue;
             }
             if pixels <= OFF_PAGE && !matches!(by, Length::Share(_)) || pixels >= FAR_AWAY {
-                self.gone |= !self.doubts.has(Doubt::Moved);
+                self.gone |= !self.doubts.has(VisibilityIssue::Moved);
             }
-            self.doubts.add(Doubt::Moved);
+            self.doubts.add(VisibilityIssue::Moved);
         }
     }
 
@@ -177,53 +180,69 @@ impl Computed {
             [Slot::PaddingLeft, Slot::PaddingRight, Slot::PaddingTop, Slot::PaddingBottom]
                 .map(pixels);
         if [left, top].into_iter().any(|margin| margin <= OFF_PAGE) {
-            // Of what a share is taken depends on the boxes around.
+            // The base of a percentage depends on the surrounding boxes.
             let is_share = [Slot::MarginLeft, Slot::MarginTop]
                 .into_iter()
                 .any(|slot| matches!(slots.length(slot), Some(Length::Share(_))));
-            self.gone |= !is_share && !self.doubts.has(Doubt::Moved);
-            self.doubts.add(Doubt::Moved);
+            self.gone |= !is_share && !self.doubts.has(VisibilityIssue::Moved);
+            self.doubts.add(VisibilityIssue::Moved);
         }
         let usual = |margin: f32, low: f32| (low..=400.0).contains(&margin);
         if !(usual(left, -30.0) && usual(right, -30.0) && usual(top, -12.0) && usual(bottom, -12.0))
         {
-            self.doubts.add(Doubt::Moved);
+            self.doubts.add(VisibilityIssue::Moved);
         }
         if [inner_left, inner_right, inner_top, inner_bottom]
             .into_iter()
             .any(|padding| padding > 400.0)
         {
-            self.doubts.add(Doubt::Sized);
+            self.doubts.add(VisibilityIssue::Sized);
         }
         if [left, right, top, bottom].into_iter().any(|margin| margin < -4.0) {
             impact.pulls = true;
             self.displaced = true;
             self.confined_to = None;
             if self.clip_room.is_some() {
-                self.doubts.add(Doubt::Clipped);
+                self.doubts.add(VisibilityIssue::Clipped);
             }
             if self.rtl {
-                self.doubts.add(Doubt::Moved);
+                self.doubts.add(VisibilityIssue::Moved);
             }
         }
         let indent = pixels(Slot::TextIndent);
         if kind != BoxKind::Inline && indent <= OFF_PAGE {
-            self.gone |= !self.doubts.has(Doubt::Moved);
+            self.gone |= !self.doubts.has(VisibilityIssue::Moved);
         }
         if indent < -(left.max(0.0) + inner_left) - 30.0
             || indent > 400.0
             || (indent > 40.0 && self.clip_room.is_some())
         {
-            self.doubts.add(Doubt::Moved);
+            self.doubts.add(VisibilityIssue::Moved);
         }
         let taken = left.max(0.0) + right.max(0.0) + inner_left + inner_right;
-        // Pushed aside by more than half of the box that clips it.
+        // Moved by more than half of its clipping box.
         if self.clip_room.is_some_and(|clip| taken > clip / 2.0) {
-            self.doubts.add(Doubt::Clipped);
+            self.doubts.add(VisibilityIssue::Clipped);
         }
         self.room = (self.room - taken).max(0.0);
         if self.rtl && inner_left + inner_right > 100.0 {
             self.shrunk = true;
+        }
+    }
+
+    /// How its negative margins move the text after it.
+    pub(super) fn drags(&self, slots: &Slots, kind: BoxKind, is_beside: bool) -> Option<Drag> {
+        let room = if self.room > 0.0 { self.room } else { PAGE_WIDTH };
+        let is_far = |slot: Slot| {
+            slots.length(slot).is_some_and(|length| length.pixels(self.font_px, room) < DRAGGING)
+        };
+        let is_in_line = is_beside || matches!(kind, BoxKind::Inline | BoxKind::InlineBlock);
+        if kind != BoxKind::Inline && (is_far(Slot::MarginTop) || is_far(Slot::MarginBottom)) {
+            Some(Drag::Page)
+        } else if is_in_line && (is_far(Slot::MarginLeft) || is_far(Slot::MarginRight)) {
+            Some(Drag::Line)
+        } else {
+            None
         }
     }
 
@@ -244,16 +263,16 @@ impl Computed {
         if frame.width.is_some_and(|width| width > 2600.0)
             || frame.height.is_some_and(|height| height > 20_000.0)
         {
-            self.doubts.add(Doubt::Sized);
+            self.doubts.add(VisibilityIssue::Sized);
         }
         if let Some(width) = frame.width {
             self.shrunk |= width < 100.0;
-            // What is wider than the box that clips it ends somewhere outside.
+            // Content wider than its clipping box ends outside of it.
             if self.clip_room.is_some_and(|clip| width > clip + 1.0) {
-                self.doubts.add(Doubt::Clipped);
+                self.doubts.add(VisibilityIssue::Clipped);
             }
             if self.rtl && width < 300.0 {
-                self.doubts.add(Doubt::Moved);
+                self.doubts.add(VisibilityIssue::Moved);
             }
             self.room = width;
         } else if is_fitted {
@@ -262,14 +281,14 @@ impl Computed {
         self.shrunk |= frame.height.is_some();
     }
 
-    /// Items of a flex box stand side by side, also beyond the edge of a narrow box that clips.
+    /// Items of a flex box are next to each other, also beyond the edge of a narrow clipping box.
     pub(super) fn doubt_in_clipped_flex(&mut self, in_flex: bool) {
         if in_flex && self.clip_room.is_some_and(|clip| clip < NARROW) {
-            self.doubts.add(Doubt::Clipped);
+            self.doubts.add(VisibilityIssue::Clipped);
         }
     }
 
-    /// Cells share the room of a table by rules of their own.
+    /// Cells share the width of a table by their own rules.
     pub(super) fn share_table_room(&mut self) {
         self.room = if self.is_fixed_table { self.column_room } else { self.room.min(200.0) };
     }
@@ -280,9 +299,9 @@ impl Computed {
         }
         let is_table = matches!(kind, BoxKind::Table | BoxKind::TablePart | BoxKind::Cell);
         if frame.is_tiny() && !is_table {
-            // What leaves the box is still seen in its padding.
+            // Content that leaves the box is still visible in its padding.
             match frame.is_padded {
-                true => self.doubts.add(Doubt::Clipped),
+                true => self.doubts.add(VisibilityIssue::Clipped),
                 false => self.gone = true,
             }
             return;
@@ -291,7 +310,7 @@ impl Computed {
             let is_small = frame.width.is_some_and(|width| width < 100.0)
                 || frame.height.is_some_and(|height| height < 100.0);
             if is_small || frame.has_unknown_size {
-                self.doubts.add(Doubt::Clipped);
+                self.doubts.add(VisibilityIssue::Clipped);
             }
             self.clip_room = Some(self.clip_room.unwrap_or(f32::MAX));
             return;
@@ -301,7 +320,7 @@ impl Computed {
             false => frame.height.is_some() || self.room <= 0.0 || frame.has_unknown_size,
         };
         if is_cut {
-            self.doubts.add(Doubt::Clipped);
+            self.doubts.add(VisibilityIssue::Clipped);
         }
         let room = if is_table && !self.is_fixed_table { f32::MAX } else { self.room };
         self.clip_room = Some(self.clip_room.map_or(room, |outer| outer.min(room)));

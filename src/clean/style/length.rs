@@ -1,9 +1,8 @@
-//! Lengths, reduced to pixels as far as that can be known without a page.
+//! Lengths, converted to pixels as far as possible without a page.
 
-/// The font size of a page that declares none.
+/// The default font size of a page.
 pub(super) const USUAL_FONT: f32 = 16.0;
 
-/// A length as a declaration gives it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Length {
     /// Pixels; absolute units are converted.
@@ -12,7 +11,7 @@ pub(super) enum Length {
     Em(f32),
     /// A multiple of the page's font size.
     Rem(f32),
-    /// A share of something: the container, the parent's font.
+    /// A percentage of the container or of the parent's font.
     Share(f32),
 }
 
@@ -44,7 +43,7 @@ impl Length {
         })
     }
 
-    /// Pixels, given the font size and what a share is taken of.
+    /// In pixels, given the font size and the base of a percentage.
     pub(super) fn pixels(self, font: f32, whole: f32) -> f32 {
         match self {
             Self::Px(pixels) => pixels,

@@ -1,24 +1,28 @@
-//! As much CSS as it takes to know what a browser shows. Selectors and tokens are read by real
-//! parsers (`selectors`, `cssparser`); values inside the ranges of real text are evaluated; every
-//! other construct that can hide text makes the text it touches doubtful.
+//! The part of CSS that determines what a browser shows. Real parsers read selectors and tokens
+//! (`selectors`, `cssparser`); values in the ranges of real text are evaluated; every other
+//! construct that can hide text makes the text it affects doubtful.
 //!
-//! `text` reads a value, `property` knows the harmless properties, `declaration` turns declarations
-//! into values or doubts, `sheet` holds rules with their layers and `condition`s, `selector` matches
-//! them within a budget, `computed` adds up what is inherited, `impact` says what declarations could
-//! do wherever they apply, `verdict` goes through the tree, `unseen` knows the
-//! elements of which no text is read, and `fonts` the families that draw what they spell.
+//! `text` reads a value, `property` lists the harmless properties, `declaration` turns declarations
+//! into values or doubts, `sheet` holds rules with their layers and `condition`s, `selector`
+//! matches them within a budget, `pseudo` tells which of their pseudo-classes are known, `computed`
+//! combines inherited values, `impact` tells what declarations could do anywhere, `verdict`
+//! traverses the tree, `unseen` handles elements without readable text, `drag`
+//! those that move others, and `fonts` lists the
+//! families that draw characters as written.
 
 mod boxes;
 mod color;
 mod computed;
 mod condition;
 mod declaration;
+mod drag;
 mod element_style;
 mod fonts;
 mod impact;
 mod layout;
 mod length;
 mod property;
+mod pseudo;
 mod reader;
 mod reader_box;
 mod reader_paint;

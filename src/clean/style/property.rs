@@ -1,8 +1,8 @@
-//! Which properties cannot hide text whatever their value, and why the others could.
+//! Which properties cannot hide text with any value, and how the others could.
 
-use crate::model::Doubt;
+use crate::model::VisibilityIssue;
 
-/// Can no value of the property hide text?
+/// Whether no value of the property can hide text.
 pub(super) fn is_harmless(name: &str) -> bool {
     if name.starts_with("--") || name.starts_with("mso-") || name.starts_with("-ms-") {
         return true;
@@ -13,7 +13,7 @@ pub(super) fn is_harmless(name: &str) -> bool {
         || is_border_decoration(bare)
 }
 
-/// Does anybody read values of the property? `false` for most of the harmless ones.
+/// Whether values of the property are read. `false` for most of the harmless ones.
 pub(super) fn is_read(name: &str) -> bool {
     !is_harmless(name)
         || matches!(name, "text-decoration-line" | "white-space-collapse" | "mso-list")
@@ -135,7 +135,7 @@ const HARMLESS: &[&str] = &[
     "word-wrap",
 ];
 
-/// Families of properties of which no member can hide text.
+/// Prefixes of properties that cannot hide text.
 const STARTS: [&str; 18] = [
     "font-variant",
     "font-synthesis",
@@ -171,14 +171,48 @@ pub(super) fn without_vendor(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// An at-rule's name in lower case without its vendor.
+/// Whether it is a property with a vendor prefix that no browser knows.
+pub(super) fn is_of_no_browser(name: &str) -> bool {
+    let bare = without_vendor(name);
+    bare.len() != name.len()
+        && (matches!(
+            bare,
+            "display"
+                | "visibility"
+                | "color"
+                | "font-size"
+                | "font"
+                | "line-height"
+                | "letter-spacing"
+                | "word-spacing"
+                | "white-space"
+                | "float"
+                | "z-index"
+                | "direction"
+                | "text-indent"
+                | "table-layout"
+                | "content-visibility"
+                | "background"
+                | "background-color"
+                | "background-image"
+                | "position"
+                | "clip"
+        ) || (bare == "opacity" && !name.starts_with("-webkit-")))
+}
+
+/// Whether only some browsers know this vendor prefix.
+pub(super) fn is_of_few_browsers(name: &str) -> bool {
+    ["-moz-", "-o-", "-khtml-"].iter().any(|vendor| name.starts_with(vendor))
+}
+
+/// An at-rule's name in lower case without its vendor prefix.
 pub(super) fn rule_name(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     let bare = without_vendor(&name);
     bare.strip_prefix("-ms-").unwrap_or(bare).to_owned()
 }
 
-/// The physical property that a logical one stands for in text from left to right.
+/// The physical property of a logical one, for left-to-right text.
 pub(super) fn physical(name: &str) -> &str {
     match name {
         "inline-size" => "width",
@@ -205,8 +239,8 @@ pub(super) fn physical(name: &str) -> &str {
     }
 }
 
-/// Why text under a property that we do not evaluate is doubtful.
-pub(super) fn doubt(name: &str) -> Doubt {
+/// Why text under an unevaluated property is doubtful.
+pub(super) fn doubt(name: &str) -> VisibilityIssue {
     let bare = without_vendor(name);
     let starts = |starts: &[&str]| starts.iter().any(|start| bare.starts_with(start));
     if starts(&[
@@ -219,7 +253,7 @@ pub(super) fn doubt(name: &str) -> Doubt {
         "max-lines",
         "box-decoration",
     ]) {
-        Doubt::Clipped
+        VisibilityIssue::Clipped
     } else if starts(&[
         "transform",
         "scale",
@@ -237,7 +271,7 @@ pub(super) fn doubt(name: &str) -> Doubt {
         "shape-",
         "grid",
     ]) {
-        Doubt::Moved
+        VisibilityIssue::Moved
     } else if starts(&[
         "filter",
         "backdrop",
@@ -248,30 +282,78 @@ pub(super) fn doubt(name: &str) -> Doubt {
         "text-stroke",
         "color",
     ]) {
-        Doubt::Painted
+        VisibilityIssue::Painted
     } else if starts(&["animation"]) {
-        Doubt::Animated
+        VisibilityIssue::Animated
     } else if starts(&["zoom", "font", "line-height", "letter", "word", "text-indent", "flex"]) {
-        Doubt::Sized
+        VisibilityIssue::Sized
     } else {
-        Doubt::UnknownStyle
+        VisibilityIssue::UnknownStyle
     }
 }
 
-/// Values that never hide anything, of whatever property.
-pub(super) fn is_usual(value: &str) -> bool {
-    matches!(
-        value,
-        "none"
-            | "normal"
-            | "auto"
-            | "initial"
-            | "unset"
-            | "revert"
-            | "static"
-            | "visible"
-            | "inherit"
-    )
+/// Whether the value is valid for the property and hides nothing; `None` if it is a usual value
+/// that is invalid here, or not known to be valid.
+pub(super) fn usual(name: &str, value: &str) -> Option<bool> {
+    let bare = without_vendor(name);
+    let is_one = |starts: &[&str]| starts.iter().any(|start| bare.starts_with(start));
+    let is_valid = match value {
+        "initial" | "unset" | "revert" | "inherit" => true,
+        "none" => is_one(&[
+            "filter",
+            "backdrop-filter",
+            "transform",
+            "translate",
+            "scale",
+            "rotate",
+            "mask",
+            "perspective",
+            "animation",
+            "shape-outside",
+            "contain",
+            "offset",
+            "content",
+            "line-clamp",
+            "grid",
+            "border",
+            "flex",
+            "clip-path",
+            "text-decoration",
+            "min-",
+        ]),
+        "normal" => is_one(&[
+            "mix-blend-mode",
+            "unicode-bidi",
+            "zoom",
+            "content",
+            "gap",
+            "row-gap",
+            "column-gap",
+            "grid",
+            "animation",
+            "offset",
+            "container",
+            "background-blend-mode",
+        ]),
+        "auto" => is_one(&[
+            "column",
+            "flex",
+            "min-",
+            "mask",
+            "offset",
+            "grid",
+            "aspect-ratio",
+            "contain-",
+            "position-anchor",
+            "text-decoration",
+            "text-underline-offset",
+            "animation",
+        ]),
+        "visible" => is_one(&["backface-visibility", "overflow"]),
+        "static" => false,
+        _ => return Some(false),
+    };
+    is_valid.then_some(true)
 }
 
 #[cfg(test)]

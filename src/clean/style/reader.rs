@@ -1,14 +1,13 @@
-//! One declaration by its property: values that we evaluate go to their slots, all others are
-//! harmless or doubtful.
+//! Reads one declaration: evaluated values go to their slots, all others are harmless or doubtful.
 
 use super::declaration::{Declaration, Property, Slot, Value};
 use super::property::without_vendor;
-use super::text::{Text, words};
+use super::text::Text;
 use super::value::{
-    color, direction, display, font_size, length, line_height, opacity, position, visibility,
-    white_space, z_index,
+    color, direction, display, flag, font_size, line_height, opacity, position, spacing,
+    text_indent, visibility, white_space, z_index,
 };
-use crate::model::Doubt;
+use crate::model::VisibilityIssue;
 
 pub(super) struct Reader<'a> {
     pub(super) important: bool,
@@ -21,8 +20,8 @@ impl Reader<'_> {
         self.found.push(Declaration { property, value, important: self.important });
     }
 
-    /// A property without a slot: in doubt, or back to a value that hides nothing.
-    pub(super) fn other(&mut self, name: &str, doubt: Option<Doubt>) {
+    /// A property without a slot: doubtful, or reset to a harmless value.
+    pub(super) fn other(&mut self, name: &str, doubt: Option<VisibilityIssue>) {
         let hash = name
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -38,13 +37,13 @@ impl Reader<'_> {
             "initial" => Some(Value::Initial),
             "unset" | "revert" if inherits => Some(Value::Inherit),
             "unset" | "revert" => Some(Value::Initial),
-            "revert-layer" => Some(Value::Doubt(Doubt::UnknownStyle)),
-            _ if text.is_computed() => Some(Value::Doubt(Doubt::Computed)),
+            "revert-layer" => Some(Value::Doubt(VisibilityIssue::UnknownStyle)),
+            _ if text.is_computed() => Some(Value::Doubt(VisibilityIssue::Computed)),
             _ => None,
         }
     }
 
-    /// Pushes the common value or what `own` makes of the text; nothing when it is not valid.
+    /// Pushes the common value or the result of `own`; nothing if it is invalid.
     pub(super) fn one(
         &mut self,
         slot: Slot,
@@ -67,26 +66,27 @@ impl Reader<'_> {
             "font-size" => self.one(Slot::FontSize, true, text, font_size),
             "font" => self.font(text),
             "line-height" => self.one(Slot::LineHeight, true, text, line_height),
-            "letter-spacing" => self.one(Slot::LetterSpacing, true, text, length),
-            "word-spacing" => self.one(Slot::WordSpacing, true, text, length),
+            "letter-spacing" => self.one(Slot::LetterSpacing, true, text, spacing),
+            "word-spacing" => self.one(Slot::WordSpacing, true, text, spacing),
             "white-space" | "white-space-collapse" | "text-space-collapse" => {
                 self.one(Slot::WhiteSpace, true, text, white_space);
             }
             "float" => {
-                self.one(Slot::Float, false, text, |value| Some(Value::Flag(value != "none")));
+                self.one(Slot::Float, false, text, |value| {
+                    flag(value, &["left", "right", "inline-start", "inline-end"], &["none"])
+                });
             }
             "position" => self.one(Slot::Position, false, text, position),
             "z-index" => self.one(Slot::ZIndex, false, text, z_index),
             "direction" => self.one(Slot::Direction, true, text, direction),
-            "text-indent" => self.one(Slot::TextIndent, true, text, length),
+            "text-indent" => self.one(Slot::TextIndent, true, text, text_indent),
             "table-layout" => {
-                self.one(Slot::FixedTable, false, text, |value| {
-                    Some(Value::Flag(value == "fixed"))
-                });
+                self.one(Slot::FixedTable, false, text, |value| flag(value, &["fixed"], &["auto"]));
             }
+            "all" => self.all(text),
             "content-visibility" => {
                 self.one(Slot::ContentVisibility, false, text, |value| {
-                    Some(Value::Flag(value == "hidden"))
+                    flag(value, &["hidden"], &["visible", "auto"])
                 });
             }
             bare => self.paint_property(bare, name, text),
@@ -98,11 +98,7 @@ impl Reader<'_> {
             "background" => self.background(text),
             "background-color" => self.one(Slot::BackgroundColor, false, text, color),
             "background-image" => self.picture(text),
-            "background-clip" => {
-                let clips = words(&text.text).contains(&"text");
-                let doubt = (clips || text.is_computed()).then_some(Doubt::Painted);
-                self.push(Slot::BackgroundClip, doubt.map_or(Value::Initial, Value::Doubt));
-            }
+            "background-clip" => self.background_clip(text),
             "text-decoration" | "text-decoration-line" => self.text_decoration(text),
             "text-shadow" => self.shadow(Slot::TextShadow, text, 3.0),
             "box-shadow" => self.shadow(Slot::BoxShadow, text, 8.0),
@@ -124,14 +120,37 @@ impl Reader<'_> {
         }
         let words = text.words();
         let Some(at) = words.iter().position(|word| font_size(word).is_some()) else { return };
+        let has_height = text.text.contains('/');
+        if words.len() <= at + 1 + usize::from(has_height) || text.text.ends_with([',', '/']) {
+            // Without a family it is invalid.
+            return;
+        }
         let is_understood = words[..at].iter().all(|word| is_font_keyword(word));
         match font_size(words[at]) {
             Some(size) if is_understood => self.push(Slot::FontSize, size),
-            _ => self.push(Slot::FontSize, Value::Doubt(Doubt::Sized)),
+            _ => self.push(Slot::FontSize, Value::Doubt(VisibilityIssue::Sized)),
         }
-        let has_height = text.text.contains('/');
         let height = words.get(at + 1).filter(|_| has_height).and_then(|word| line_height(word));
         self.push(Slot::LineHeight, height.unwrap_or(Value::Initial));
+    }
+
+    /// `all` sets every property of the element but its direction.
+    fn all(&mut self, text: &Text<'_>) {
+        let (inherited, own) = match &*text.text {
+            "initial" => (Value::Initial, Value::Initial),
+            "unset" | "revert" => (Value::Inherit, Value::Initial),
+            "inherit" | "revert-layer" => {
+                self.other("all", Some(VisibilityIssue::UnknownStyle));
+                return;
+            }
+            _ if text.is_computed() => {
+                self.other("all", Some(VisibilityIssue::Computed));
+                return;
+            }
+            _ => return,
+        };
+        INHERITED.into_iter().for_each(|slot| self.push(slot, inherited));
+        OWN.into_iter().for_each(|slot| self.push(slot, own));
     }
 
     /// Word writes `mso-list:l0 level2 lfo1` on an item and `mso-list:Ignore` on its marker.
@@ -148,7 +167,60 @@ impl Reader<'_> {
     }
 }
 
-/// Words that stand before the size in `font`.
+/// Evaluated properties that children inherit.
+const INHERITED: [Slot; 12] = [
+    Slot::Visibility,
+    Slot::Color,
+    Slot::TextFill,
+    Slot::Stroke,
+    Slot::StrokeColor,
+    Slot::TextShadow,
+    Slot::FontSize,
+    Slot::LineHeight,
+    Slot::LetterSpacing,
+    Slot::WordSpacing,
+    Slot::WhiteSpace,
+    Slot::TextIndent,
+];
+
+/// Evaluated properties that children do not inherit.
+const OWN: [Slot; 33] = [
+    Slot::Display,
+    Slot::Opacity,
+    Slot::BackgroundColor,
+    Slot::BackgroundImage,
+    Slot::BackgroundClip,
+    Slot::Float,
+    Slot::Position,
+    Slot::Top,
+    Slot::Right,
+    Slot::Bottom,
+    Slot::Left,
+    Slot::ZIndex,
+    Slot::Width,
+    Slot::Height,
+    Slot::MaxWidth,
+    Slot::MaxHeight,
+    Slot::MarginTop,
+    Slot::MarginRight,
+    Slot::MarginBottom,
+    Slot::MarginLeft,
+    Slot::PaddingTop,
+    Slot::PaddingRight,
+    Slot::PaddingBottom,
+    Slot::PaddingLeft,
+    Slot::OverflowX,
+    Slot::OverflowY,
+    Slot::Outline,
+    Slot::BoxShadow,
+    Slot::Clip,
+    Slot::ClipPath,
+    Slot::TranslateX,
+    Slot::TranslateY,
+    Slot::ContentVisibility,
+];
+
+/// Keywords that precede the size in `font`.
 fn is_font_keyword(word: &str) -> bool {
     matches!(word, "normal" | "italic" | "oblique" | "bold" | "bolder" | "lighter" | "small-caps")
         || word.ends_with("condensed")

@@ -1,12 +1,15 @@
-//! Declarations about boxes: sizes, margins, overflow, and what hides only with odd values.
+//! Declarations about boxes: sizes, margins, overflow, and properties that hide only with unusual
+//! values.
 
 use super::declaration::{Slot, Value};
 use super::length::Length;
 use super::property;
 use super::reader::Reader;
 use super::text::{Text, words};
-use super::value::{is_plain_string, length, number, overflow, small_lengths};
-use crate::model::Doubt;
+use super::value::{
+    is_plain_string, max_size, number, offset, overflow, padding, size, small_lengths,
+};
+use crate::model::VisibilityIssue;
 
 impl Reader<'_> {
     pub(super) fn box_property(&mut self, name: &str, text: &Text<'_>) {
@@ -18,29 +21,30 @@ impl Reader<'_> {
             _ => [Slot::Top, Slot::Right, Slot::Bottom, Slot::Left],
         };
         match name {
-            "width" => self.one(Slot::Width, false, text, length),
-            "height" => self.one(Slot::Height, false, text, length),
-            "max-width" => self.one(Slot::MaxWidth, false, text, length),
-            "max-height" => self.one(Slot::MaxHeight, false, text, length),
-            "top" => self.one(Slot::Top, false, text, length),
-            "right" => self.one(Slot::Right, false, text, length),
-            "bottom" => self.one(Slot::Bottom, false, text, length),
-            "left" => self.one(Slot::Left, false, text, length),
-            "margin-top" => self.one(Slot::MarginTop, false, text, length),
-            "margin-right" => self.one(Slot::MarginRight, false, text, length),
-            "margin-bottom" => self.one(Slot::MarginBottom, false, text, length),
-            "margin-left" => self.one(Slot::MarginLeft, false, text, length),
-            "padding-top" => self.one(Slot::PaddingTop, false, text, length),
-            "padding-right" => self.one(Slot::PaddingRight, false, text, length),
-            "padding-bottom" => self.one(Slot::PaddingBottom, false, text, length),
-            "padding-left" => self.one(Slot::PaddingLeft, false, text, length),
-            "margin" | "padding" | "inset" => self.four(sides(name), text),
-            "margin-inline" => self.two([Slot::MarginLeft, Slot::MarginRight], text),
-            "margin-block" => self.two([Slot::MarginTop, Slot::MarginBottom], text),
-            "padding-inline" => self.two([Slot::PaddingLeft, Slot::PaddingRight], text),
-            "padding-block" => self.two([Slot::PaddingTop, Slot::PaddingBottom], text),
-            "inset-inline" => self.two([Slot::Left, Slot::Right], text),
-            "inset-block" => self.two([Slot::Top, Slot::Bottom], text),
+            "width" => self.one(Slot::Width, false, text, size),
+            "height" => self.one(Slot::Height, false, text, size),
+            "max-width" => self.one(Slot::MaxWidth, false, text, max_size),
+            "max-height" => self.one(Slot::MaxHeight, false, text, max_size),
+            "top" => self.one(Slot::Top, false, text, offset),
+            "right" => self.one(Slot::Right, false, text, offset),
+            "bottom" => self.one(Slot::Bottom, false, text, offset),
+            "left" => self.one(Slot::Left, false, text, offset),
+            "margin-top" => self.one(Slot::MarginTop, false, text, offset),
+            "margin-right" => self.one(Slot::MarginRight, false, text, offset),
+            "margin-bottom" => self.one(Slot::MarginBottom, false, text, offset),
+            "margin-left" => self.one(Slot::MarginLeft, false, text, offset),
+            "padding-top" => self.one(Slot::PaddingTop, false, text, padding),
+            "padding-right" => self.one(Slot::PaddingRight, false, text, padding),
+            "padding-bottom" => self.one(Slot::PaddingBottom, false, text, padding),
+            "padding-left" => self.one(Slot::PaddingLeft, false, text, padding),
+            "padding" => self.four(sides(name), text, padding),
+            "margin" | "inset" => self.four(sides(name), text, offset),
+            "margin-inline" => self.two([Slot::MarginLeft, Slot::MarginRight], text, offset),
+            "margin-block" => self.two([Slot::MarginTop, Slot::MarginBottom], text, offset),
+            "padding-inline" => self.two([Slot::PaddingLeft, Slot::PaddingRight], text, padding),
+            "padding-block" => self.two([Slot::PaddingTop, Slot::PaddingBottom], text, padding),
+            "inset-inline" => self.two([Slot::Left, Slot::Right], text, offset),
+            "inset-block" => self.two([Slot::Top, Slot::Bottom], text, offset),
             "overflow" => self.overflow(text),
             "overflow-x" => self.one(Slot::OverflowX, false, text, overflow),
             "overflow-y" => self.one(Slot::OverflowY, false, text, overflow),
@@ -55,7 +59,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Properties that hide only with values out of the ordinary.
+    /// Properties that hide only with unusual values.
     pub(super) fn rarely_hiding(&mut self, name: &str, text: &Text<'_>) {
         let value = &*text.text;
         let is_near_zero = name.starts_with("border")
@@ -77,7 +81,7 @@ impl Reader<'_> {
             "unicode-bidi" => matches!(value, "embed" | "isolate" | "plaintext"),
             "writing-mode" => matches!(value, "horizontal-tb" | "lr" | "lr-tb"),
             "zoom" => number_in(0.5, 2.0),
-            // A wide tab moves what follows it out of a box that clips.
+            // A wide tab moves the following text out of a clipping box.
             "tab-size" => number_in(0.0, 16.0),
             "color-scheme" => matches!(value, "light" | "only light"),
             "text-decoration-thickness" => small_lengths(value, 4.0),
@@ -85,11 +89,14 @@ impl Reader<'_> {
                 name != "backface-visibility" || value == "visible"
             }
             "columns" | "column-count" => value == "1",
-            "scale" => words(value).iter().all(|word| *word == "1" || *word == "100%"),
+            "scale" => {
+                words(value).len() <= 3
+                    && words(value).iter().all(|word| *word == "1" || *word == "100%")
+            }
             "rotate" => matches!(value, "0" | "0deg"),
             "mix-blend-mode" | "filter" | "backdrop-filter" => false,
             "contain" => value == "style",
-            // Text generated for an element takes no place from its own.
+            // Generated text does not displace the element's own.
             "content" => is_plain_string(value),
             "grid-template-columns"
             | "grid-template-rows"
@@ -100,14 +107,17 @@ impl Reader<'_> {
             "grid-auto-flow" | "grid-column-gap" | "grid-row-gap" => true,
             _ => false,
         };
-        if passes || property::is_usual(value) {
+        let usual = property::usual(name, value);
+        if passes || usual == Some(true) {
             self.other(name, None);
+        } else if usual.is_none() {
+            // A browser drops it.
         } else if is_near_zero {
             self.near_zero(name, text);
         } else {
             let doubt = property::doubt(name);
-            let computed = text.is_computed() && doubt == Doubt::UnknownStyle;
-            self.other(name, Some(if computed { Doubt::Computed } else { doubt }));
+            let computed = text.is_computed() && doubt == VisibilityIssue::UnknownStyle;
+            self.other(name, Some(if computed { VisibilityIssue::Computed } else { doubt }));
         }
     }
 
@@ -131,16 +141,26 @@ impl Reader<'_> {
             });
         self.other(
             name,
-            (!fits).then_some(if text.is_computed() { Doubt::Computed } else { Doubt::Sized }),
+            (!fits).then_some(if text.is_computed() {
+                VisibilityIssue::Computed
+            } else {
+                VisibilityIssue::Sized
+            }),
         );
     }
 
-    pub(super) fn four(&mut self, slots: [Slot; 4], text: &Text<'_>) {
+    pub(super) fn four(
+        &mut self,
+        slots: [Slot; 4],
+        text: &Text<'_>,
+        own: fn(&str) -> Option<Value>,
+    ) {
         if let Some(value) = Self::common(text, false) {
             slots.into_iter().for_each(|slot| self.push(slot, value));
             return;
         }
-        let sides: Option<Vec<Value>> = text.words().into_iter().map(length).collect();
+        let Some(words) = text.plain_words(4) else { return };
+        let sides: Option<Vec<Value>> = words.into_iter().map(own).collect();
         let Some(sides) = sides else { return };
         let (top, right) = match sides[..] {
             [one] => (one, one),
@@ -154,15 +174,23 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn two(&mut self, slots: [Slot; 2], text: &Text<'_>) {
-        let common = Self::common(text, false);
-        let words = text.words();
-        let (Some(first), last) = (words.first(), words.last()) else { return };
-        let values = [length(first), last.and_then(|last| length(last))];
-        for (slot, value) in slots.into_iter().zip(values) {
-            if let Some(value) = common.or(value) {
-                self.push(slot, value);
+    pub(super) fn two(
+        &mut self,
+        slots: [Slot; 2],
+        text: &Text<'_>,
+        own: fn(&str) -> Option<Value>,
+    ) {
+        let values = match Self::common(text, false) {
+            Some(common) => [common; 2],
+            None => {
+                let words = text.plain_words(2).unwrap_or_default();
+                let (Some(first), Some(last)) = (words.first(), words.last()) else { return };
+                let (Some(first), Some(last)) = (own(first), own(last)) else { return };
+                [first, last]
             }
+        };
+        for (slot, value) in slots.into_iter().zip(values) {
+            self.push(slot, value);
         }
     }
 
@@ -172,7 +200,7 @@ impl Reader<'_> {
             self.push(Slot::OverflowY, value);
             return;
         }
-        let words = text.words();
+        let words = text.plain_words(2).unwrap_or_default();
         let (Some(x), Some(y)) = (words.first(), words.last()) else { return };
         if let (Some(x), Some(y)) = (overflow(x), overflow(y)) {
             self.push(Slot::OverflowX, x);

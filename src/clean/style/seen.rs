@@ -1,49 +1,47 @@
-//! What is known about one element when its tree has been judged.
+//! What is known about one element after its tree was judged.
 
 use super::boxes::Flow;
 use super::computed::Sight;
 use super::declaration::TextSpace;
 use crate::clean::element::Role;
-use crate::model::Doubts;
+use crate::model::VisibilityIssues;
 
-/// What is known about one element.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::clean) struct Verdict {
-    /// The part it plays in the text.
+    /// Its role in the text.
     pub(in crate::clean) role: Role,
-    /// Is its text seen?
+    /// Whether its text is visible.
     pub(in crate::clean) sight: Sight,
-    /// Why nobody can say.
-    pub(in crate::clean) doubts: Doubts,
-    /// The element after it and all that is in it.
+    /// Why that is unknown.
+    pub(in crate::clean) doubts: VisibilityIssues,
+    /// Index of the next element after its content.
     pub(in crate::clean) next: u32,
-    /// Characters that an unbroken word may have before it is cut off.
+    /// Longest unbroken word, in characters, before it is clipped.
     pub(in crate::clean) longest_word: u16,
-    /// What becomes of white space.
+    /// How white space is handled.
     pub(in crate::clean) space: TextSpace,
-    /// How it flows.
     pub(in crate::clean) flow: Flow,
-    /// Is it hidden with all that is in it?
+    /// Whether it is hidden with all its content.
     pub(in crate::clean) is_gone: bool,
-    /// Is the text struck out?
+    /// Whether the text is struck through.
     pub(in crate::clean) line_through: bool,
-    /// Is the border turned off, as editors do when they abuse a quote for indenting?
+    /// Whether the border is turned off, as editors do when they use a quote for indenting.
     pub(in crate::clean) border_none: bool,
-    /// Is this the span in which Word keeps an item's marker?
+    /// Whether this is the span with a Word list marker.
     pub(in crate::clean) is_word_marker: bool,
     /// Level of a list item written by Word as a paragraph, from 1; 0 for others.
     pub(in crate::clean) word_list_level: u8,
-    /// Does it give its text less room than it needs?
+    /// Whether its text has less room than it needs.
     pub(super) is_shrunk: bool,
 }
 
 impl Verdict {
-    /// On an element of which no text is read, with all that is in it.
+    /// For an element whose text is not read, with all its content.
     pub(super) fn unread(next: u32) -> Self {
         Self {
             role: Role::Nothing,
             sight: Sight::Hidden,
-            doubts: Doubts::NONE,
+            doubts: VisibilityIssues::NONE,
             next,
             longest_word: 0,
             space: TextSpace::Collapse,
@@ -57,8 +55,8 @@ impl Verdict {
         }
     }
 
-    /// Makes its text doubtful, unless it is hidden anyway.
-    pub(super) fn doubt(&mut self, doubts: Doubts) {
+    /// Makes its text doubtful, unless it is already hidden.
+    pub(super) fn doubt(&mut self, doubts: VisibilityIssues) {
         if doubts.is_empty() || self.sight == Sight::Hidden {
             return;
         }

@@ -1,9 +1,9 @@
-//! Selectors by the `selectors` crate, matched on scraper's tree within a budget of steps.
+//! Selectors of the `selectors` crate, matched on scraper's tree within a budget of steps.
 
 use std::cell::Cell;
 use std::fmt;
 
-use cssparser::{CowRcStr, ParseError, Parser as CssParser, ToCss};
+use cssparser::Parser as CssParser;
 use ego_tree::NodeRef;
 use html5ever::{Namespace, ns};
 use scraper::Node;
@@ -12,10 +12,12 @@ use scraper::selector::{CssLocalName, CssString};
 use selectors::attr::{AttrSelectorOperation, CaseSensitivity, NamespaceConstraint};
 use selectors::bloom::BloomFilter;
 use selectors::matching::{self, MatchingContext, MatchingMode, SelectorCaches};
-use selectors::parser::{self, ParseRelative, Selector, SelectorList, SelectorParseErrorKind};
+use selectors::parser::{self, ParseRelative, Selector, SelectorList};
 use selectors::{Element, OpaqueElement};
 
-/// The selectors we can match.
+use super::pseudo::{PseudoClass, PseudoElement, Reader};
+
+/// The supported selectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Style;
 
@@ -32,200 +34,62 @@ impl parser::SelectorImpl for Style {
     type ExtraMatchingData<'a> = ();
 }
 
-/// Pseudo-classes by what is known about them on a page that nobody has touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PseudoClass {
-    /// Matches nothing: nobody hovers.
-    Never,
-    /// A link that has a target.
-    Link,
-    /// Nobody can say.
-    Unknown,
-}
-
-impl parser::NonTSPseudoClass for PseudoClass {
-    fn is_active_or_hover(&self) -> bool {
-        false
-    }
-
-    fn is_user_action_state(&self) -> bool {
-        false
-    }
-}
-
-impl ToCss for PseudoClass {
-    fn to_css<W: fmt::Write>(&self, dest: &mut W) -> fmt::Result {
-        dest.write_str(":")
-    }
-}
-
-/// Pseudo-elements by what they can do to the text of their element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PseudoElement {
-    /// `::before` and `::after`: a box that can cover text.
-    Generated,
-    /// Markers, selections, parts of controls: no text of the element.
-    Other,
-    /// Part of the element's own text.
-    Text,
-}
-
-impl parser::PseudoElement for PseudoElement {
-    fn accepts_state_pseudo_classes(&self) -> bool {
-        true
-    }
-
-    fn is_before_or_after(&self) -> bool {
-        *self == Self::Generated
-    }
-}
-
-impl ToCss for PseudoElement {
-    fn to_css<W: fmt::Write>(&self, dest: &mut W) -> fmt::Result {
-        dest.write_str("::")
-    }
-}
-
-struct Reader;
-
-impl<'i> parser::Parser<'i> for Reader {
-    type Impl = Style;
-    type Error = SelectorParseErrorKind;
-
-    fn parse_nth_child_of(&self) -> bool {
-        true
-    }
-
-    fn parse_is_and_where(&self) -> bool {
-        true
-    }
-
-    fn parse_has(&self) -> bool {
-        true
-    }
-
-    fn parse_parent_selector(&self) -> bool {
-        true
-    }
-
-    fn is_is_alias(&self, name: &str) -> bool {
-        name.eq_ignore_ascii_case("-webkit-any") || name.eq_ignore_ascii_case("matches")
-    }
-
-    fn allow_forgiving_selectors(&self) -> bool {
-        false
-    }
-
-    fn parse_non_ts_pseudo_class(
-        &self,
-        name: CowRcStr<'i>,
-    ) -> Result<PseudoClass, ParseError<Self::Error>> {
-        Ok(match name.to_ascii_lowercase().as_str() {
-            "hover" | "active" | "focus" | "focus-visible" | "focus-within" | "target"
-            | "target-within" | "visited" | "fullscreen" | "modal" | "picture-in-picture"
-            | "user-invalid" | "user-valid" | "-moz-focusring" | "-webkit-drag" => {
-                PseudoClass::Never
-            }
-            "link" | "any-link" | "-webkit-any-link" => PseudoClass::Link,
-            _ => PseudoClass::Unknown,
-        })
-    }
-
-    fn parse_non_ts_functional_pseudo_class(
-        &self,
-        _name: CowRcStr<'i>,
-        arguments: &mut CssParser<'i>,
-        _after_part: bool,
-    ) -> Result<PseudoClass, ParseError<Self::Error>> {
-        while arguments.next().is_ok() {}
-        Ok(PseudoClass::Unknown)
-    }
-
-    fn parse_pseudo_element(
-        &self,
-        name: CowRcStr<'i>,
-    ) -> Result<PseudoElement, ParseError<Self::Error>> {
-        let name = name.to_ascii_lowercase();
-        Ok(match name.as_str() {
-            "before" | "after" => PseudoElement::Generated,
-            "marker"
-            | "selection"
-            | "-moz-selection"
-            | "backdrop"
-            | "file-selector-button"
-            | "spelling-error"
-            | "grammar-error"
-            | "target-text"
-            | "cue"
-            | "search-text" => PseudoElement::Other,
-            _ if name.starts_with("-webkit-")
-                || name.starts_with("-moz-")
-                || name.starts_with("-ms-") =>
-            {
-                PseudoElement::Other
-            }
-            _ => PseudoElement::Text,
-        })
-    }
-
-    fn parse_functional_pseudo_element(
-        &self,
-        _name: CowRcStr<'i>,
-        arguments: &mut CssParser<'i>,
-    ) -> Result<PseudoElement, ParseError<Self::Error>> {
-        while arguments.next().is_ok() {}
-        Ok(PseudoElement::Text)
-    }
-}
-
-/// Reads a list of selectors; `parent` is the list of the rule around a nested one.
+/// Parses a list of selectors; `parent` is the list of the rule around a nested one. Also returns
+/// whether every browser knows all of them: one that does not drops the whole rule.
 pub(super) fn parse(
     input: &mut CssParser<'_>,
     parent: Option<&SelectorList<Style>>,
-) -> Option<SelectorList<Style>> {
+) -> Option<(SelectorList<Style>, bool)> {
     let relative = if parent.is_some() { ParseRelative::ForNesting } else { ParseRelative::No };
-    let list = SelectorList::parse(&Reader, input, relative).ok()?;
+    let reader = Reader { is_foreign: Cell::new(false) };
+    let list = SelectorList::parse(&reader, input, relative).ok()?;
+    let is_known = !reader.is_foreign.get();
     Some(match parent {
-        Some(parent) => list.replace_parent_selector(parent),
-        None => list,
+        Some(parent) => (list.replace_parent_selector(parent), is_known),
+        None => (list, is_known),
     })
 }
 
-/// The steps that matching may take, and whether it came upon something unknown.
+/// Whether every browser knows the selector.
+pub(super) fn is_known(text: &str) -> bool {
+    parse(&mut CssParser::new(text), None).is_some_and(|(_, is_known)| is_known)
+}
+
+/// The step budget of matching, and whether something unknown was found.
 pub(super) struct Work {
     left: Cell<u64>,
     unsure: Cell<bool>,
+    /// Whether an element may have the focus from the start.
+    pub(super) has_focus: Cell<bool>,
     caches: std::cell::RefCell<SelectorCaches>,
 }
 
 impl Work {
-    /// So many steps.
     pub(super) fn new(steps: u64) -> Self {
         Self {
             left: Cell::new(steps),
             unsure: Cell::new(false),
+            has_focus: Cell::new(false),
             caches: std::cell::RefCell::default(),
         }
     }
 
-    /// Counts steps; `false` when there are none left.
+    /// Counts steps; `false` if none are left.
     pub(super) fn spend(&self, steps: u64) -> bool {
         let left = self.left.get().saturating_sub(steps);
         self.left.set(left);
         left > 0
     }
 
-    /// Steps that are left.
     pub(super) fn left(&self) -> u64 {
         self.left.get()
     }
 
-    /// Are all steps spent?
     pub(super) fn is_spent(&self) -> bool {
         self.left.get() == 0
     }
 
-    /// Does the selector match the element? `None` when that depends on something unknown.
+    /// Whether the selector matches the element. `None` if that depends on something unknown.
     pub(super) fn matches(
         &self,
         selector: &Selector<Style>,
@@ -250,7 +114,7 @@ impl Work {
     }
 }
 
-/// Which element a node stands for: the fragment's root is both `body` and `html`.
+/// Which element a node represents: the fragment's root is both `body` and `html`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Html,
@@ -258,7 +122,7 @@ enum Level {
     Below,
 }
 
-/// An element as the selectors see it.
+/// An element as seen by the selectors.
 #[derive(Clone)]
 pub(super) struct Matched<'a> {
     node: NodeRef<'a, Node>,
@@ -283,7 +147,7 @@ impl<'a> Matched<'a> {
         [Level::Html, Level::Body].map(|level| Self { node, level, work })
     }
 
-    /// Is it the root in the part of this element?
+    /// Whether it is the root and represents this element.
     pub(super) fn is_root_named(&self, name: &str) -> bool {
         self.level != Level::Below && self.is_named(name)
     }
@@ -330,7 +194,7 @@ impl Element for Matched<'_> {
 
     fn opaque(&self) -> OpaqueElement {
         match self.level {
-            // The root stands for two elements, which need two addresses.
+            // The root represents two elements, which need two addresses.
             Level::Body => OpaqueElement::new(&self.work.left),
             _ => OpaqueElement::new(self.node.value()),
         }
@@ -421,7 +285,8 @@ impl Element for Matched<'_> {
         match class {
             PseudoClass::Never => false,
             PseudoClass::Link => self.is_link(),
-            PseudoClass::Unknown => {
+            PseudoClass::Focus if !self.work.has_focus.get() => false,
+            PseudoClass::Focus | PseudoClass::Unknown => {
                 self.work.unsure.set(true);
                 true
             }

@@ -1,4 +1,4 @@
-//! Rules of `<style>` elements: nesting, layers, conditions, and which of them bear on an element.
+//! Rules of `<style>` elements: nesting, layers, conditions, and which of them affect an element.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,32 +15,33 @@ use selectors::parser::{Component, Selector, SelectorList};
 use super::condition::{self, Holds};
 use super::declaration::{self, Declaration};
 use super::fonts::is_docs_font_kit;
-use super::impact;
+use super::impact::{self, Generated};
 use super::property::rule_name;
-use super::selector::{self, Matched, PseudoElement, Style, Work};
+use super::pseudo::PseudoElement;
+use super::selector::{self, Matched, Style, Work};
 use super::text::Text;
 use crate::clean::element::attribute;
-use crate::model::{Doubt, Doubts};
+use crate::model::{VisibilityIssue, VisibilityIssues};
 
-/// Rules read at most; a page of Word's own styles has about a hundred.
+/// Maximum number of rules; a page with Word's styles has about a hundred.
 const MAX_RULES: usize = 20_000;
-/// Blocks in blocks that are read.
+/// Maximum depth of nested blocks.
 const MAX_DEPTH: usize = 16;
 
-/// The rules that bear on what is seen.
+/// The rules that affect visibility.
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
     rules: Vec<Rule>,
     declarations: Vec<Declaration>,
     buckets: HashMap<String, Vec<u32>>,
     general: Vec<u32>,
-    /// For each layer its place: indices from the outermost layer inwards.
+    /// The position of each layer: indices from the outermost layer inwards.
     layers: Vec<Vec<u16>>,
     layer_names: HashMap<String, usize>,
     sublayers: HashMap<String, u16>,
-    /// Doubts about all the text of the field.
-    pub(super) doubts: Doubts,
-    /// Are the fonts of an exported document fetched?
+    /// Doubts about all text of the field.
+    pub(super) doubts: VisibilityIssues,
+    /// Whether the fonts of an exported document are loaded.
     pub(super) fetches_fonts: bool,
 }
 
@@ -51,23 +52,22 @@ struct Rule {
     layer: usize,
     is_certain: bool,
     pseudo: Option<PseudoElement>,
-    /// Has any element matched?
+    /// Whether any element has matched.
     is_used: Cell<bool>,
 }
 
-/// What the rules say about one element.
+/// The rules that apply to one element.
 #[derive(Debug, Default)]
 pub(super) struct Matches {
-    /// Declarations by weight: weakest first.
+    /// By weight, weakest first.
     pub(super) declarations: Vec<Declaration>,
-    /// Doubts that follow from rules that may or may not match.
-    pub(super) doubts: Doubts,
-    /// Does a box generated before or after its content cover text?
-    pub(super) covers: bool,
+    /// Doubts from rules that may or may not match.
+    pub(super) doubts: VisibilityIssues,
+    /// The effects of generated boxes before and after its content.
+    pub(super) generated: Generated,
 }
 
 impl Sheet {
-    /// Are there no rules?
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -85,19 +85,19 @@ impl Sheet {
             depth: 0,
         };
         for rule in StyleSheetParser::new(&mut input, &mut reader) {
-            // A rule that cannot be read is dropped, as a browser does.
+            // An invalid rule is dropped, as in a browser.
             drop(rule);
         }
     }
 
-    /// Is there a rule that could hide text and matches nothing?
+    /// Whether there is a rule that could hide text and matches nothing.
     pub(super) fn has_unused_hiding_rule(&self) -> bool {
         let is_hiding =
             |rule: &Rule| impact::could_hide(&self.declarations[rule.declarations.clone()]);
         self.rules.iter().any(|rule| !rule.is_used.get() && is_hiding(rule))
     }
 
-    /// The rules that match an element, applied in the order of the cascade.
+    /// The rules that match an element, in the order of the cascade.
     pub(super) fn collect(
         &self,
         tag: &Tag,
@@ -152,12 +152,12 @@ impl Sheet {
         let declarations = &self.declarations[rule.declarations.clone()];
         match rule.pseudo {
             Some(PseudoElement::Other) => {}
-            Some(PseudoElement::Generated) => found.covers |= impact::covers(declarations),
+            Some(PseudoElement::Generated) => found.generated.note(declarations),
             _ if !impact::could_hide(declarations) => {}
-            Some(PseudoElement::Text) => found.doubts.add(Doubt::Selector),
+            Some(PseudoElement::Text) => found.doubts.add(VisibilityIssue::Selector),
             None if is_certain => {}
-            None if rule.is_certain => found.doubts.add(Doubt::Selector),
-            None => found.doubts.add(Doubt::Condition),
+            None if rule.is_certain => found.doubts.add(VisibilityIssue::Selector),
+            None => found.doubts.add(VisibilityIssue::Condition),
         }
     }
 
@@ -185,7 +185,7 @@ impl Sheet {
         found.declarations.extend(important.into_iter().map(|(_, declaration)| declaration));
     }
 
-    /// The number of a layer by its full name; each name without one is a layer of its own.
+    /// The number of a layer by its full name; each unnamed layer is separate.
     fn layer(&mut self, path: &str) -> usize {
         if let Some(&known) = self.layer_names.get(path) {
             return known;
@@ -226,14 +226,12 @@ impl Sheet {
         let layer = self.layer(layer);
         for selector in list.slice() {
             if self.rules.len() >= MAX_RULES {
-                self.doubts.add(Doubt::Budget);
+                self.doubts.add(VisibilityIssue::Budget);
                 return;
             }
-            let Ok(at) = u32::try_from(self.rules.len()) else { return };
-            match bucket_of(selector) {
-                Some(key) => self.buckets.entry(key).or_default().push(at),
-                None => self.general.push(at),
-            }
+            let at = u32::try_from(self.rules.len()).unwrap_or(u32::MAX);
+            let bucket = bucket_of(selector);
+            bucket.map_or(&mut self.general, |key| self.buckets.entry(key).or_default()).push(at);
             self.rules.push(Rule {
                 pseudo: selector.pseudo_element().copied(),
                 selector: selector.clone(),
@@ -246,7 +244,7 @@ impl Sheet {
     }
 }
 
-/// The most telling part of the last compound: an id, a class or a name.
+/// The most specific part of the last compound: an id, a class or a name.
 fn bucket_of(selector: &Selector<Style>) -> Option<String> {
     let mut best = None;
     let mut iter = selector.iter();
@@ -258,7 +256,7 @@ fn bucket_of(selector: &Selector<Style>) -> Option<String> {
                 best = Some(name.lower_name.0.to_string());
             }
             Component::PseudoElement(_) => {
-                // What the pseudo-element belongs to stands behind another combinator.
+                // The element of a pseudo-element is before another combinator.
                 return None;
             }
             _ => {}
@@ -270,11 +268,11 @@ fn bucket_of(selector: &Selector<Style>) -> Option<String> {
 struct Reader<'s> {
     sheet: &'s mut Sheet,
     holds: Holds,
-    /// Full name of the layer we are in.
+    /// Full name of the current layer.
     layer: String,
-    /// Selectors of the rule we are in; `None` outside of rules.
+    /// Selectors of the current rule; `None` outside of rules.
     selectors: Option<Rc<SelectorList<Style>>>,
-    /// Are we in a rule whose selectors cannot be read, or in a scope?
+    /// Whether we are in a rule with unreadable selectors, or in a scope.
     is_unread: bool,
     pending: Vec<Declaration>,
     depth: usize,
@@ -291,7 +289,7 @@ impl Reader<'_> {
             Some(list) if !self.is_unread => {
                 self.sheet.add(&list, &pending, &self.layer, self.holds);
             }
-            _ if impact::could_hide(&pending) => self.sheet.doubts.add(Doubt::Selector),
+            _ if impact::could_hide(&pending) => self.sheet.doubts.add(VisibilityIssue::Selector),
             _ => {}
         }
     }
@@ -300,7 +298,7 @@ impl Reader<'_> {
     fn block(&mut self, input: &mut Parser<'_>, change: impl FnOnce(&mut Reader<'_>)) {
         self.flush();
         if self.depth >= MAX_DEPTH {
-            self.sheet.doubts.add(Doubt::Budget);
+            self.sheet.doubts.add(VisibilityIssue::Budget);
             return;
         }
         let mut inner = Reader {
@@ -327,22 +325,22 @@ impl Reader<'_> {
     }
 }
 
-/// What an at-rule does to what is in it.
+/// The effect of an at-rule on its content.
 enum AtRule {
-    /// Its rules hold under a condition.
+    /// Its rules apply under a condition.
     Condition(Holds),
-    /// Its rules are in a layer; with several names it only says their order.
+    /// Its rules are in a layer; with several names it only defines their order.
     Layers(Vec<String>),
-    /// Its rules hold for a part of the page.
+    /// Its rules apply to a part of the page.
     Scope,
     /// It cannot hide anything.
     Harmless,
-    /// A font: doubtful when it comes from elsewhere.
+    /// A font: doubtful if it is remote.
     FontFace,
-    /// It fetches fonts and nothing else.
+    /// It only loads fonts.
     Fonts,
     /// All text is doubtful.
-    Doubt(Doubt),
+    Doubt(VisibilityIssue),
 }
 
 impl<'i> AtRuleParser<'i> for Reader<'_> {
@@ -358,10 +356,7 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
         let text = Text::read(input);
         Ok(match rule_name(&name).as_str() {
             "media" => AtRule::Condition(condition::media(&text.text)),
-            "supports" => {
-                let selects = |text: &str| selector::parse(&mut Parser::new(text), None).is_some();
-                AtRule::Condition(condition::supports(&text.text, &selects))
-            }
+            "supports" => AtRule::Condition(condition::supports(&text.text, &selector::is_known)),
             "container" | "document" | "starting-style" | "when" | "else" => {
                 AtRule::Condition(Holds::Unknown)
             }
@@ -370,7 +365,7 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
             }
             "scope" => AtRule::Scope,
             "font-face" => AtRule::FontFace,
-            // Word's own, and what concerns paper, counters and unused animations.
+            // Word's own, and rules for paper, counters and unused animations.
             "list"
             | "page"
             | "charset"
@@ -384,8 +379,8 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
             | "style-definitions"
             | "view-transition" => AtRule::Harmless,
             "import" if is_docs_font_kit(&text.text) => AtRule::Fonts,
-            "import" => AtRule::Doubt(Doubt::Remote),
-            _ => AtRule::Doubt(Doubt::UnknownStyle),
+            "import" => AtRule::Doubt(VisibilityIssue::Remote),
+            _ => AtRule::Doubt(VisibilityIssue::UnknownStyle),
         })
     }
 
@@ -427,7 +422,7 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
                     if matches!(token, cssparser::Token::Ident(name) if name.eq_ignore_ascii_case("src"))
                         && self.holds != Holds::No
                     {
-                        self.sheet.doubts.add(Doubt::Remote);
+                        self.sheet.doubts.add(VisibilityIssue::Remote);
                     }
                 }
             }
@@ -439,14 +434,14 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
 }
 
 impl<'i> QualifiedRuleParser<'i> for Reader<'_> {
-    type Prelude = Option<SelectorList<Style>>;
+    type Prelude = Option<(SelectorList<Style>, bool)>;
     type QualifiedRule = ();
     type Error = ();
 
     fn parse_prelude(&mut self, input: &mut Parser<'i>) -> Result<Self::Prelude, ParseError<()>> {
         let parent = self.selectors.clone();
         let list = selector::parse(input, parent.as_deref());
-        // What was not read must be stepped over.
+        // The unread part must be skipped.
         while input.next().is_ok() {}
         Ok(list)
     }
@@ -459,10 +454,13 @@ impl<'i> QualifiedRuleParser<'i> for Reader<'_> {
     ) -> Result<(), ParseError<()>> {
         self.block(input, |inner| {
             inner.is_unread |= prelude.is_none();
-            if let Some(list) = prelude {
+            if let Some((list, is_known)) = prelude {
                 inner.selectors = Some(Rc::new(list));
+                let holds = if is_known { Holds::Yes } else { Holds::Unknown };
+                inner.holds = inner.holds.and(holds);
             } else if inner.selectors.is_none() {
-                inner.selectors = selector::parse(&mut Parser::new("*"), None).map(Rc::new);
+                let all = selector::parse(&mut Parser::new("*"), None);
+                inner.selectors = all.map(|(list, _)| Rc::new(list));
             }
         });
         Ok(())
@@ -481,7 +479,7 @@ impl<'i> DeclarationParser<'i> for Reader<'_> {
     ) -> Result<(), ParseError<()>> {
         let text = Text::read(input);
         if text.has_braces && !name.starts_with("--") {
-            // Perhaps it is a nested rule that begins like a declaration.
+            // It may be a nested rule that begins like a declaration.
             return Err(ParseError::from_basic_kind(BasicParseErrorKind::QualifiedRuleInvalid));
         }
         declaration::read(&name, &text, &mut self.pending);

@@ -4,20 +4,22 @@ use std::borrow::Cow;
 
 use cssparser::{Parser, ToCss, Token};
 
-/// Tokens a value may have; a longer one is not evaluated.
+/// A value with more tokens is not evaluated.
 const MAX_TOKENS: usize = 400;
 
-/// A value, read to its end.
+/// A complete value.
 #[derive(Debug, Default)]
 pub(super) struct Text<'i> {
     /// In lower case, trimmed.
     pub(super) text: Cow<'i, str>,
-    /// Does it end with `!important`?
+    /// Whether it ends with `!important`.
     pub(super) important: bool,
-    /// Does it hold a block in braces, so that it may be a nested rule?
+    /// Whether it contains a block in braces, and may be a nested rule.
     pub(super) has_braces: bool,
-    /// Can it not be read as a browser reads it?
+    /// Whether it cannot be parsed as a browser does.
     pub(super) is_broken: bool,
+    /// Whether something other than one `important` follows a `!`; a browser drops the declaration.
+    pub(super) is_invalid: bool,
 }
 
 impl<'i> Text<'i> {
@@ -39,8 +41,15 @@ impl<'i> Text<'i> {
                 break;
             }
             if after_bang {
-                text.important |=
-                    matches!(token, Token::Ident(name) if name.eq_ignore_ascii_case("important"));
+                match token {
+                    Token::WhiteSpace(_) | Token::Comment(_) => {}
+                    Token::Ident(name)
+                        if !text.important && name.eq_ignore_ascii_case("important") =>
+                    {
+                        text.important = true;
+                    }
+                    _ => text.is_invalid = true,
+                }
                 continue;
             }
             match token {
@@ -57,6 +66,7 @@ impl<'i> Text<'i> {
                 _ => {}
             }
         }
+        text.is_invalid |= after_bang && !text.important;
         let slice = match after_bang {
             true => input.slice(start..end),
             false => input.slice_from(start),
@@ -72,12 +82,22 @@ impl<'i> Text<'i> {
         text
     }
 
+    /// The parts, if only white space separates them and there are at most `most`.
+    pub(super) fn plain_words(&self, most: usize) -> Option<Vec<&str>> {
+        let words = self.words();
+        let separated = self.text.split_ascii_whitespace().count() == words.len();
+        let is_list = words.iter().any(|word| word.contains(['(', '"', '\'']));
+        ((separated && !self.text.contains([',', '/'])) || is_list)
+            .then_some(words)
+            .filter(|words| !words.is_empty() && words.len() <= most)
+    }
+
     /// The parts between white space, commas and slashes outside brackets and quotes.
     pub(super) fn words(&self) -> Vec<&str> {
         words(&self.text)
     }
 
-    /// Is there a function in it that is no colour?
+    /// Whether it contains a function that is not a colour.
     pub(super) fn is_computed(&self) -> bool {
         const COLORS: [&str; 12] = [
             "rgb", "rgba", "hsl", "hsla", "hwb", "lab", "lch", "oklab", "oklch", "color", "url",
@@ -105,7 +125,8 @@ fn plain(value: &str) -> String {
     rebuilt.trim().to_owned()
 }
 
-/// The token without escapes; what is in brackets is left out, so that nobody takes it for known.
+/// The token without escapes; bracketed content is omitted, so that it is not mistaken for a known
+/// value.
 fn write_plain(token: &Token<'_>, out: &mut String) {
     match token {
         Token::Comment(_) => {}
@@ -147,7 +168,7 @@ pub(super) fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// What stands in the brackets of `name(…)`, when that is the whole word.
+/// The argument of `name(…)`, if that is the whole word.
 pub(super) fn argument<'a>(word: &'a str, name: &str) -> Option<&'a str> {
     word.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')
 }
@@ -172,6 +193,11 @@ mod tests {
             ("calc(1px/**/)", "unread()", false),
         ] {
             assert_eq!(read(css), (text.to_owned(), important, false), "{css}");
+        }
+        let is_invalid = |css: &str| Text::read(&mut Parser::new(css)).is_invalid;
+        assert!(!is_invalid("none ! important /**/") && !is_invalid("none"));
+        for css in ["a !", "a !foo", "a !important !important", "a !important b", "a !import ant"] {
+            assert!(is_invalid(css), "{css}");
         }
         assert!(read("a { b }").2 && read("a ) b").2 && read(&"x ".repeat(500)).2);
     }

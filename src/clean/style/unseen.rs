@@ -1,5 +1,5 @@
-//! Elements of which no text is read: columns, videos, scripts. They can still say how the text of
-//! others is shown, or lie over it.
+//! Elements without readable text: columns, videos, scripts. They can still affect how other text
+//! is shown, or cover it.
 
 use ego_tree::NodeRef;
 use scraper::Node;
@@ -12,7 +12,7 @@ use super::verdict::{Frame, Judge};
 use crate::clean::element::attribute;
 
 impl<'a> Judge<'a> {
-    /// Elements that show nothing of their own can still say how others are shown.
+    /// Elements that display nothing can still affect how others are displayed.
     pub(super) fn note_unseen(
         &mut self,
         node: NodeRef<'a, Node>,
@@ -37,7 +37,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A box of which no text is read can lie over text: a video, or a script that is displayed.
+    /// A box without readable text can cover text: a video, or a script that is displayed.
     fn note_box(
         &mut self,
         node: NodeRef<'a, Node>,
@@ -57,11 +57,12 @@ impl<'a> Judge<'a> {
             style.apply(&self.slots, BoxKind::InlineBlock, parent.is_flex, u32::MAX);
         if is_box || flow.display.is_some() {
             impact.paints |= is_box;
+            self.drags = self.drags.or(impact.drags);
             self.note_impact(impact, &style);
         }
     }
 
-    /// A column can hide the cells in it or lie behind them.
+    /// A column can hide its cells or be behind them.
     fn note_column(&mut self, node: NodeRef<'a, Node>, element: &'a Element, parent: &Frame<'a>) {
         let mut style = parent.style;
         self.slots.clear();

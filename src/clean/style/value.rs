@@ -1,33 +1,55 @@
-//! Single values of CSS, from text to what they mean; `None` is what a browser drops.
+//! Parses single CSS values; `None` is what a browser drops.
 
 use super::color::Color;
 use super::declaration::{Display, Overflow, Position, TextSpace, Value};
 use super::length::Length;
 use super::text::words;
-use crate::model::Doubt;
+use crate::model::VisibilityIssue;
 
 pub(super) fn display(value: &str) -> Option<Value> {
-    let parts = words(value);
-    let has = |word: &str| parts.contains(&word);
     Some(Value::Display(match value {
-        "none" => Display::None,
+        "none" | "table-column" | "table-column-group" => Display::None,
         "contents" => Display::Contents,
         "table-cell" => Display::TableCell,
-        "table-column" | "table-column-group" => Display::None,
         "table-row" | "table-row-group" | "table-header-group" | "table-footer-group"
         | "table-caption" => Display::TablePart,
-        "inline" | "ruby" | "ruby-text" | "ruby-base" | "run-in" | "math" => Display::Inline,
-        "block" | "list-item" | "flow-root" | "table" => Display::Block,
-        "flex" | "grid" | "-webkit-box" | "-webkit-flex" | "-ms-flexbox" | "-ms-grid"
-        | "-moz-box" => Display::Flex,
-        _ if value.starts_with("inline-") || value.starts_with("-webkit-inline-") => {
-            Display::InlineBlock
+        "inline" | "ruby" | "ruby-text" | "math" => Display::Inline,
+        "block" | "list-item" | "flow-root" | "table" | "flow" => Display::Block,
+        "flex" | "grid" | "-webkit-box" | "-webkit-flex" => Display::Flex,
+        "inline-block"
+        | "inline-table"
+        | "inline-flex"
+        | "inline-grid"
+        | "-webkit-inline-box"
+        | "-webkit-inline-flex" => Display::InlineBlock,
+        _ => return two_displays(value),
+    }))
+}
+
+/// `block flow`, `inline flex list-item` and the like: each part at most once.
+fn two_displays(value: &str) -> Option<Value> {
+    let (mut outside, mut inside, mut is_item) = (None, None, false);
+    for word in value.split_ascii_whitespace() {
+        let is_new = match word {
+            "block" | "inline" => outside.replace(word).is_none(),
+            "flow" | "flow-root" | "table" | "flex" | "grid" | "ruby" => {
+                inside.replace(word).is_none()
+            }
+            "list-item" => !std::mem::replace(&mut is_item, true),
+            _ => false,
+        };
+        if !is_new {
+            return None;
         }
-        _ if parts.len() > 1 && has("none") => return None,
-        _ if parts.len() > 1 && (has("flex") || has("grid")) => Display::Flex,
-        _ if parts.len() > 1 && has("inline") => Display::InlineBlock,
-        _ if parts.len() > 1 && (has("block") || has("flow") || has("list-item")) => Display::Block,
-        _ => return None,
+    }
+    if is_item && !matches!(inside, None | Some("flow" | "flow-root")) {
+        return None;
+    }
+    Some(Value::Display(match (outside, inside) {
+        (_, Some("flex" | "grid")) => Display::Flex,
+        (Some("inline"), _) => Display::InlineBlock,
+        (None, None) if !is_item => return None,
+        _ => Display::Block,
     }))
 }
 
@@ -63,7 +85,7 @@ pub(super) fn position(value: &str) -> Option<Value> {
         "static" => Value::Position(Position::Static),
         "relative" => Value::Position(Position::Relative),
         "absolute" | "fixed" => Value::Position(Position::Absolute),
-        "sticky" | "-webkit-sticky" => Value::Doubt(Doubt::Moved),
+        "sticky" | "-webkit-sticky" => Value::Doubt(VisibilityIssue::Moved),
         _ => return None,
     })
 }
@@ -79,9 +101,17 @@ pub(super) fn overflow(value: &str) -> Option<Value> {
 
 pub(super) fn white_space(value: &str) -> Option<Value> {
     let (mut space, mut nowrap) = (TextSpace::Collapse, false);
-    for word in words(value) {
+    let (mut spaces, mut wraps) = (0, 0);
+    for word in value.split_ascii_whitespace() {
         match word {
-            "normal" | "collapse" | "wrap" | "discard" => {}
+            "normal" | "pre-line" | "pre" | "pre-wrap" => (spaces, wraps) = (spaces + 1, wraps + 1),
+            "collapse" | "preserve-breaks" | "break-spaces" | "preserve" | "preserve-spaces" => {
+                spaces += 1;
+            }
+            _ => wraps += 1,
+        }
+        match word {
+            "normal" | "collapse" | "wrap" => {}
             "nowrap" => nowrap = true,
             "pre-line" | "preserve-breaks" => space = TextSpace::KeepLines,
             "pre" => (space, nowrap) = (TextSpace::Keep, true),
@@ -89,7 +119,7 @@ pub(super) fn white_space(value: &str) -> Option<Value> {
             _ => return None,
         }
     }
-    Some(Value::Space(space, nowrap))
+    (spaces <= 1 && wraps <= 1 && spaces + wraps > 0).then_some(Value::Space(space, nowrap))
 }
 
 pub(super) fn color(value: &str) -> Option<Value> {
@@ -102,14 +132,14 @@ pub(super) fn color(value: &str) -> Option<Value> {
             && !value.starts_with("url(")
             && !value.contains("gradient(") =>
         {
-            Some(Value::Doubt(Doubt::Painted))
+            Some(Value::Doubt(VisibilityIssue::Painted))
         }
-        None if is_unusual_system_color(value) => Some(Value::Doubt(Doubt::Painted)),
+        None if is_unusual_system_color(value) => Some(Value::Doubt(VisibilityIssue::Painted)),
         None => None,
     }
 }
 
-/// System colours that differ from one browser and theme to the next.
+/// System colours that differ between browsers and themes.
 pub(super) fn is_unusual_system_color(value: &str) -> bool {
     matches!(
         value,
@@ -146,7 +176,7 @@ pub(super) fn is_unusual_system_color(value: &str) -> bool {
     )
 }
 
-/// A length, or `auto` and the like; `None` for what is not valid.
+/// A length, or `auto` and the like; `None` if it is invalid.
 pub(super) fn length(value: &str) -> Option<Value> {
     if let Some(length) = Length::parse(value) {
         return Some(Value::Length(length));
@@ -156,9 +186,56 @@ pub(super) fn length(value: &str) -> Option<Value> {
         "auto" | "none" | "normal" | "max-content" | "fit-content" => Some(Value::Initial),
         "min-content" => Some(Value::Length(Length::Px(10.0))),
         _ if is_word || value.is_empty() => None,
-        // A number without a unit is not valid.
+        // A number without a unit is invalid.
         _ if value.parse::<f32>().is_ok() => None,
-        _ => Some(Value::Doubt(Doubt::Sized)),
+        _ => Some(Value::Doubt(VisibilityIssue::Sized)),
+    }
+}
+
+/// A length or one of these keywords; other keywords are invalid.
+fn length_or(value: &str, keywords: &[&str], low: f32) -> Option<Value> {
+    let is_keyword = value.starts_with(|c: char| c.is_ascii_alphabetic()) && !value.contains('(');
+    if is_keyword && !keywords.contains(&value) {
+        return None;
+    }
+    length(value)
+        .filter(|value| !matches!(value, Value::Length(length) if length.pixels(1.0, 1.0) < low))
+}
+
+/// `width` and `height`.
+pub(super) fn size(value: &str) -> Option<Value> {
+    length_or(value, &["auto", "max-content", "min-content", "fit-content"], 0.0)
+}
+
+/// `max-width` and `max-height`.
+pub(super) fn max_size(value: &str) -> Option<Value> {
+    length_or(value, &["none", "max-content", "min-content", "fit-content"], 0.0)
+}
+
+/// Margins and the offsets of a position.
+pub(super) fn offset(value: &str) -> Option<Value> {
+    length_or(value, &["auto"], f32::MIN)
+}
+
+pub(super) fn padding(value: &str) -> Option<Value> {
+    length_or(value, &[], 0.0)
+}
+
+/// `letter-spacing` and `word-spacing`.
+pub(super) fn spacing(value: &str) -> Option<Value> {
+    length_or(value, &["normal"], f32::MIN)
+}
+
+pub(super) fn text_indent(value: &str) -> Option<Value> {
+    length_or(value, &[], f32::MIN)
+}
+
+/// One of two keywords.
+pub(super) fn flag(value: &str, on: &[&str], off: &[&str]) -> Option<Value> {
+    match (on.contains(&value), off.contains(&value)) {
+        (true, _) => Some(Value::Flag(true)),
+        (_, true) => Some(Value::Flag(false)),
+        _ => None,
     }
 }
 
@@ -193,8 +270,8 @@ pub(super) fn font_size(value: &str) -> Option<Value> {
 
 pub(super) fn line_height(value: &str) -> Option<Value> {
     match value.parse::<f32>() {
-        Ok(factor) => Some(Value::Length(Length::Em(factor))),
-        Err(_) => match length(value) {
+        Ok(factor) => (factor >= 0.0).then_some(Value::Length(Length::Em(factor))),
+        Err(_) => match length_or(value, &["normal"], 0.0) {
             Some(Value::Length(Length::Share(share))) => Some(Value::Length(Length::Em(share))),
             other => other,
         },
@@ -209,23 +286,23 @@ pub(super) fn number(value: &str) -> Option<f32> {
     .filter(|number| number.is_finite())
 }
 
-/// A quoted text without the characters that fill their whole box.
+/// A quoted text without characters that fill their whole box.
 pub(super) fn is_plain_string(value: &str) -> bool {
     let inside = value.strip_prefix(['"', '\'']).and_then(|rest| rest.strip_suffix(['"', '\'']));
     inside.is_some_and(|inside| inside.len() <= 40 && !inside.chars().any(fills_its_box))
 }
 
-/// Blocks, squares and pictures, which can lie over other text like a box.
+/// Blocks, squares and pictures, which can cover other text like a box.
 pub(super) fn fills_its_box(character: char) -> bool {
     matches!(character, '\u{2580}'..='\u{25ff}' | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}' | '\u{e000}'..='\u{f8ff}')
 }
 
-/// Pixels of a list of plain lengths; a share counts a thousand for the whole.
+/// Pixels of a list of plain lengths; 100 % counts as a thousand.
 pub(super) fn plain_lengths(list: &str) -> Option<Vec<f32>> {
     words(list).into_iter().map(|word| Some(Length::parse(word)?.pixels(16.0, 1000.0))).collect()
 }
 
-/// Is every length in it at most so many pixels?
+/// Whether every length in it is at most `most` pixels.
 pub(super) fn small_lengths(value: &str, most: f32) -> bool {
     words(value).iter().all(|word| match line_width(word) {
         Some(length) => length.pixels(16.0, 16.0).abs() <= most,
@@ -233,7 +310,7 @@ pub(super) fn small_lengths(value: &str, most: f32) -> bool {
     })
 }
 
-/// A length, or a keyword for the width of a line.
+/// A length, or a keyword for a line width.
 pub(super) fn line_width(word: &str) -> Option<Length> {
     match word {
         "thin" => Some(Length::Px(1.0)),

@@ -1,5 +1,5 @@
-//! The verdict on every element of a tree, in one pass: rules and declarations are applied on the
-//! way down, and what may cover other text is noted and applied at the end.
+//! Judges every element of a tree in one pass: rules and declarations are applied on the way down;
+//! elements that may cover other text are recorded and applied at the end.
 
 use std::ops::Range;
 
@@ -10,12 +10,16 @@ use rustc_hash::FxHashMap;
 use scraper::Node;
 use scraper::node::Element;
 
-use super::boxes::{BoxKind, Flow, Impact, Slots};
+use super::boxes::{BoxKind, Drag, Flow, Impact, Slots};
 use super::color::Color;
 use super::computed::Computed;
 use super::condition::{self, Holds};
 use super::declaration::{self, Declaration, Display, Slot, Value};
-use super::element_style::{fits_its_line, is_painted, kind_of, narrowest_column, usual_style};
+use super::drag::Dragged;
+use super::element_style::{
+    is_cut_line, is_painted, is_second_meaning, kind_of, narrowest_column, takes_bgcolor,
+    usual_style,
+};
 use super::fonts::names_odd_font;
 use super::seen::Verdict;
 use super::selector::{Matched, Work};
@@ -23,20 +27,20 @@ use super::sheet::{Matches, Sheet};
 use super::value::fills_its_box;
 use crate::clean::element::{Role, attribute};
 use crate::clean::parse::Parsed;
-use crate::model::{Doubt, Doubts};
+use crate::model::{VisibilityIssue, VisibilityIssues};
 
-/// Steps that matching selectors may take in one text.
+/// Step budget of matching selectors in one text.
 const MATCHING_WORK: u64 = 1_000_000;
-/// Different `style` attributes whose meaning is remembered.
+/// Maximum number of cached `style` attributes.
 const MAX_REMEMBERED: usize = 256;
-/// Places that may cover text; with more of them all text is doubtful.
-const MAX_COVERS: usize = 16;
+/// Maximum places that may cover text; with more of them all text is doubtful.
+pub(super) const MAX_COVERS: usize = 16;
 
-/// Font sizes of a page beyond this are not used; lengths that follow from them could be huge.
+/// Larger page font sizes are ignored, since lengths derived from them could be huge.
 const LARGEST_PAGE_FONT: f32 = 40.0;
 
-/// Judges every element below `root` that is entered, in the order of the document. Returns the
-/// steps it took to match selectors, too.
+/// Judges every visited element below `root`, in document order. Also returns the steps of matching
+/// selectors.
 pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
     let work = Work::new(MATCHING_WORK);
     let mut judge = Judge {
@@ -46,10 +50,12 @@ pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
         remembered: FxHashMap::default(),
         declarations: Vec::new(),
         slots: Slots::default(),
-        field: Doubts::NONE,
+        field: VisibilityIssues::NONE,
         covers: Vec::new(),
         pulls: false,
         paints_layers: false,
+        drags: None,
+        dragged: Vec::new(),
     };
     let root = parsed.html.tree.root();
     if parsed.has_style {
@@ -57,8 +63,8 @@ pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
     }
     judge.run(root, parsed.body.as_ref());
     if parsed.is_made && judge.sheet.has_unused_hiding_rule() {
-        // Another renderer names what it makes of Markdown in its own way.
-        judge.field.add(Doubt::Selector);
+        // Another renderer may use other names for generated HTML.
+        judge.field.add(VisibilityIssue::Selector);
     }
     (judge.finish(), MATCHING_WORK - work.left())
 }
@@ -66,26 +72,29 @@ pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
 pub(super) struct Judge<'a> {
     pub(super) work: &'a Work,
     pub(super) sheet: Sheet,
-    verdicts: Vec<Verdict>,
-    /// Where the declarations of a `style` attribute are in `declarations`.
+    pub(super) verdicts: Vec<Verdict>,
+    /// The range of a `style` attribute's declarations in `declarations`.
     remembered: FxHashMap<&'a str, Range<usize>>,
     declarations: Vec<Declaration>,
     pub(super) slots: Slots,
     /// Doubts about all text.
-    field: Doubts,
+    pub(super) field: VisibilityIssues,
     /// Elements whose text may be covered.
     pub(super) covers: Vec<u32>,
     pulls: bool,
     paints_layers: bool,
+    /// What the current element moves.
+    pub(super) drags: Option<Drag>,
+    pub(super) dragged: Vec<Dragged>,
 }
 
-/// An element that is open.
+/// An open element.
 pub(super) struct Frame<'a> {
     node: NodeRef<'a, Node>,
     pub(super) at: usize,
     pub(super) style: Computed,
     pub(super) is_flex: bool,
-    /// The nearest table, for what columns do to its cells.
+    /// The nearest table, since columns affect its cells.
     pub(super) table: Option<u32>,
 }
 
@@ -98,6 +107,9 @@ impl<'a> Judge<'a> {
                 Edge::Close(node) => (node, false),
             };
             let Some(element) = node.value().as_element() else { continue };
+            if opens && attribute(element, "autofocus").is_some() {
+                self.work.has_focus.set(true);
+            }
             match element.name() {
                 "template" if opens => templates += 1,
                 "template" => templates -= 1,
@@ -108,7 +120,7 @@ impl<'a> Judge<'a> {
         }
         self.field = self.field.and(self.sheet.doubts);
         if self.sheet.fetches_fonts && root.descendants().any(names_odd_font) {
-            self.field.add(Doubt::Remote);
+            self.field.add(VisibilityIssue::Remote);
         }
     }
 
@@ -131,7 +143,7 @@ impl<'a> Judge<'a> {
         let media = attribute(element, "media").unwrap_or("").to_ascii_lowercase();
         if is_sheet && attribute(element, "href").is_some() && condition::media(&media) != Holds::No
         {
-            self.field.add(Doubt::Remote);
+            self.field.add(VisibilityIssue::Remote);
         }
     }
 
@@ -148,13 +160,16 @@ impl<'a> Judge<'a> {
                 continue;
             };
             next = match node.value() {
-                Node::Element(element) => match self.open(node, element, frames.last(), &page) {
-                    Some(frame) => {
-                        frames.push(frame);
-                        node.first_child()
+                Node::Element(element) => {
+                    let at = self.verdicts.len();
+                    let opened = self.open(node, element, frames.last(), &page);
+                    if let Some(drag) = self.drags.take() {
+                        self.note_drag(drag, &frames, at);
                     }
-                    None => node.next_sibling(),
-                },
+                    let is_open = opened.is_some();
+                    frames.extend(opened);
+                    if is_open { node.first_child() } else { node.next_sibling() }
+                }
                 Node::Text(text) => {
                     if let Some(frame) = frames.last() {
                         self.note_text(text, &frame.style);
@@ -187,7 +202,7 @@ impl<'a> Judge<'a> {
                         .into_iter()
                         .for_each(|color| style.set_color(color)),
                     "link" => style.link = Color::parse_legacy(value).unwrap_or(style.link),
-                    "background" => style.doubts.add(Doubt::Painted),
+                    "background" => style.doubts.add(VisibilityIssue::Painted),
                     _ => {}
                 }
             }
@@ -201,13 +216,13 @@ impl<'a> Judge<'a> {
             }
         }
         if self.slots.page_font > LARGEST_PAGE_FONT {
-            style.doubts.add(Doubt::Sized);
+            style.doubts.add(VisibilityIssue::Sized);
         }
         style.begin_page();
         style
     }
 
-    /// Judges an element. Returns a frame when its children are to be judged too.
+    /// Judges an element. Returns a frame if its children are to be judged too.
     fn open(
         &mut self,
         node: NodeRef<'a, Node>,
@@ -283,7 +298,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Works out an element's style from its attributes, the rules and its own declarations.
+    /// Computes an element's style from its attributes, the rules and its own declarations.
     fn style_of(
         &mut self,
         node: NodeRef<'a, Node>,
@@ -296,13 +311,17 @@ impl<'a> Judge<'a> {
         self.slots.clear();
         let name = element.name();
         let kind = kind_of(name, role);
+        let inherited = *style;
         usual_style(name, role, element, style);
+        let mut paints = matches!(name, "mark" | "button");
         let mut is_hidden = role == Role::Dialog && attribute(element, "open").is_none();
         let mut inline = None;
         for (name, value) in &element.attrs {
             match &*name.local {
                 "style" => inline = Some(&**value),
-                "hidden" if element.name.ns != ns!(html) => style.doubts.add(Doubt::Element),
+                "hidden" if element.name.ns != ns!(html) => {
+                    style.doubts.add(VisibilityIssue::Element);
+                }
                 "hidden" => {
                     is_hidden = true;
                     if value.eq_ignore_ascii_case("until-found") {
@@ -310,48 +329,48 @@ impl<'a> Judge<'a> {
                     }
                 }
                 "popover" => is_hidden = true,
-                "bgcolor" => Color::parse_legacy(value)
-                    .into_iter()
-                    .for_each(|color| style.paint(color, kind)),
-                "background" => style.doubts.add(Doubt::Painted),
-                "color" if role == Role::Font => {
-                    Color::parse_legacy(value).into_iter().for_each(|color| style.set_color(color));
+                "bgcolor" if takes_bgcolor(element.name()) => {
+                    paints |= style.paint_legacy(value, kind);
                 }
+                "background" => style.doubts.add(VisibilityIssue::Painted),
+                "color" if role == Role::Font => style.set_legacy_color(value),
                 "dir" => style.rtl = value.eq_ignore_ascii_case("rtl"),
                 "nowrap" => style.nowrap = true,
-                crate::clean::parse::CUT_ATTRIBUTES => style.doubts.add(Doubt::Budget),
+                crate::clean::parse::CUT_ATTRIBUTES => style.doubts.add(VisibilityIssue::Budget),
                 _ => {}
             }
         }
         if !(inline.is_none() && self.sheet.is_empty()) {
             let element_in_tree = Matched::new(node, self.work);
             self.declare(element, &element_in_tree, inline, style);
+            style.replace_usual(&inherited, &self.slots);
+        }
+        if element.name.ns == ns!(mathml) && is_second_meaning(node) {
+            style.hide();
         }
         let (flow, mut impact) = style.apply(&self.slots, kind, in_flex, at);
+        style.leave_hidden_background(&inherited, name, kind);
+        impact.paints |= paints;
         if role == Role::Table {
             style.column_room = if style.is_fixed_table { narrowest_column(node) } else { 0.0 };
         }
         if is_hidden && flow.display.is_none() {
             style.hide();
+        } else {
+            self.drags = self.drags.or(impact.drags);
         }
         impact.paints |= matches!(kind, BoxKind::InlineBlock) || is_painted(element, role);
         if (role == Role::Dialog || attribute(element, "popover").is_some()) && !style.is_gone() {
-            // A dialog stands in front of the page.
-            style.displaced = true;
-            style.confined_to = None;
-            style.layered = true;
+            style.raise();
             impact.paints = true;
         }
-        if style.nowrap
-            && style.clip_room.is_some_and(|room| room < f32::MAX)
-            && !fits_its_line(node, style)
-        {
-            style.doubts.add(Doubt::Clipped);
+        if is_cut_line(node, style) {
+            style.doubts.add(VisibilityIssue::Clipped);
         }
         (flow, impact)
     }
 
-    /// Puts what rules and the `style` attribute declare into `slots`.
+    /// Puts the declarations of rules and of the `style` attribute into `slots`.
     pub(super) fn declare(
         &mut self,
         tag: &'a Element,
@@ -363,11 +382,15 @@ impl<'a> Judge<'a> {
         if !self.sheet.is_empty() {
             self.sheet.collect(tag, element, self.work, &mut matches);
             style.doubts = style.doubts.and(matches.doubts);
-            if matches.covers {
-                self.field.add(Doubt::Covered);
+            if matches.generated.covers {
+                self.field.add(VisibilityIssue::Covered);
+            }
+            if matches.generated.drags {
+                style.doubts.add(VisibilityIssue::Moved);
+                self.drags = Some(Drag::Page);
             }
             if self.work.is_spent() {
-                self.field.add(Doubt::Budget);
+                self.field.add(VisibilityIssue::Budget);
             }
         }
         let inline = inline.map_or(0..0, |inline| self.read_inline(inline));
@@ -405,7 +428,7 @@ impl<'a> Judge<'a> {
         self.pulls |= impact.pulls;
         self.paints_layers |= impact.paints && style.layered;
         if impact.reaches_out {
-            self.field.add(Doubt::Covered);
+            self.field.add(VisibilityIssue::Covered);
         }
         if impact.paints && style.displaced {
             self.cover(style);
@@ -414,14 +437,14 @@ impl<'a> Judge<'a> {
 
     fn cover(&mut self, style: &Computed) {
         match style.confined_to {
-            Some(_) if self.covers.len() >= MAX_COVERS => self.field.add(Doubt::Covered),
+            Some(_) if self.covers.len() >= MAX_COVERS => self.field.add(VisibilityIssue::Covered),
             Some(at) if !self.covers.contains(&at) => self.covers.push(at),
             Some(_) => {}
-            None => self.field.add(Doubt::Covered),
+            None => self.field.add(VisibilityIssue::Covered),
         }
     }
 
-    /// Letters that fill their box can cover like one.
+    /// Letters that fill their box can cover text like one.
     fn note_text(&mut self, text: &str, style: &Computed) {
         if style.displaced
             && !style.is_gone()
@@ -432,26 +455,27 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Applies what was found out about the whole text.
+    /// Applies doubts about the whole text.
     fn finish(mut self) -> Vec<Verdict> {
         if self.pulls && self.paints_layers {
-            self.field.add(Doubt::Covered);
+            self.field.add(VisibilityIssue::Covered);
         }
         if self.covers.len() > MAX_COVERS {
-            self.field.add(Doubt::Covered);
+            self.field.add(VisibilityIssue::Covered);
             self.covers.clear();
         }
         for at in std::mem::take(&mut self.covers) {
             let end = self.verdicts.get(at as usize).map_or(0, |verdict| verdict.next);
             for verdict in self.verdicts.get_mut(at as usize..end as usize).into_iter().flatten() {
-                verdict.doubt(Doubts::of(Doubt::Covered));
+                verdict.doubt(VisibilityIssues::of(VisibilityIssue::Covered));
             }
         }
+        self.doubt_dragged();
         let overlaps = self.paints_layers;
         let field = self.field;
         for verdict in self.verdicts.iter_mut().filter(|_| overlaps || !field.is_empty()) {
             if verdict.is_shrunk && overlaps {
-                verdict.doubt(Doubts::of(Doubt::Covered));
+                verdict.doubt(VisibilityIssues::of(VisibilityIssue::Covered));
             }
             verdict.doubt(field);
         }

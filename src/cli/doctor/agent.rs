@@ -1,5 +1,5 @@
-//! The agents' command line programs: there, new enough, able to confine themselves where they must,
-//! and with a login that fits.
+//! Checks the agents' command line programs: installed, recent enough, able to sandbox themselves
+//! where required, and with a suitable login.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::session::agent::kept_folder;
 use crate::session::resolve_program;
 use crate::settings::{AgentKind, Environment};
 
-pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
+pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
     let mut checks = Vec::new();
-    for kind in patient.config.agents() {
-        checks.extend(of_kind(patient, kind).await);
+    for kind in input.config.agents() {
+        checks.extend(of_kind(input, kind).await);
     }
-    checks.extend(prices(patient));
+    checks.extend(prices(input));
     checks
 }
 
-async fn of_kind(patient: &DoctorInput, kind: AgentKind) -> Vec<Check> {
-    let command = patient.config.command_of(kind);
+async fn of_kind(input: &DoctorInput, kind: AgentKind) -> Vec<Check> {
+    let command = input.config.command_of(kind);
     let (section, install) = (kind.section(), install(kind));
-    let program = resolve_program(&command[0], &patient.environment);
+    let program = resolve_program(&command[0], &input.environment);
     if !program.is_absolute() || !program.is_file() {
         let found = format!("{:?} was not found", command[0]);
         let fix = format!(
@@ -37,14 +37,14 @@ async fn of_kind(patient: &DoctorInput, kind: AgentKind) -> Vec<Check> {
         let skipped = Check::skipped("agent login", "there is no agent");
         return vec![Check::failed("agent", found, fix), skipped];
     }
-    // Claude needs none, and nothing is made that is not needed.
+    // Claude does not need one.
     let folder = match kind {
         AgentKind::Claude => PathBuf::new(),
-        AgentKind::Codex | AgentKind::Copilot => unpacking_folder(patient),
+        AgentKind::Codex | AgentKind::Copilot => unpacking_folder(input),
     };
     let mut answers = Vec::new();
     for question in questions(kind, &program, &folder) {
-        answers.push(ask(patient, kind, &program, question).await);
+        answers.push(ask(input, kind, &program, question).await);
     }
     if let Some(Err(why)) = answers.first() {
         let fix =
@@ -52,14 +52,14 @@ async fn of_kind(patient: &DoctorInput, kind: AgentKind) -> Vec<Check> {
         let skipped = Check::skipped("agent login", "the agent does not answer");
         return vec![Check::failed("agent", why, fix), skipped];
     }
-    let variable = patient.config.credential_env_of(kind);
+    let variable = input.config.credential_env_of(kind);
     let findings = Findings {
         answers: &answers,
-        has_credential: patient.environment.raw(variable).is_some_and(|value| !value.is_empty()),
-        has_login: login_file(&patient.environment).as_deref().is_some_and(Path::is_file),
+        has_credential: input.environment.raw(variable).is_some_and(|value| !value.is_empty()),
+        has_login: login_file(&input.environment).as_deref().is_some_and(Path::is_file),
     };
     let (about_login, about_program): (Vec<Problem>, Vec<Problem>) =
-        problems(kind, &patient.config, findings)
+        problems(kind, &input.config, findings)
             .into_iter()
             .partition(|problem| problem.about == About::Login);
     let said = findings.answer(0).lines().next().unwrap_or_default().trim();
@@ -70,11 +70,11 @@ async fn of_kind(patient: &DoctorInput, kind: AgentKind) -> Vec<Check> {
     ]
 }
 
-/// Where Copilot unpacks itself: the folder that its sessions use, so that the first of them does not
-/// have to. A folder that serves something else is left alone.
-fn unpacking_folder(patient: &DoctorInput) -> PathBuf {
+/// Where Copilot unpacks itself: the folder that its sessions use, so that the first session does
+/// not have to. A folder used for something else is not touched.
+fn unpacking_folder(input: &DoctorInput) -> PathBuf {
     let ours = |state: &&PathBuf| crate::store::refuse_foreign(state).is_ok();
-    let kept = patient.state.as_ref().ok().filter(ours).map(|state| kept_folder(state));
+    let kept = input.state.as_ref().ok().filter(ours).map(|state| kept_folder(state));
     let spare = std::env::temp_dir().join(format!("heartbeat-doctor-{}", std::process::id()));
     let made = kept.into_iter().chain([spare.clone()]);
     made.into_iter().find(|kept| crate::private::create_folder(kept).is_ok()).unwrap_or(spare)
@@ -91,9 +91,9 @@ fn judged(name: &'static str, good: String, problems: &[Problem]) -> Check {
     }
 }
 
-/// Without a price, every session of an agent that reports no cost is booked at its worst case.
-fn prices(patient: &DoctorInput) -> Option<Check> {
-    let config = &patient.config;
+/// Without a price, every session of an agent that reports no cost is charged at its worst case.
+fn prices(input: &DoctorInput) -> Option<Check> {
+    let config = &input.config;
     let unpriced: Vec<&str> = [Stage::Triage, Stage::Deep]
         .into_iter()
         .filter(|stage| config.agent_of(*stage) != AgentKind::Claude)
@@ -104,28 +104,28 @@ fn prices(patient: &DoctorInput) -> Option<Check> {
         Check::warning(
             "agent prices",
             format!(
-                "no price for {}: every session is booked with its max_cost, since this agent \
+                "no price for {}: budgets count every session at its max_cost, since this agent \
                  reports none",
                 unpriced.join(", ")
             ),
-            "write the provider's price below [agent.price]",
+            "add the provider's price to [agent.price]",
         )
     })
 }
 
-/// One of the program's answers, with the least of an environment.
+/// Runs the program with a minimal environment and returns its answer.
 async fn ask(
-    patient: &DoctorInput,
+    input: &DoctorInput,
     kind: AgentKind,
     program: &Path,
     question: Question,
 ) -> Result<String, String> {
-    let command = patient.config.command_of(kind);
+    let command = input.config.command_of(kind);
     let mut args: Vec<OsString> = command[1..].iter().map(OsString::from).collect();
     args.extend(question.args);
     let mut env: Vec<(OsString, OsString)> = ["PATH", "HOME", "LANG"]
         .iter()
-        .filter_map(|name| Some((name.into(), patient.environment.raw(name)?.into())))
+        .filter_map(|name| Some((name.into(), input.environment.raw(name)?.into())))
         .collect();
     env.extend(question.env);
     let command = HelperCommand {
@@ -141,7 +141,7 @@ async fn ask(
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// Where Claude keeps its login. On macOS that may be the keychain, which is not ours to open.
+/// Where Claude stores its login. On macOS that may be the keychain, which we do not open.
 fn login_file(environment: &Environment) -> Option<PathBuf> {
     let folder = environment
         .raw("CLAUDE_CONFIG_DIR")

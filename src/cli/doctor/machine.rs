@@ -1,4 +1,4 @@
-//! This machine: code base, containment, room for a session, schedule, port, what is told.
+//! Checks this machine: code base, containment, free resources, schedule, port, webhook.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::session::confinement::Strength;
 use crate::session::containment::{Tier, detect};
 use crate::settings::Containment;
 
-pub(super) async fn repository(patient: &DoctorInput) -> Check {
+pub(super) async fn repository(input: &DoctorInput) -> Check {
     let name = "repository";
-    let configured = &patient.config.repository.path;
-    let path = if configured.as_os_str().is_empty() { &patient.cwd } else { configured };
+    let configured = &input.config.repository.path;
+    let path = if configured.as_os_str().is_empty() { &input.cwd } else { configured };
     let fix = "set repository.path to the folder of the code base that analyses read";
     if let Err(error) = std::fs::read_dir(path) {
         let found = format!("cannot read {}: {error}", path.display());
         return Check::failed(name, found, fix);
     }
-    for route in &patient.config.repository.routes {
+    for route in &input.config.repository.routes {
         if let Err(error) = std::fs::read_dir(&route.path) {
             let found =
                 format!("cannot read {} (for {}): {error}", route.path.display(), route.area);
@@ -33,7 +33,7 @@ pub(super) async fn repository(patient: &DoctorInput) -> Check {
         cwd: path.clone(),
         env: ["PATH", "HOME"]
             .iter()
-            .filter_map(|name| Some((name.into(), patient.environment.raw(name)?.into())))
+            .filter_map(|name| Some((name.into(), input.environment.raw(name)?.into())))
             .collect(),
         timeout: Duration::from_secs(20),
         max_output: 64 * 1024,
@@ -57,10 +57,10 @@ pub(super) async fn repository(patient: &DoctorInput) -> Check {
     }
 }
 
-/// Found out by trying.
-pub(super) async fn containment(patient: &DoctorInput) -> Check {
+/// Found by testing.
+pub(super) async fn containment(input: &DoctorInput) -> Check {
     let name = "containment";
-    let wanted = patient.config.state.containment;
+    let wanted = input.config.state.containment;
     let strength = Strength::of_this_machine();
     let tried = match std::env::current_exe() {
         Ok(keeper) => detect(&keeper, wanted).await,
@@ -104,10 +104,10 @@ const fn fix_for(tier: Tier) -> &'static str {
     }
 }
 
-/// Would a session be admitted now?
-pub(super) fn free_resources(patient: &DoctorInput) -> Check {
+/// Whether a session would be admitted now.
+pub(super) fn free_resources(input: &DoctorInput) -> Check {
     let readings = admission::read_machine();
-    let limits = Limits::from_config(&patient.config.limits);
+    let limits = Limits::from_config(&input.config.limits);
     match admission::decide(&readings, &limits) {
         Ok(()) => Check::ok(
             "room",
@@ -124,13 +124,13 @@ pub(super) fn free_resources(patient: &DoctorInput) -> Check {
     }
 }
 
-pub(super) fn schedule(patient: &DoctorInput) -> Check {
-    let config = &patient.config.schedule;
+pub(super) fn schedule(input: &DoctorInput) -> Check {
+    let config = &input.config.schedule;
     match Schedule::parse(&config.cron, &config.timezone) {
         Err(error) => Check::failed("schedule", error.to_string(), "correct [schedule]"),
         Ok(schedule) => {
             let next: Vec<String> =
-                schedule.ticks_after(patient.clock.now()).take(3).map(minute).collect();
+                schedule.ticks_after(input.clock.now()).take(3).map(minute).collect();
             if next.is_empty() {
                 let fix = "correct schedule.cron; `heartbeat schedule` shows what it means";
                 return Check::warning("schedule", format!("{} never fires", config.cron), fix);
@@ -140,8 +140,8 @@ pub(super) fn schedule(patient: &DoctorInput) -> Check {
     }
 }
 
-pub(super) async fn port(patient: &DoctorInput) -> Check {
-    let (name, listen) = ("http", patient.config.http.listen.as_str());
+pub(super) async fn port(input: &DoctorInput) -> Check {
+    let (name, listen) = ("http", input.config.http.listen.as_str());
     if listen.is_empty() {
         return Check::skipped(name, "off: http.listen is empty");
     }
@@ -159,7 +159,7 @@ pub(super) async fn port(patient: &DoctorInput) -> Check {
     }
 }
 
-/// Does whoever listens there answer as heartbeat does?
+/// Whether the process that listens there answers like heartbeat.
 async fn is_heartbeat(listen: &str) -> bool {
     let ask = async {
         let client = reqwest::Client::builder().no_proxy().build().ok()?;
@@ -170,12 +170,12 @@ async fn is_heartbeat(listen: &str) -> bool {
     matches!(tokio::time::timeout(Duration::from_secs(5), ask).await, Ok(Some(())))
 }
 
-pub(super) fn webhook(patient: &DoctorInput) -> Check {
-    let (name, report) = ("webhook", &patient.config.report);
+pub(super) fn webhook(input: &DoctorInput) -> Check {
+    let (name, report) = ("webhook", &input.config.report);
     if report.webhook_env.is_empty() {
         return Check::skipped(name, "off: report.webhook_env is empty");
     }
-    match patient.environment.text(&report.webhook_env) {
+    match input.environment.text(&report.webhook_env) {
         Some(address) if address.starts_with("https://") => {
             Check::ok(name, format!("the variable {} holds a URL", report.webhook_env))
         }

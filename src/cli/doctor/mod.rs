@@ -1,5 +1,5 @@
-//! `heartbeat doctor`: everything a run needs, looked at one by one; each failure with its cause
-//! and its fix. Changes nothing and starts no session.
+//! `heartbeat doctor`: checks everything a run needs; each failure with cause and fix. Changes
+//! nothing and starts no session.
 
 mod agent;
 mod machine;
@@ -15,30 +15,25 @@ use crate::config::ConfigError;
 use crate::report::paint::Paint;
 use crate::settings::{Config, Environment};
 
-/// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// As it should be.
     Ok,
-    /// A run will work, but somebody should know.
+    /// A run works, but someone should know.
     Warning,
-    /// A run will not work.
+    /// A run does not work.
     Failed,
-    /// Not looked at, because something before it failed or is switched off.
+    /// Not checked, because an earlier check failed or the feature is off.
     Skipped,
 }
 
-/// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Its stable name.
+    /// Stable.
     pub name: &'static str,
-    /// How it went.
     pub status: Status,
-    /// What was found.
     pub found: String,
-    /// What to do, if there is something to do.
+    /// What to do, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -61,12 +56,11 @@ impl Check {
     }
 }
 
-/// All checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// No check failed.
     pub healthy: bool,
-    /// In the order of a run's needs.
+    /// In the order in which a run needs them.
     pub checks: Vec<Check>,
 }
 
@@ -75,7 +69,7 @@ impl Diagnosis {
         Self { healthy: checks.iter().all(|check| check.status != Status::Failed), checks }
     }
 
-    /// When there is no configuration to go on with.
+    /// Without a usable configuration.
     pub fn of_broken_config(error: &ConfigError) -> Self {
         let found = error.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let fix = "fix the lines named above; `heartbeat init --print` shows every key";
@@ -86,24 +80,19 @@ impl Diagnosis {
     }
 }
 
-/// What the checks look at.
 pub struct DoctorInput {
-    /// The configuration.
     pub config: Config,
-    /// The file it was read from, if any.
+    /// `None` without a file.
     pub config_file: Option<std::path::PathBuf>,
-    /// Heartbeat's environment.
     pub environment: Environment,
-    /// Time.
     pub clock: Clock,
-    /// Where the state lives, or why that is not known.
+    /// The state folder, or why it is not known.
     pub state: Result<std::path::PathBuf, String>,
-    /// The working directory.
     pub cwd: std::path::PathBuf,
 }
 
-async fn fleet(patient: &DoctorInput) -> Vec<Check> {
-    let DoctorInput { config, environment, clock, .. } = patient;
+async fn fleet(input: &DoctorInput) -> Vec<Check> {
+    let DoctorInput { config, environment, clock, .. } = input;
     if config.fleet.is_on() && !crate::fleet::BUILT {
         let fix =
             "build it with `cargo build --release --features fleet`, or empty [fleet] address";
@@ -120,39 +109,38 @@ async fn fleet(patient: &DoctorInput) -> Vec<Check> {
     looked.into_iter().map(check).collect()
 }
 
-/// Looks at everything.
-pub async fn diagnose(patient: &DoctorInput) -> Diagnosis {
-    let mut checks = vec![config(patient)];
-    checks.extend(source::checks(patient).await);
-    checks.extend(agent::checks(patient).await);
-    checks.push(machine::repository(patient).await);
-    checks.extend(state::checks(patient).await);
-    checks.extend(fleet(patient).await);
-    checks.push(machine::containment(patient).await);
-    checks.push(machine::free_resources(patient));
-    checks.push(machine::schedule(patient));
-    checks.push(machine::port(patient).await);
-    checks.push(machine::webhook(patient));
+pub async fn diagnose(input: &DoctorInput) -> Diagnosis {
+    let mut checks = vec![config(input)];
+    checks.extend(source::checks(input).await);
+    checks.extend(agent::checks(input).await);
+    checks.push(machine::repository(input).await);
+    checks.extend(state::checks(input).await);
+    checks.extend(fleet(input).await);
+    checks.push(machine::containment(input).await);
+    checks.push(machine::free_resources(input));
+    checks.push(machine::schedule(input));
+    checks.push(machine::port(input).await);
+    checks.push(machine::webhook(input));
     Diagnosis::new(checks)
 }
 
-/// Loaded already; here it is looked at for what a run needs beyond that.
-fn config(patient: &DoctorInput) -> Check {
-    let from = patient.config_file.as_deref().map_or_else(
+/// Already loaded; checks what a run requires beyond that.
+fn config(input: &DoctorInput) -> Check {
+    let from = input.config_file.as_deref().map_or_else(
         || "the built-in defaults, the environment and the flags".into(),
         |file| file.display().to_string(),
     );
-    let mut config = patient.config.clone();
-    if config.repository.path.as_os_str().is_empty() && patient.cwd.join(".git").exists() {
-        config.repository.path.clone_from(&patient.cwd);
+    let mut config = input.config.clone();
+    if config.repository.path.as_os_str().is_empty() && input.cwd.join(".git").exists() {
+        config.repository.path.clone_from(&input.cwd);
     }
-    if patient.config_file.is_none() && !config.names_a_source() {
+    if input.config_file.is_none() && !config.has_source() {
         let fix = "run `heartbeat init` to write one, or pass one with --config";
         return Check::failed("config", "no heartbeat.toml found", fix);
     }
     if let Err(error) = config.require_for_run() {
         let found = error.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let fix = match &patient.config_file {
+        let fix = match &input.config_file {
             Some(file) => format!("set the keys in {}", file.display()),
             None => "create a configuration with `heartbeat init`, or pass one with \
                      --config"
@@ -161,14 +149,13 @@ fn config(patient: &DoctorInput) -> Check {
         return Check::failed("config", found, fix);
     }
     if let Err(error) =
-        crate::prompt::Prompts::load(&patient.config, |path: &Path| std::fs::read_to_string(path))
+        crate::prompt::Prompts::load(&input.config, |path: &Path| std::fs::read_to_string(path))
     {
         return Check::failed("config", error.to_string(), "fix the template named in [prompts]");
     }
     Check::ok("config", format!("read from {from}"))
 }
 
-/// For a terminal.
 pub fn render(diagnosis: &Diagnosis, paint: Paint) -> String {
     let mut text = String::new();
     for check in &diagnosis.checks {

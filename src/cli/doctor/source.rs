@@ -1,4 +1,4 @@
-//! The tracker: credential, address, project, query, its breaker, and the two clocks.
+//! Checks the tracker: credential, address, project, query, breaker, clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use crate::model::{BreakerState, FailureClass, SourceRecord};
 use crate::settings::{Source, SourceKind};
 use crate::store::Store;
 
-/// The longest wait for an answer here.
+/// Maximum wait for a response.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A person is waiting: a passing fault is tried once more, and that soon.
+/// A person is waiting: a temporary failure is retried once, soon.
 const TWICE: RetryPolicy =
     RetryPolicy { tries: 2, base: Duration::from_millis(200), cap: Duration::from_millis(500) };
-/// A clock further off than this makes changes look older or newer than they are.
+/// A larger difference makes changes look older or newer than they are.
 const SKEW_TOLD: SignedDuration = SignedDuration::from_secs(60);
 
-/// The checks of every source; of several, each names the source it is about.
-pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
+/// With several sources, each check names its source.
+pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
     let mut checks = Vec::new();
-    let sources = patient.config.sources();
+    let sources = input.config.sources();
     for source in sources {
-        let mut own = of_source(patient, source).await;
+        let mut own = of_source(input, source).await;
         if sources.len() > 1 {
             own.iter_mut()
                 .for_each(|check| check.found = format!("{}: {}", source.name, check.found));
@@ -37,12 +37,12 @@ pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
     checks
 }
 
-async fn of_source(patient: &DoctorInput, source: &Source) -> Vec<Check> {
+async fn of_source(input: &DoctorInput, source: &Source) -> Vec<Check> {
     if source.base_url.is_empty() || source.project.is_empty() {
         let skipped = |name| Check::skipped(name, "needs a valid configuration");
         return ["credential", "source", "project", "query"].map(skipped).into();
     }
-    let secret = source_credential(source, &patient.config, &patient.environment).await;
+    let secret = source_credential(source, &input.config, &input.environment).await;
     let mut checks = Vec::new();
     match secret {
         Err(error) => {
@@ -65,23 +65,23 @@ async fn of_source(patient: &DoctorInput, source: &Source) -> Vec<Check> {
         }
         Ok(_) => {
             checks.push(Check::ok("credential", "found"));
-            checks.extend(ask(patient, source).await);
+            checks.extend(ask(input, source).await);
         }
     }
-    checks.push(breaker(patient, source).await);
-    checks.push(skew(patient, source).await);
+    checks.push(breaker(input, source).await);
+    checks.push(skew(input, source).await);
     checks
 }
 
-/// Real questions, without the breaker and without leaving a trace in the state.
-async fn ask(patient: &DoctorInput, source: &Source) -> Vec<Check> {
-    let credential = ConfiguredCredential::new(source, &patient.config, &patient.environment);
+/// Sends real requests, without the breaker and without changing the state.
+async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
+    let credential = ConfiguredCredential::new(source, &input.config, &input.environment);
     let credential = Arc::new(credential);
     let mut config = source.clone();
     config.request_timeout = config.request_timeout.min(PATIENCE);
     let connection = Connection {
         retry: TWICE,
-        ..Connection::new(credential, patient.clock.clone(), InMemory::shared())
+        ..Connection::new(credential, input.clock.clone(), InMemory::shared())
     };
     let probe = match connect(&config, connection) {
         Ok(source) => source.probe().await,
@@ -118,7 +118,7 @@ fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> Check {
 
 const fn github_fix_of(class: FailureClass) -> &'static str {
     match class {
-        FailureClass::Auth => "make a new token and check that it has not expired",
+        FailureClass::Auth => "create a new token and check that it has not expired",
         FailureClass::Denied => "give the token Issues: read, and authorise it for single sign-on",
         FailureClass::Config => {
             "check source.project (owner/repository), source.base_url, and that the token may see \
@@ -134,7 +134,7 @@ const fn github_fix_of(class: FailureClass) -> &'static str {
 const fn jira_fix_of(class: FailureClass) -> &'static str {
     match class {
         FailureClass::Auth => {
-            "make a new token; Cloud needs source.user, Data Center needs it empty, and a scoped token \
+            "create a new token; Cloud needs source.user, Data Center needs it empty, and a scoped token \
              needs the address https://api.atlassian.com/ex/jira/CLOUD-ID"
         }
         FailureClass::Denied => "give the account Browse Projects, and the token read:jira-work",
@@ -168,12 +168,12 @@ const fn fix_of(class: FailureClass) -> &'static str {
     }
 }
 
-/// What earlier runs left: a breaker that holds keeps the next run from asking.
-async fn breaker(patient: &DoctorInput, source: &Source) -> Check {
-    let Some(remembered) = remembered(patient, source).await else {
+/// State left by earlier runs: an open breaker blocks the next run.
+async fn breaker(input: &DoctorInput, source: &Source) -> Check {
+    let Some(remembered) = remembered(input, source).await else {
         return Check::ok("breaker", "closed: no request yet");
     };
-    let now = patient.clock.now();
+    let now = input.clock.now();
     let until = match remembered.breaker.state {
         BreakerState::Open { until, .. } if until > now => Some(until),
         _ => remembered.not_before.filter(|until| *until > now),
@@ -188,18 +188,18 @@ async fn breaker(patient: &DoctorInput, source: &Source) -> Check {
     }
 }
 
-async fn remembered(patient: &DoctorInput, source: &Source) -> Option<SourceRecord> {
-    let store = Store::open_for_reading(patient.state.as_ref().ok()?).ok()??;
+async fn remembered(input: &DoctorInput, source: &Source) -> Option<SourceRecord> {
+    let store = Store::open_for_reading(input.state.as_ref().ok()?).ok()??;
     let text = store.sources().memory(source.name.clone()).await.ok()??;
     serde_json::from_str(&text).ok()
 }
 
-/// The two clocks, by the `Date` of any answer.
-async fn skew(patient: &DoctorInput, source: &Source) -> Check {
+/// Compares the two clocks by the `Date` of any response.
+async fn skew(input: &DoctorInput, source: &Source) -> Check {
     let Some(theirs) = their_time(&source.base_url).await else {
         return Check::skipped("clock", "the server sent no date");
     };
-    let off = patient.clock.now().duration_since(theirs);
+    let off = input.clock.now().duration_since(theirs);
     if off.abs() <= SKEW_TOLD {
         return Check::ok("clock", format!("within {} s of the server's", off.abs().as_secs()));
     }
@@ -213,7 +213,7 @@ async fn skew(patient: &DoctorInput, source: &Source) -> Check {
 }
 
 async fn their_time(base_url: &str) -> Option<jiff::Timestamp> {
-    // Fails when a provider is already installed, and then that one serves as well.
+    // Fails if a provider is already installed, which is fine.
     let _already_installed = rustls::crypto::ring::default_provider().install_default();
     let url = reqwest::Url::parse(base_url).ok()?;
     let mut builder =

@@ -1,4 +1,4 @@
-//! The state: can be written, is of our version, is not held by somebody who hangs.
+//! Checks the state: writable, of our schema version, not locked by a hung process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::store::{FirstRunFact, HolderHealth, Journal, RunLock, Store, refuse_f
 
 const MOVE: &str = "choose a folder that this user can write, with --state-dir or [state] dir";
 
-pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
-    let folder = match &patient.state {
+pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
+    let folder = match &input.state {
         Ok(folder) => folder,
         Err(why) => return vec![Check::failed("state", why, MOVE)],
     };
@@ -31,7 +31,7 @@ pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
         Ok(None) => {
             let found = format!("{} is ready; nothing has run on it yet", folder.display());
             let mut checks = vec![Check::ok("state", found)];
-            checks.extend(first_run(patient, None));
+            checks.extend(first_run(input, None));
             checks
         }
         Ok(Some(store)) => {
@@ -41,36 +41,36 @@ pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
                 crate::store::SCHEMA_VERSION
             );
             let database = database(&store).await;
-            let lock = lock(patient, folder);
-            let orphans = orphans(patient, &store).await;
-            let budget = budget(patient, &store).await;
-            let last_session = last_session(patient, &store).await;
+            let lock = lock(input, folder);
+            let orphans = orphans(input, &store).await;
+            let budget = budget(input, &store).await;
+            let last_session = last_session(input, &store).await;
             let mut checks = vec![Check::ok("state", found), database, lock];
             checks.extend([orphans, last_session, budget]);
             let mut came = Some(FirstRunFact::Over);
-            for source in patient.config.sources() {
+            for source in input.config.sources() {
                 let known = store.sources().first_run(source.name.clone()).await.ok().flatten();
                 came = came.and(known);
             }
-            checks.extend(first_run(patient, came));
+            checks.extend(first_run(input, came));
             checks
         }
     }
 }
 
-/// Says before the first scheduled run what that run would ask.
-fn first_run(patient: &DoctorInput, came: Option<FirstRunFact>) -> Option<Check> {
-    let asks = patient.config.schedule.first_run == FirstRun::Ask && came.is_none();
+/// Warns before the first scheduled run about its open decision.
+fn first_run(input: &DoctorInput, came: Option<FirstRunFact>) -> Option<Check> {
+    let asks = input.config.schedule.first_run == FirstRun::Ask && came.is_none();
     asks.then(|| {
         let found =
-            "the first scheduled run will stop and ask what to do with the items that exist";
-        let fix = "set schedule.first_run to \"baseline\" (record them as seen) or \"process\" \
+            "the first scheduled run will abort: schedule.first_run does not decide on existing items";
+        let fix = "set schedule.first_run to \"baseline\" (mark them as seen) or \"process\" \
                    (analyse them); `heartbeat --once` processes them";
         Check::warning("first run", found, fix)
     })
 }
 
-/// Reads all of it: damage inside the file shows only to whoever reads that place.
+/// Reads the whole database: damage shows only where it is read.
 async fn database(store: &Store) -> Check {
     match store.check_integrity().await {
         Ok(()) => Check::ok("database", "no damage found"),
@@ -81,8 +81,8 @@ async fn database(store: &Store) -> Check {
     }
 }
 
-/// By doing it: permissions alone do not tell of full, read-only or odd file systems. What is made
-/// for it is removed again.
+/// Tests by writing: permissions alone do not show full, read-only or unusual file systems. Test
+/// files are removed.
 fn try_writing(folder: &Path) -> io::Result<()> {
     let mut made: Vec<PathBuf> = Vec::new();
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
@@ -96,14 +96,14 @@ fn try_writing(folder: &Path) -> io::Result<()> {
         std::fs::remove_file(&probe)
     })();
     for path in made.into_iter().rev() {
-        // Not empty any more: somebody has begun to use it.
+        // Not empty any more: another process has begun to use it.
         drop(std::fs::remove_dir(path));
     }
     tried
 }
 
-fn lock(patient: &DoctorInput, folder: &Path) -> Check {
-    match RunLock::look(folder, &patient.clock) {
+fn lock(input: &DoctorInput, folder: &Path) -> Check {
+    match RunLock::look(folder, &input.clock) {
         Err(error) => Check::failed("run lock", error.to_string(), MOVE),
         Ok(None) => Check::ok("run lock", "free"),
         Ok(Some(held)) => {
@@ -122,9 +122,9 @@ fn lock(patient: &DoctorInput, folder: &Path) -> Check {
     }
 }
 
-/// Rows whose keeper is gone: the next run resolves them.
-async fn orphans(patient: &DoctorInput, store: &Store) -> Check {
-    let rows = match Journal::open(store.clone(), patient.clock.clone(), None) {
+/// Rows whose keeper is gone; the next run resolves them.
+async fn orphans(input: &DoctorInput, store: &Store) -> Check {
+    let rows = match Journal::open(store.clone(), input.clock.clone(), None) {
         Ok(journal) => journal.open_rows().await.unwrap_or_default(),
         Err(error) => return Check::failed("sessions", error.to_string(), MOVE),
     };
@@ -140,9 +140,9 @@ async fn orphans(patient: &DoctorInput, store: &Store) -> Check {
     )
 }
 
-/// What only a session can show, such as a model that the provider does not know.
-async fn last_session(patient: &DoctorInput, store: &Store) -> Check {
-    let providers = store.provider().all(patient.config.agents()).await;
+/// Problems that only a session can show, such as an unknown model.
+async fn last_session(input: &DoctorInput, store: &Store) -> Check {
+    let providers = store.provider().all(input.config.agents()).await;
     match providers.map(|providers| providers.agent_fault()) {
         Err(error) => Check::failed("last session", error.to_string(), MOVE),
         Ok(None) => Check::ok("last session", "reported no problem with the agent's settings"),
@@ -153,14 +153,14 @@ async fn last_session(patient: &DoctorInput, store: &Store) -> Check {
     }
 }
 
-async fn budget(patient: &DoctorInput, store: &Store) -> Check {
-    let zone = &patient.config.schedule.timezone;
-    let day = crate::schedule::day_in(zone, patient.clock.now());
+async fn budget(input: &DoctorInput, store: &Store) -> Check {
+    let zone = &input.config.schedule.timezone;
+    let day = crate::schedule::day_in(zone, input.clock.now());
     let committed = match store.budget().on_day(day).await {
         Ok(spending) => spending.committed(),
         Err(error) => return Check::failed("budget", error.to_string(), MOVE),
     };
-    let config = &patient.config;
+    let config = &input.config;
     let left = config.budget.per_day.saturating_sub(committed);
     let found = format!("{left} of {} left today", config.budget.per_day);
     if left < config.triage.max_cost {

@@ -1,5 +1,5 @@
-//! The second half of the self-test: agents that attack what is not their own, and strangers that
-//! must be left alone. Each line says what was tried and what happened.
+//! The second half of the self-test: agents that attack other processes and files, and unrelated
+//! processes that must not be killed. Each line says what was tried and what happened.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -22,18 +22,16 @@ use crate::session::confinement::Strength;
 use crate::session::{SessionSpec, StopHandle, mark, orphans};
 use crate::simulate::hostile::Misbehaviour;
 
-/// One attack and what came of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct AttackRow {
     pub attack: String,
     pub happened: String,
-    /// True: it was refused, or the stranger lives.
+    /// The attack was blocked, or the unrelated process is alive.
     pub held: bool,
-    /// Processes left, by the observer.
+    /// Processes left, according to the observer.
     pub survivors: u32,
 }
 
-/// Tries all of them.
 pub async fn run(rig: &Rig) -> io::Result<Vec<AttackRow>> {
     let mut rows = reach_out(rig).await?;
     rows.push(fork_bomb(rig).await?);
@@ -92,7 +90,7 @@ fn home() -> &'static Path {
     Path::new(if nix::unistd::getuid().is_root() { "/root" } else { "/home" })
 }
 
-/// As many processes as the machine gives, at a cap of 24.
+/// Starts as many processes as possible, with a limit of 24.
 async fn fork_bomb(rig: &Rig) -> io::Result<AttackRow> {
     const BORN_WITHOUT_A_WALL: u64 = 600;
     let mut spec = rig.attack(&[format!("fork-bomb:{BORN_WITHOUT_A_WALL}")]);
@@ -108,13 +106,14 @@ async fn fork_bomb(rig: &Rig) -> io::Result<AttackRow> {
             "{} processes were started ({wall}), {}",
             observed.births, observed.end.outcome
         ),
-        // Sampled where the kernel has no wall for this user; ended in any case.
+        // Counted by sampling where the kernel limit does not apply to this user; ended in any
+        // case.
         held: observed.survivors == 0,
         survivors: observed.survivors,
     })
 }
 
-/// Somebody stops the keeper, and heartbeat is killed: its end of the socket closes.
+/// The keeper is stopped and heartbeat is killed: its end of the socket closes.
 async fn stopped_keeper(rig: &Rig) -> io::Result<AttackRow> {
     let spec = rig.spec(Misbehaviour::Mix, 7, 12);
     let mut stopped = Stopped(None);
@@ -130,7 +129,7 @@ async fn stopped_keeper(rig: &Rig) -> io::Result<AttackRow> {
                 let rows = rig.ledger.rows().unwrap_or_default();
                 let row = rows.into_iter().find(|row| row.session.id == session);
                 stopped.0 = row.map(|row| row.keeper);
-                // Our own child, not collected: the number is its own.
+                // Our own child and not reaped, so the pid is still its own.
                 stopped.signal(Signal::SIGSTOP);
                 return;
             }
@@ -138,7 +137,7 @@ async fn stopped_keeper(rig: &Rig) -> io::Result<AttackRow> {
     };
     tokio::select! {
         _ = rig.supervisor.run(spec, &HostileAgent, stop.signal()) => {}
-        // The session's future is dropped, and with it our end of the socket.
+        // Dropping the session's future closes our end of the socket.
         () = grown => {}
     }
     let mut left = oracle.survivors();
@@ -164,8 +163,8 @@ async fn stopped_keeper(rig: &Rig) -> io::Result<AttackRow> {
     })
 }
 
-/// A keeper that was stopped. It is continued in any case: while it is stopped it collects no
-/// children, and those of a session that respawns would fill the table of processes.
+/// A stopped keeper. It is always continued: while stopped it reaps no children, and a session that
+/// respawns would fill the process table.
 struct Stopped(Option<ProcessIdentity>);
 
 impl Stopped {
@@ -199,7 +198,7 @@ async fn stranger_child(rig: &Rig) -> io::Result<AttackRow> {
     Ok(left_alone("keeper lost: a child from before the start", stranger, observed.survivors))
 }
 
-/// A process of the same user that carries the mark of a session whose keeper is dead.
+/// A process of the same user that has the marker of a session whose keeper is dead.
 async fn forged_mark(rig: &Rig) -> io::Result<AttackRow> {
     let row = LedgerRow {
         session: rig.spec(Misbehaviour::Sleeper, 1, 1).session,

@@ -1,4 +1,5 @@
-//! Idle connections to the dashboard while a session runs: the job keeps the open files it needs.
+//! Idle connections to the dashboard during a session: heartbeat keeps the file descriptors it
+//! needs.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -21,10 +22,10 @@ use crate::store::Store;
 use crate::web::token::TokenFile;
 use crate::web::{ActionError, Actions, Server, ServerOptions, bind};
 
-/// More than the usual limit of open files, by two processes that have limits of their own.
+/// Together more than the usual limit of open files, by two processes with their own limits.
 const HOLDERS: u32 = 2;
 const CONNECTIONS_EACH: u32 = 550;
-/// Open files that a process may have on most machines.
+/// The usual limit per process.
 const USUAL_FILES: u64 = 1024;
 /// How long a probe may wait behind them.
 const PROBE_WITHIN: Duration = Duration::from_secs(60);
@@ -58,7 +59,7 @@ pub(super) async fn idle_connections(rig: &Rig) -> io::Result<AttackRow> {
     })
 }
 
-/// The usual limit of open files while it is kept, however many this machine allows.
+/// Sets the usual limit of open files while it is held.
 struct UsualLimit {
     soft: u64,
     hard: u64,
@@ -95,7 +96,7 @@ async fn serve(state: &Path) -> io::Result<Server> {
     Server::start(listener.map_err(io::Error::other)?, options).map_err(io::Error::other)
 }
 
-/// How long the server took to answer a probe.
+/// Time until the server answered a probe.
 fn probe(address: SocketAddr) -> io::Result<Duration> {
     let began = Instant::now();
     let mut stream = TcpStream::connect_timeout(&address, PROBE_WITHIN)?;
@@ -109,7 +110,7 @@ fn probe(address: SocketAddr) -> io::Result<Duration> {
     Err(io::Error::other(answer.lines().next().unwrap_or("no answer").to_owned()))
 }
 
-/// A process that holds connections and sends nothing. It is killed when it is dropped.
+/// A process that holds connections and sends nothing. Killed on drop.
 struct Holder {
     child: Child,
     connections: u32,

@@ -1,7 +1,7 @@
 //! `heartbeat selftest`: misbehaving agents against the real supervisor, on this machine.
 //!
-//! Whether anything survived is said by an observer that knows nothing of the supervisor: a pipe
-//! that every process of a misbehaving agent holds open.
+//! An independent observer decides whether anything survived: a pipe that every process of a
+//! misbehaving agent holds open.
 
 mod attacks;
 mod connections;
@@ -26,26 +26,24 @@ use crate::session::{SessionSpec, StopHandle, become_outer_reaper};
 use crate::settings::Containment;
 use crate::simulate::hostile::Misbehaviour;
 
-/// Arguments of `heartbeat selftest`.
 #[derive(Debug, Clone, Args)]
 pub struct SelftestArgs {
-    /// One JSON document; set by the global flag of that name.
+    /// Set from the global `--json`.
     #[arg(skip)]
     pub json: bool,
-    /// Containment to test: the strongest this machine allows, or the weakest one on Linux.
+    /// Containment to test: the strongest that this machine supports, or the weakest one on Linux
     #[arg(long, default_value = "auto")]
     pub tier: TierChoice,
-    /// Run only these scenarios.
+    /// Run only these scenarios
     #[arg(long, value_name = "NAME")]
     pub only: Vec<Misbehaviour>,
 }
 
-/// What `--tier` can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TierChoice {
-    /// The strongest this machine allows.
+    /// The strongest that this machine supports
     Auto,
-    /// No namespaces, no control groups.
+    /// No namespaces, no control groups
     Subreaper,
 }
 
@@ -58,24 +56,23 @@ impl From<TierChoice> for Containment {
     }
 }
 
-/// One line of the report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// What the agent did.
     pub scenario: String,
-    /// How the supervisor says it ended.
+    /// As reported by the supervisor.
     pub outcome: String,
-    /// Verdicts in their order, repetitions left out.
+    /// In order, without repetitions.
     pub verdicts: Vec<LiveVerdict>,
-    /// Processes the agent started, itself included.
+    /// Processes that the agent started, including itself.
     pub processes: u64,
-    /// Processes left, by the observer.
+    /// Processes left, according to the observer.
     pub survivors: u32,
-    /// From spawn to certificate.
+    /// From spawn until the process tree is certified empty.
     pub milliseconds: u64,
 }
 
-/// Everything that was tried, for `--json`.
+/// The report for `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     /// Such as `pidns+cgroup+landlock`.
@@ -85,11 +82,11 @@ struct Report {
     attacks: Vec<AttackRow>,
     processes: u64,
     survivors: u32,
-    /// Nothing survived, and every attack failed that this machine can hold.
+    /// Nothing survived, and every attack that this machine can block failed.
     held: bool,
 }
 
-/// The scenarios, in the order of the report.
+/// In the order of the report.
 const SCENARIOS: [Misbehaviour; 25] = [
     Misbehaviour::WellBehaved,
     Misbehaviour::HangBeforeInit,
@@ -158,7 +155,7 @@ pub async fn run(
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
-        tell_attacks(out, &report)?;
+        print_attacks(out, &report)?;
     }
     out.flush()?;
     Ok(report.held)
@@ -183,14 +180,15 @@ impl Report {
         self.processes = self.scenarios.iter().map(|row| row.processes).sum();
         let of_scenarios = self.scenarios.iter().map(|row| row.survivors);
         self.survivors = of_scenarios.chain(self.attacks.iter().map(|row| row.survivors)).sum();
-        // Without Landlock an attack may succeed; `doctor` says so, and nothing is left running.
+        // Without Landlock an attack may succeed; `doctor` reports that, and nothing is left
+        // running.
         let must_hold = Strength::of_this_machine() == Strength::Full;
         let all_held = self.attacks.iter().all(|row| row.held);
         self.held = self.survivors == 0 && (all_held || !must_hold);
     }
 }
 
-fn tell_attacks(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+fn print_attacks(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     if !report.attacks.is_empty() {
         writeln!(out, "\n{:<48} {:<6} what happened", "attack", "held")?;
     }
@@ -221,7 +219,7 @@ async fn scenario(rig: &Rig, misbehaviour: Misbehaviour) -> io::Result<Row> {
     })
 }
 
-/// Limits under which each scenario shows what it has to show, and soon.
+/// Limits under which each scenario shows its effect quickly.
 fn shorten(spec: &mut SessionSpec, misbehaviour: Misbehaviour) {
     let limits = &mut spec.limits;
     limits.liveness = Duration::from_millis(100);

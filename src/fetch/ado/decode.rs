@@ -1,4 +1,4 @@
-//! From the tracker's JSON to the words of the program (pure).
+//! Converts the tracker's JSON to the program's types (pure).
 
 use std::collections::HashMap;
 
@@ -12,35 +12,32 @@ use super::wire;
 use crate::fetch::text::{encode_segment, without_controls};
 use crate::model::{Comment, Format, ItemId, ItemKey, Links, TextField, WorkItem};
 
-/// What decoding needs to know beside the JSON.
+/// Context of decoding.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The source's configured name.
     pub source: String,
-    /// The address before the project.
+    /// The address up to the project.
     pub base_url: String,
     /// Names of the long texts, in the order in which they are delivered.
     pub text_fields: Vec<String>,
     /// Long texts that the collection keeps as plain text.
     pub plain_fields: Vec<String>,
-    /// The tag that we leave ourselves, which is no news.
+    /// The tag set by write-back, which does not count as a change.
     pub own_tag: String,
 }
 
-/// An item with what is needed for further calls about it.
+/// An item with what is needed for further requests about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
-    /// The item.
     pub item: WorkItem,
-    /// The project it is in now, which may not be ours any more.
+    /// Its current project, which may differ from the configured one.
     pub project: Option<String>,
-    /// Comments it has.
     pub comment_count: i64,
 }
 
 impl Decoder {
-    /// Decodes one item. Nothing but its number is required: what is missing is left empty, and a
-    /// missing change date becomes `unknown_change`.
+    /// Decodes one item. Only the number is required: missing fields are left empty, and a missing
+    /// change date becomes `unknown_change`.
     pub fn item(&self, wire: wire::Item, unknown_change: Timestamp) -> Decoded {
         let mut fields = wire.fields.unwrap_or_default();
         let formats = wire.multiline_fields_format.unwrap_or_default();
@@ -113,8 +110,8 @@ impl Decoder {
     }
 }
 
-/// A work item from a saved answer of the tracker, such as `az boards work-item show` prints; its
-/// discussion, if there is one beside the fields, under `comments`.
+/// A work item from a saved response, such as the output of `az boards work-item show`; its
+/// discussion, if any, is under `comments`.
 pub fn saved_item(json: &str, text_fields: &[String]) -> Result<WorkItem, serde_json::Error> {
     let value: serde_json::Value = serde_json::from_str(json)?;
     let discussion = value.get("comments").cloned().unwrap_or_default();
@@ -133,7 +130,7 @@ pub fn saved_item(json: &str, text_fields: &[String]) -> Result<WorkItem, serde_
     Ok(item)
 }
 
-/// Decodes one comment; none if it is deleted or empty.
+/// Decodes one comment; `None` if it is deleted or empty.
 pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
     if wire.is_deleted || wire.text.trim().is_empty() {
         return None;
@@ -147,11 +144,11 @@ pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
     })
 }
 
-/// A value as text; numbers and booleans too, since custom fields may be anything.
+/// A value as text; also numbers and booleans, since custom fields may have any type.
 fn text(fields: &mut Fields, name: &str) -> Option<String> {
     match fields.take(name)? {
         FieldValue::Text(text) => Some(text),
-        // A Markdown value may come with its format beside it.
+        // A Markdown value may come with its format.
         FieldValue::Object { text, .. } => text,
         FieldValue::Integer(number) => Some(number.to_string()),
         FieldValue::Float(number) => Some(number.to_string()),
@@ -177,8 +174,8 @@ fn number(fields: &Fields, name: &str) -> Option<i64> {
     }
 }
 
-/// Links are counted, not followed: where they lead is told only together with every field of the
-/// item, in a second answer.
+/// Links are counted, not followed: the tracker returns their targets only with every field of the
+/// item, in a second response.
 fn links(fields: &Fields, parent: Option<ItemId>) -> Links {
     let count = |name| number(fields, name).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
     Links {
@@ -189,13 +186,13 @@ fn links(fields: &Fields, parent: Option<ItemId>) -> Links {
     }
 }
 
-/// An instant with none to nine digits of a second; without a zone it is UTC.
+/// An instant with zero to nine fractional digits; UTC if it has no zone.
 pub fn parse_instant(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     text.parse().ok().or_else(|| format!("{text}Z").parse().ok())
 }
 
-/// The display name of an identity, be it an object or `Name <mail>`.
+/// The display name of an identity, which is an object or `Name <mail>`.
 pub fn identity(value: FieldValue) -> Option<String> {
     let name = match value {
         FieldValue::Text(text) => match text.rsplit_once('<') {

@@ -1,22 +1,21 @@
 //! Classifies responses of the tracker: success, or one of a closed list of failures (pure).
 //!
-//! Messages of the tracker are localised, so a failure is recognised by status, code (`TF…`, `VS…`) or
-//! type key; its text is only shown to people.
+//! The tracker's messages are localised, so a failure is recognised by status, code (`TF…`, `VS…`)
+//! or type key; its text is only displayed.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::fetch::failure::{self, Failure, RequestInfo, proxy_needs_credential};
-use crate::model::{FailureClass, Foreign};
+use crate::model::{FailureClass, Untrusted};
 
-/// `Retry-After` is never taken for more than this.
+/// Upper bound of `Retry-After`.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// The parts of an answer's head that matter.
+/// The relevant parts of a response's head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Status code.
     pub status: u16,
     /// `Content-Type`, lower case.
     pub content_type: String,
@@ -33,22 +32,20 @@ pub struct Facts {
 /// An error body in any of its shapes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorBody {
-    /// `typeKey`.
-    pub type_key: Foreign,
+    pub type_key: Untrusted,
     /// First code in the message.
     pub code: Option<String>,
-    /// The message.
-    pub message: Foreign,
+    pub message: Untrusted,
 }
 
-/// Is this the head of an answer whose body is the data asked for?
+/// Whether the body is the requested data.
 pub fn is_success(facts: &Facts) -> bool {
     (200..300).contains(&facts.status)
         && facts.status != 203
         && facts.content_type.starts_with("application/json")
 }
 
-/// The failure that this answer is.
+/// Classifies a failed response.
 pub fn classify(facts: &Facts, body: &[u8], asked: RequestInfo<'_>) -> Failure {
     let error = parse_error_body(facts, body);
     let class = class_of(facts, &error);
@@ -88,7 +85,7 @@ fn class_of(facts: &Facts, error: &ErrorBody) -> FailureClass {
         409 | 412 => Class::Conflict,
         429 => Class::Throttled,
         400 | 413 | 414 => Class::BadQuery,
-        // The one server error that only a better query cures.
+        // The only server error that needs a different query.
         500 if code == "VS402612" || error.message.raw().contains("is not of the form") => {
             Class::BadQuery
         }
@@ -148,17 +145,17 @@ fn explain(
             "{base_url} rejects {what} as invalid; check source.where, source.saved_query, \
              source.team and source.text_fields"
         ),
-        Class::Conflict => format!("{what}: somebody else changed the item in the meantime"),
+        Class::Conflict => format!("{what}: another user changed the item in the meantime"),
         Class::Throttled => format!("{base_url} asks heartbeat to slow down"),
         Class::Down => format!("{base_url} is stopped or inactive; its administrator can start it"),
         Class::Transient | Class::BreakerOpen => {
-            format!("{base_url} failed to return {what}; it may work later")
+            format!("{base_url} failed to return {what}; this may be temporary")
         }
     };
     format!("{text} ({})", evidence(facts, error))
 }
 
-/// Status, code, the tracker's own words and the id that support asks for.
+/// Status, code, the tracker's message and the id that support asks for.
 fn evidence(facts: &Facts, error: &ErrorBody) -> String {
     let mut parts = vec![format!("HTTP {}", facts.status)];
     if !error.type_key.is_empty() {
@@ -190,7 +187,7 @@ pub fn parse_error_body(facts: &Facts, body: &[u8]) -> ErrorBody {
     };
     let message = if message.is_empty() { plain_message(facts, body) } else { message };
     let code = first_code(&message).map(str::to_owned);
-    ErrorBody { type_key: Foreign::new(type_key), code, message: Foreign::new(message) }
+    ErrorBody { type_key: Untrusted::new(type_key), code, message: Untrusted::new(message) }
 }
 
 fn plain_message(facts: &Facts, body: &[u8]) -> String {

@@ -1,14 +1,14 @@
-//! The values of an item's fields, read without building what nobody looks at.
+//! The values of an item's fields, decoded without building unused parts.
 //!
-//! Names we know cost no allocation, and of an identity, which is half a kilobyte of links, only
-//! the name is kept.
+//! Known names cost no allocation, and of an identity, which is half a kilobyte of links, only the
+//! name is kept.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Fields read of every item, beside the configured long texts.
+/// Fields read of every item, in addition to the configured long texts.
 pub const BASIC: [&str; 18] = [
     "System.Id",
     "System.Title",
@@ -30,25 +30,25 @@ pub const BASIC: [&str; 18] = [
     ATTACHED_FILES,
 ];
 
-/// Links to other items, the parent among them.
+/// Number of links to other items, the parent included.
 pub const LINKED_ITEMS: &str = "System.RelatedLinkCount";
 
-/// Links to commits, pull requests, builds and their like.
+/// Number of links to commits, pull requests, builds and so on.
 pub const LINKED_DEVELOPMENT: &str = "System.ExternalLinkCount";
 
-/// Links to pages on the web.
+/// Number of links to web pages.
 pub const LINKED_PAGES: &str = "System.HyperLinkCount";
 
-/// Attached files.
+/// Number of attached files.
 pub const ATTACHED_FILES: &str = "System.AttachedFileCount";
 
-/// How many comments an item has; asked for when comments are read.
+/// Number of comments; requested only if comments are read.
 pub const COMMENT_COUNT: &str = "System.CommentCount";
 
-/// The field of test cases that is XML.
+/// The XML field of test cases.
 pub const TEST_STEPS: &str = "Microsoft.VSTS.TCM.Steps";
 
-/// Long texts every collection keeps as HTML, so that nobody needs to be asked.
+/// Long texts that are HTML in every collection, so that their type needs no request.
 pub const WELL_KNOWN_TEXTS: [&str; 5] = [
     "System.Description",
     "Microsoft.VSTS.TCM.ReproSteps",
@@ -61,36 +61,31 @@ pub const WELL_KNOWN_TEXTS: [&str; 5] = [
 #[derive(Debug, Default)]
 pub struct Fields(Vec<(Cow<'static, str>, FieldValue)>);
 
-/// One value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue {
     /// Text, also dates.
     Text(String),
-    /// A whole number.
     Integer(i64),
     /// Any other number.
     Float(f64),
-    /// Yes or no.
     Flag(bool),
-    /// An identity, or a text with its format beside it.
+    /// An identity, or a text with its format.
     Object {
         /// `displayName`, or else `uniqueName`.
         name: Option<String>,
-        /// `text`.
         text: Option<String>,
     },
-    /// Nothing, or a list.
+    /// Null, or a list.
     Nothing,
 }
 
 impl Fields {
-    /// Takes a value out.
+    /// Removes and returns a value.
     pub fn take(&mut self, name: &str) -> Option<FieldValue> {
         let at = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.swap_remove(at).1)
     }
 
-    /// Looks at a value.
     pub fn get(&self, name: &str) -> Option<&FieldValue> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -118,7 +113,7 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// A name, borrowed from this program if it is one of ours.
+/// A field name, borrowed from this program if it is a known one.
 struct Name(Cow<'static, str>);
 
 impl<'de> Deserialize<'de> for Name {

@@ -21,33 +21,30 @@ use crate::fetch::{Connection, FetchError};
 use crate::model::FailureClass;
 use crate::settings::{Source, SourceAuth};
 
-/// One request.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
-    /// The verb.
     pub method: Method,
-    /// Path below the base address, encoded by [`Transport::send`].
+    /// Path below the base address; [`Transport::send`] encodes it.
     pub path: Vec<&'a str>,
     /// Query string without the version.
     pub query: Vec<(&'a str, String)>,
-    /// The body and its type.
+    /// The body with its content type.
     pub body: Option<(&'static str, Vec<u8>)>,
-    /// Whose version is asked for; empty: none.
+    /// The resource whose version is requested; empty: none.
     pub resource: &'static str,
-    /// For messages.
+    /// Description for messages.
     pub what: String,
     /// Whether it may be sent again.
     pub repeat: Repeat,
 }
 
 impl<'a> Call<'a> {
-    /// A read.
     pub fn get(path: Vec<&'a str>, resource: &'static str, what: impl Into<String>) -> Self {
         let (method, what) = (Method::GET, what.into());
         Self { method, path, query: vec![], body: None, resource, what, repeat: Repeat::Safe }
     }
 
-    /// A read that needs a body.
+    /// A read with a body.
     pub fn post(
         path: Vec<&'a str>,
         resource: &'static str,
@@ -59,7 +56,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The connection to one organisation or collection, and the versions agreed with it.
+/// The connection to one organisation or collection, and the API versions agreed with it.
 pub(super) struct Transport {
     http: Http,
     api_version: String,
@@ -76,7 +73,7 @@ impl Deref for Transport {
 }
 
 impl Transport {
-    /// Builds the client; nothing is sent.
+    /// Builds the client; sends nothing.
     pub fn new(
         config: &Source,
         connection: &Connection,
@@ -94,14 +91,14 @@ impl Transport {
         })
     }
 
-    /// Takes up what earlier runs agreed with the server.
+    /// Loads the API versions that earlier runs agreed with the server.
     pub async fn load_agreed_versions(&self) -> Result<(), FetchError> {
         let remembered = self.notebook.read().await?;
         *self.agreed.write().unwrap_or_else(PoisonError::into_inner) = remembered.api_versions;
         Ok(())
     }
 
-    /// Sends `call`, again if that is safe and may help, and returns the answer.
+    /// Sends `call`, with retries where they are safe and may help.
     pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         match self.http.send(&self.request(call)).await {
             Err(failure)
@@ -143,7 +140,7 @@ impl Transport {
         url
     }
 
-    /// Asks the server once what it speaks.
+    /// Asks the server once for its API versions.
     pub async fn negotiate(&self) -> Result<(), Failure> {
         let what = "its list of resources";
         let call = Call { method: Method::OPTIONS, ..Call::get(vec!["_apis", "wit"], "", what) };
@@ -158,7 +155,7 @@ impl Transport {
     }
 }
 
-/// Headers, credential and failures as Azure DevOps has them.
+/// Headers, credential and failures of Azure DevOps.
 struct Ado {
     auth: SourceAuth,
     session: String,
@@ -210,7 +207,7 @@ fn read_facts(head: &Head) -> Facts {
         retry_after: retry_after(head),
         activity_id: activity_id(head),
         service_error: head.header("x-tfs-serviceerror").map(|v| percent_decode(&v)),
-        // What follows the path of a sign-in page is long and of no use to a person.
+        // The query string of a sign-in page is long and useless in a message.
         location: head
             .header(LOCATION.as_str())
             .map(|v| v.split('?').next().unwrap_or_default().to_owned()),

@@ -1,4 +1,4 @@
-//! Finished items, what they said at an earlier time, and the commits they are linked to.
+//! Finished items, their earlier texts, and the commits they are linked to.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -9,9 +9,10 @@ use super::read::LARGEST_BATCH;
 use super::{Inner, Repeat, wire};
 use crate::fetch::failure::{BODY_TOO_LONG, Failure};
 use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
+use crate::fixes::ItemName;
 use crate::model::{FailureClass, ItemId};
 
-/// Fields that say where an item belongs; its texts are read as they were.
+/// Fields without texts; the texts are read as of an earlier time.
 const LIGHT: [&str; 6] = [
     "System.Title",
     "System.WorkItemType",
@@ -22,7 +23,7 @@ const LIGHT: [&str; 6] = [
 ];
 
 impl Inner {
-    /// Items in a finished state that changed since a time, in the order of their numbers.
+    /// Items in a finished state that changed since a time, ordered by number.
     pub async fn finished(&self, request: FinishedRequest) -> Result<Vec<FinishedItem>, Failure> {
         let ids = self.finished_ids(&request).await?;
         let names = LIGHT.map(String::from);
@@ -32,6 +33,7 @@ impl Inner {
                 let item = decoder.item(wire, request.since).item;
                 found.push(FinishedItem {
                     id: item.id,
+                    name: ItemName::Number(item.id.0),
                     title: item.title,
                     area: item.area_path.unwrap_or_default(),
                     item_type: item.item_type,
@@ -43,7 +45,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// In the order of ids, so that a page that is cut short is followed by the next one.
+    /// Ordered by id, so that a truncated page is followed by the next one.
     async fn finished_ids(&self, request: &FinishedRequest) -> Result<Vec<ItemId>, Failure> {
         let condition = condition(request, &self.config.where_clause);
         let mut windows = vec![Window::since(request.since).by_id()];
@@ -65,7 +67,7 @@ impl Inner {
                     let Some((early, late)) = by_date.halves(self.transport.now()) else {
                         return Err(failure);
                     };
-                    // What was read of the slow one is asked for once more and counted once.
+                    // Rows of the slow query are requested again and counted once.
                     windows.extend([late.by_id(), early.by_id()]);
                 }
                 Err(failure) => return Err(failure),
@@ -76,7 +78,7 @@ impl Inner {
         Ok(ids)
     }
 
-    /// Items with their texts and comments as they were at `at`.
+    /// Items with their texts and comments as of `at`.
     pub async fn items_as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
         if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
             self.load_known_fields().await?;
@@ -99,7 +101,7 @@ impl Inner {
             };
             for wire in self.items_of(&answer)? {
                 let mut item = self.with_comments(decoder.item(wire, at)).await?;
-                // Comments have no past of their own; later ones are told by their date.
+                // Comments have no history; later ones are dropped by their date.
                 item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
                 found.push(AsOf { item, text: PastText::OfThatTime });
             }
@@ -107,7 +109,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// What these items are linked to in the code.
+    /// The code changes these items are linked to.
     pub async fn development_links(&self, ids: &[ItemId]) -> Result<Vec<LinkedItem>, Failure> {
         let mut found = Vec::new();
         for item in self.with_relations(ids).await? {
@@ -129,7 +131,7 @@ impl Inner {
             let body = json!({ "ids": part, "$expand": "relations", "errorPolicy": "omit" });
             let answer = match self.send_batch(&body).await {
                 Ok(answer) => answer,
-                // Every field of every item may be more than is read at once.
+                // All fields of all items may exceed the size limit.
                 Err(failure) if failure.has_code(BODY_TOO_LONG) && part.len() > 1 => {
                     let (first, second) = part.split_at(part.len() / 2);
                     todo.extend([second, first]);
@@ -157,7 +159,7 @@ fn condition(request: &FinishedRequest, watched: &str) -> String {
 }
 
 /// `vstfs:///Git/Commit/{project}%2F{repository}%2F{commit}`, `…/Git/PullRequestId/…`, and those of
-/// GitHub. Branches, builds and changesets of the older version control are none.
+/// GitHub. Branches, builds and TFVC changesets are ignored.
 pub(super) fn development_link(url: &str) -> Option<DevelopmentLink> {
     let (kind, rest) =
         url.strip_prefix("vstfs:///")?.split_once('/').and_then(|(tool, rest)| {

@@ -1,43 +1,44 @@
 //! Azure DevOps Services and Server.
 //!
-//! The default way of reading is one query for the ids that changed and then batches of items;
-//! for big collections there is the revision stream. One request is on its way at a time, success
-//! is JSON with a 2xx that is not 203, and every failure has a class with its own action.
+//! By default it queries the ids that changed and then reads items in batches; for big collections
+//! there is the revision stream. One request is in flight at a time, success is JSON with a 2xx
+//! other than 203, and every failure has a class with its own action.
 //!
-//! What is honoured and where: addresses, versions and headers in `http`, `client` and `version`;
-//! the query language and its limits in `query` and `pages`; texts, identities and dates
-//! in `decode`; finished items, their past texts and their links to commits in `look_back`; failures in `failure`; limits and "not before" in `http` and the notebook; writing
-//! in `write_back`; the revision stream in `reporting`.
+//! Where things are: addresses, versions and headers in `http`, `client` and `version`; the query
+//! language and its limits in `query` and `pages`; texts, identities and dates in `decode`;
+//! finished items, their past texts and their links to commits in `look_back`; failures in
+//! `failure`; limits and "not before" in `http` and the notebook; writing in `write_back`; the
+//! revision stream in `reporting`.
 //!
-//! Items are read as they are now and not `asOf` the query: an edit in between is read early
+//! Items are read in their current state and not `asOf` the query: an edit in between is read early
 //! instead of late, and the cursor never passes the time of the query, so none is missed.
 //!
 //! Out of scope, with the reason: service hooks (they cannot reach a private machine, and lose
-//! events on probation, so polling has to exist anyway); NTLM and Kerberos (the HTTP client does
-//! not speak them; Server accepts personal access tokens); TFS 2018 and older (no batch resource);
-//! where the links of every item lead (`relations` and a choice of fields exclude each other, so it
-//! would cost a second answer with every field; the parent and the number of links by kind are
-//! read, and the rest only for items that are analysed, see `surroundings`) and hashing them (a link moves neither revision nor date, and says nothing new about the
-//! item itself); checking the names of states (a misspelt one finds nothing, and the probe
-//! tells how many items were found); the recycle bin (what is gone is told as vanished); comments
-//! by their own resource when writing (a patch with a tested revision can be repeated, a comment
-//! cannot); `$batch` (one patch per finding is all there is to write); `X-HTTP-Method-Override` (a
-//! proxy that refuses PATCH is told by its answer); `bypassRules` and `suppressNotifications` (they
-//! need rights nobody should give us).
+//! events on probation, so polling is needed anyway); NTLM and Kerberos (the HTTP client does not
+//! support them; Server accepts personal access tokens); TFS 2018 and older (no batch resource);
+//! targets of all links (`relations` and a choice of fields exclude each other, so it would cost a
+//! second response with every field; the parent and the number of links by kind are read, and the
+//! rest only for items that are analysed, see `linked_content`) and hashing them (a link changes
+//! neither revision nor date, and does not describe the item itself); validating state names (a
+//! misspelt one matches nothing, and the probe reports how many items were found); the recycle bin
+//! (deleted items are reported as vanished); writing comments by their own resource (a patch with a
+//! tested revision can be repeated, a comment cannot); `$batch` (there is only one patch per
+//! finding); `X-HTTP-Method-Override` (if a proxy refuses PATCH, its response says so);
+//! `bypassRules` and `suppressNotifications` (they need rights that heartbeat should not have).
 //!
-//! What reading costs beside a loop that only downloads: `benches/README.md`.
+//! The cost of reading compared with a plain download loop: `benches/README.md`.
 
 mod decode;
 mod failure;
 mod fields;
 mod http;
+mod linked_content;
 mod look_back;
 mod pages;
 mod probe;
 mod query;
 mod read;
 mod reporting;
-mod surroundings;
 mod version;
 mod wire;
 mod write_back;
@@ -58,7 +59,7 @@ use super::{
     Source as SourceTrait, Tracker, WriteBack, Written,
 };
 use crate::clock::Clock;
-use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, Surroundings};
+use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, LinkedContent};
 use crate::ports::SourceMemory;
 use crate::settings::{self, SourceAuth, SourceMode};
 
@@ -66,7 +67,7 @@ use crate::settings::{self, SourceAuth, SourceMode};
 #[derive(Clone)]
 pub struct AdoSource(Arc<Inner>);
 
-/// What every part of the client shares.
+/// Shared by all parts of the client.
 struct Inner {
     config: settings::Source,
     transport: Transport,
@@ -75,7 +76,7 @@ struct Inner {
 }
 
 impl AdoSource {
-    /// A client for the source in `config`. Nothing is sent yet.
+    /// Creates a client for the source in `config`; sends nothing.
     pub fn new(
         config: &settings::Source,
         credential: Arc<dyn Credential>,
@@ -85,7 +86,7 @@ impl AdoSource {
         Self::with_retry(config, credential, clock, memory, RetryPolicy::default())
     }
 
-    /// The same with another policy for repeated reads.
+    /// As [`new`](Self::new), with another retry policy.
     pub fn with_retry(
         config: &settings::Source,
         credential: Arc<dyn Credential>,
@@ -96,7 +97,7 @@ impl AdoSource {
         Self::connect(config, Connection { retry, ..Connection::new(credential, clock, memory) })
     }
 
-    /// The same with everything a client needs.
+    /// As [`new`](Self::new), with an explicit connection.
     pub fn connect(config: &settings::Source, connection: Connection) -> Result<Self, FetchError> {
         if config.project.trim().is_empty() {
             let message = "source.project is empty; set it to the project to watch";
@@ -114,7 +115,7 @@ impl AdoSource {
         Ok(Self(Arc::new(Inner { config, transport, notebook, fields })))
     }
 
-    /// The notes shared with the circuit breaker.
+    /// The notebook shared with the circuit breaker.
     pub fn notebook(&self) -> Arc<Notebook> {
         Arc::clone(&self.0.notebook)
     }
@@ -124,7 +125,7 @@ impl AdoSource {
         self.0.transport.requests()
     }
 
-    /// Asks about the past.
+    /// Runs a query about the past.
     async fn look_back<T>(
         &self,
         question: impl Future<Output = Result<T, super::failure::Failure>>,
@@ -136,8 +137,8 @@ impl AdoSource {
 }
 
 impl Inner {
-    /// A short hash that changes with the configuration or credential and reveals neither. Bearer
-    /// tokens are excluded: they are renewed all the time.
+    /// A short hash of configuration and credential that reveals neither. Bearer tokens are
+    /// excluded, since they are renewed often.
     async fn configuration_fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(serde_json::to_vec(&self.config).unwrap_or_default());
@@ -213,10 +214,13 @@ impl SourceTrait for AdoSource {
         Box::pin(async move { self.look_back(self.0.development_links(&ids)).await })
     }
 
-    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+    fn linked_content(
+        &self,
+        id: ItemId,
+    ) -> BoxFuture<'_, Result<Option<LinkedContent>, FetchError>> {
         Box::pin(async move {
             self.0.transport.load_agreed_versions().await?;
-            let read = self.0.surroundings(id).await;
+            let read = self.0.linked_content(id).await;
             read.map(Some).map_err(|failure| failure.into_error(self.0.transport.now()))
         })
     }

@@ -1,6 +1,6 @@
-//! The pages of one answer, as a line of stations that all work at once: the tracker answers for
-//! one page while the one before it is decoded and the one before that is consumed. One request is
-//! on its way at a time, and memory is bounded by the stations, whatever the number of items.
+//! The pages of one read, as a pipeline: the tracker prepares one page while the previous one is
+//! decoded and the one before that is consumed. One request is in flight at a time, and memory is
+//! bounded by the pipeline, whatever the number of items.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -18,14 +18,13 @@ use crate::fetch::{FetchError, FetchRequest, Page, Pages};
 use crate::model::{BoxFuture, FailureClass, ItemId};
 use crate::settings::SourceMode;
 
-/// Where a run may go on, beside the cursor.
+/// Where a run may continue, besides the cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Place {
     /// Continuation token of the revision stream.
     pub token: Option<String>,
 }
 
-/// The two ways of reading.
 enum Reader {
     Query(Box<QueryReader>),
     Stream(Box<StreamReader>),
@@ -58,7 +57,6 @@ impl ahead::Reader for Reader {
     }
 }
 
-/// The pages of one answer.
 pub(super) struct AdoPages {
     inner: Arc<Inner>,
     requests_before: u64,
@@ -109,36 +107,36 @@ impl Pages for AdoPages {
     }
 }
 
-/// Reads by query: first the rows, then the ids asked for by name, then the rows' items.
+/// Reads by query: first the rows, then the ids requested by number, then the rows' items.
 struct QueryReader {
     inner: Arc<Inner>,
     since: Timestamp,
     started: bool,
-    /// Time of the first answer: whatever changes after it is seen by the next run, so the cursor
-    /// never passes it.
+    /// Time of the first response: later changes are for the next run, so the cursor never passes
+    /// it.
     as_of: Option<Timestamp>,
     also: VecDeque<ItemId>,
     windows: VecDeque<Window>,
-    /// Rows of the current window that are still to be read.
+    /// Unread rows of the current window.
     rows: VecDeque<ItemId>,
-    /// Rows come in the order of their dates.
+    /// Rows are ordered by date.
     ordered: bool,
-    /// Newest change in a window whose rows are not in order.
+    /// Newest change in a window whose rows are not ordered.
     pending: Option<Timestamp>,
     delivered: HashSet<ItemId>,
-    /// Ids that were not delivered, to be asked for once more at the end, and those of them that the
-    /// query named.
+    /// Ids that were not delivered, requested once more at the end, and those of them that the
+    /// query listed.
     again: VecDeque<ItemId>,
     named: HashSet<ItemId>,
     /// The batch after the one that is being decoded.
     coming: Option<Coming>,
     cursor: Option<Timestamp>,
-    /// Rows asked for at once.
+    /// Rows per query.
     rows_at_once: usize,
-    /// The window whose answer was cut there, and its last row.
+    /// The window whose response was truncated there, and its last row.
     unfinished: Option<Window>,
     last_row: Option<i64>,
-    /// How often a slow question may still be cut; each try costs the server half a minute.
+    /// How often a slow query may still be split; each try costs the server half a minute.
     slow_left: u32,
 }
 
@@ -169,14 +167,14 @@ impl QueryReader {
 
     async fn next(&mut self) -> Result<Option<Page>, Failure> {
         if !self.started {
-            // The question comes first: items read by id are then as new as its answer.
+            // The query comes first: items read by id are then at least as new as its response.
             self.started = true;
             self.ask_first().await?;
         }
         loop {
             if let Some(coming) = self.coming.take().or_else(|| self.send_for_more()) {
                 let fetched = coming.fetched.await.map_err(interrupted)??;
-                // The tracker works on the next batch while this one is decoded.
+                // The tracker prepares the next batch while this one is decoded.
                 self.coming = self.send_for_more();
                 return self.decode(fetched, coming.part).await.map(Some);
             } else if let Some(window) = self.unfinished.take() {
@@ -204,13 +202,14 @@ impl QueryReader {
         let ids: Vec<ItemId> = rows.ids.into_iter().map(ItemId).collect();
         for part in ids.chunks(LARGEST_BATCH) {
             let read = self.inner.read_changes(part).await?;
-            // One that the query named and this read left out counts as changed, so that it is read.
+            // An item that the query listed but this read omitted counts as changed, so that it is
+            // read.
             let now = self.inner.transport.now();
             let left_out = part.iter().filter(|id| read.iter().all(|(_, known)| known != *id));
             changes.extend(left_out.map(|id| (now, *id)));
             changes.extend(read);
         }
-        // A saved query has an order and no date of its own: both are made here.
+        // A saved query has its own order and no date condition: both are applied here.
         changes.retain(|(changed, _)| *changed >= self.since);
         changes.sort_unstable();
         self.rows = changes.into_iter().map(|(_, id)| id).collect();
@@ -233,13 +232,13 @@ impl QueryReader {
         }
     }
 
-    /// What is left of a window whose answer was as long as answers get.
+    /// The rest of a window whose response had the maximum length.
     fn rest_of(&self, window: Window) -> Window {
         if window.after_id.is_some() {
             return Window { after_id: self.last_row, ..window };
         }
-        // Rows come in the order of their dates, so the rest is no older than the cursor; what
-        // has the same date and was delivered is left out by its id.
+        // Rows are ordered by date, so the rest is not older than the cursor; delivered items with
+        // the same date are skipped by id.
         let further = self.cursor.filter(|cursor| {
             self.as_of.is_some() && cursor.as_millisecond() > window.from.as_millisecond()
         });
@@ -249,8 +248,7 @@ impl QueryReader {
         }
     }
 
-    /// A question with too much of an answer is asked in parts. That is no failure of the
-    /// transport, so no retry is used up.
+    /// Splits a query with too many results. That is not a transport failure, so it uses no retry.
     fn narrow(&mut self, window: Window, failure: Failure) -> Result<(), Failure> {
         let halves = window.halves(self.inner.transport.now());
         match (failure.class, halves) {
@@ -276,7 +274,7 @@ impl QueryReader {
         Ok(())
     }
 
-    /// Sends the request for the next page, if ids are left to be read.
+    /// Requests the next page, if ids are left.
     fn send_for_more(&mut self) -> Option<Coming> {
         let ids = |part| Some((part, self.take_ids(part))).filter(|(_, ids)| !ids.is_empty());
         let (part, ids) = [Part::Also, Part::Rows].into_iter().find_map(ids)?;
@@ -289,7 +287,7 @@ impl QueryReader {
         Coming { part, fetched: AbortOnDropHandle::new(fetched) }
     }
 
-    /// The ids of the next page: each id is delivered once in a run.
+    /// The ids of the next page; each id is delivered once per run.
     fn take_ids(&mut self, part: Part) -> Vec<ItemId> {
         let size = self.inner.page_size();
         let queue = if part == Part::Also { &mut self.also } else { &mut self.rows };
@@ -317,7 +315,7 @@ impl QueryReader {
             Part::Rows => {
                 self.again.extend(&batch.vanished);
                 self.named.extend(&batch.vanished);
-                // With the cursor that passes them.
+                // Stored with the cursor that passes them.
                 page.undelivered = batch.vanished;
             }
             Part::Again => {
@@ -328,8 +326,8 @@ impl QueryReader {
         Ok(page)
     }
 
-    /// Moves the cursor to the newest change of this page that the query already knew: an item
-    /// that was edited after the query has a newer date than rows still to come.
+    /// Moves the cursor to the newest change of this page that the query already knew: an item that
+    /// was edited after the query has a newer date than rows still to come.
     fn advance(&mut self, changes: impl Iterator<Item = Timestamp>) {
         let known = |at: &Timestamp| self.as_of.is_none_or(|as_of| *at <= as_of);
         let newest = changes.filter(known).max();
@@ -346,7 +344,7 @@ impl QueryReader {
     }
 }
 
-/// A page whose request is on its way.
+/// A page whose request is in flight.
 struct Coming {
     part: Part,
     fetched: AbortOnDropHandle<Result<Vec<Fetched>, Failure>>,
@@ -358,9 +356,9 @@ fn interrupted(error: tokio::task::JoinError) -> Failure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Asked for by id.
+    /// Requested by id.
     Also,
-    /// Named by the query.
+    /// Listed by the query.
     Rows,
     /// Not delivered the first time.
     Again,

@@ -1,4 +1,4 @@
-//! Asking the tracker about itself, for `doctor`.
+//! Checks of the tracker for `doctor`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::fetch::Probe;
 use crate::fetch::failure::Failure;
 
 impl AdoSource {
-    /// Checks credential, project and query. It goes around the breaker: a person is asking.
+    /// Checks credential, project and query. Bypasses the breaker, since a user is asking.
     pub async fn probe(&self) -> Probe {
         let told = |failure: Failure| failure.into_error(self.0.transport.now());
         if let Err(error) = self.0.transport.load_agreed_versions().await {

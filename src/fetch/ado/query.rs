@@ -1,4 +1,4 @@
-//! Asking which items changed: the texts of queries (pure), sending them, reading their rows.
+//! Queries for changed items: builds the texts (pure), sends them, reads the rows.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -13,15 +13,14 @@ use crate::model::{FailureClass, ItemId};
 /// The tracker refuses longer texts.
 pub const LONGEST_QUERY: usize = 32_000;
 
-/// Rows asked for at once: one less than the tracker gives without refusing.
+/// Rows per query: one less than the tracker's limit.
 pub const MOST_ROWS: usize = 19_999;
 
-/// A stretch of change dates to ask for, `from <= changed < to`.
+/// A range of change dates, `from <= changed < to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Inclusive.
     pub from: Timestamp,
-    /// Exclusive; none: open, so that a fast server clock loses nothing.
+    /// `None`: open, so that a fast server clock loses nothing.
     pub to: Option<Timestamp>,
     /// Set when the window is read in the order of ids: only ids above it.
     pub after_id: Option<i64>,
@@ -33,7 +32,7 @@ impl Window {
         Self { from, to: None, after_id: None }
     }
 
-    /// Two halves, or none if it is too short to be cut. `now` stands for the end of an open one.
+    /// Two halves; `None` if it is too short to split. `now` is the end of an open window.
     pub fn halves(self, now: Timestamp) -> Option<(Self, Self)> {
         let end = self.to.unwrap_or(now);
         let length = end.duration_since(self.from);
@@ -41,13 +40,13 @@ impl Window {
             return None;
         }
         let middle = self.from.checked_add(length / 2).ok()?;
-        // Literals have milliseconds, and both halves must meet in the same literal.
+        // Literals have milliseconds, and both halves must meet at the same one.
         let middle = Timestamp::from_millisecond(middle.as_millisecond()).ok()?;
         let early = Self { from: self.from, to: Some(middle), after_id: None };
         Some((early, Self { from: middle, to: self.to, after_id: None }))
     }
 
-    /// The same window in the order of ids, from the lowest.
+    /// The same window ordered by id, from the lowest.
     pub fn by_id(self) -> Self {
         Self { after_id: Some(self.after_id.unwrap_or(0)), ..self }
     }
@@ -55,8 +54,8 @@ impl Window {
 
 /// The query for the items of `window` that meet `condition`.
 ///
-/// Ascending, so that a page that is cut short loses nothing; the date first, as the tracker
-/// recommends for speed.
+/// Ascending, so that a truncated page loses nothing; the date first, as the tracker recommends for
+/// speed.
 pub fn query(window: Window, condition: &str) -> String {
     let mut text =
         String::from("SELECT [System.Id] FROM WorkItems WHERE [System.TeamProject] = @project");
@@ -93,29 +92,28 @@ pub fn query_of_ids(ids: &[ItemId], condition: &str) -> String {
     text
 }
 
-/// A date literal: always UTC and marked so, whatever the account's time zone is.
+/// A date literal: always UTC and marked as such, whatever the account's time zone is.
 pub fn date(at: Timestamp) -> String {
     literal(&at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
 }
 
-/// A string literal; the language knows no parameters, only this escape.
+/// A string literal; the language has no parameters, only this escape.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Rows of a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rows {
-    /// Ids in the query's order, each once.
+    /// In the query's order, each once.
     pub ids: Vec<i64>,
-    /// The server's time of the answer.
+    /// Server time of the response.
     pub as_of: Option<Timestamp>,
 }
 
 const WHAT: &str = "the query";
 
 impl Inner {
-    /// One request: is the question understood? The rows do not matter.
+    /// Sends one request to validate the query; the rows are ignored.
     pub async fn check(&self) -> Result<(), Failure> {
         if !self.config.saved_query.is_empty() {
             let path = self.saved_query_path();
@@ -126,13 +124,13 @@ impl Inner {
         self.ask(window, Some(1), Repeat::Never).await.map(|_| ())
     }
 
-    /// The start of the very first read.
+    /// Start of the very first read.
     pub fn look_back(&self) -> Timestamp {
         let now = self.transport.now();
         now.checked_sub(self.config.look_back).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// Rows of the configured condition within `window`, `top` at most.
+    /// Rows of the configured condition within `window`, at most `top`.
     pub async fn rows(&self, window: Window, top: Option<usize>) -> Result<Rows, Failure> {
         self.ask(window, top, Repeat::Safe).await
     }
@@ -147,7 +145,6 @@ impl Inner {
         self.ask_text(&text, top, repeat).await
     }
 
-    /// Sends one query.
     pub async fn ask_text(
         &self,
         text: &str,
@@ -163,7 +160,7 @@ impl Inner {
         }
         let path = self.scoped(&["_apis", "wit", "wiql"]);
         let mut call = Call::post(path, "wiql", WHAT, &json!({ "query": text }));
-        // Only in the query string does this have an effect.
+        // Has an effect only in the query string.
         call.query.push(("timePrecision", "true".to_owned()));
         call.query.extend(top.map(|top| ("$top", top.to_string())));
         call.repeat = repeat;

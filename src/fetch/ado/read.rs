@@ -1,4 +1,4 @@
-//! Reading items by their ids.
+//! Reads items by id.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,18 +16,18 @@ use crate::fetch::write_back::is_ours;
 use crate::model::{FailureClass, ItemId, WorkItem};
 use crate::settings;
 
-/// The tracker takes no more ids in one request.
+/// Most ids per request.
 pub(super) const LARGEST_BATCH: usize = 200;
 
 /// Name of the items in messages.
 const ITEMS: &str = "work items";
-/// So many of our own comments may stand among those that are asked for.
+/// How many of our own comments may be among the requested ones.
 const OWN_COMMENTS_SKIPPED: u32 = 20;
 
-/// A field that the collection does not have.
+/// Error code of a field that the collection does not have.
 const UNKNOWN_FIELD: &str = "TF51535";
 
-/// The requested fields, narrowed to those that the collection has.
+/// The requested fields, reduced to those that the collection has.
 pub(super) struct Fields {
     names: RwLock<Arc<Vec<String>>>,
     decoder: RwLock<Arc<Decoder>>,
@@ -65,7 +65,7 @@ impl Fields {
         Arc::clone(&self.decoder.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Drops fields that the collection does not have, and notes which ones are plain text.
+    /// Drops fields that the collection does not have, and records which ones are plain text.
     fn narrow(&self, known: &[wire::Field]) {
         let kinds: HashMap<String, &str> = known
             .iter()
@@ -98,7 +98,7 @@ impl Fields {
     }
 }
 
-/// An answer to a request for items that is still to be decoded.
+/// An undecoded response to a request for items.
 #[derive(Debug)]
 pub(super) struct Fetched {
     ids: Vec<ItemId>,
@@ -108,14 +108,14 @@ pub(super) struct Fetched {
 /// The result of reading some ids.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Items in the order of the requested ids, each once.
+    /// In the order of the requested ids, each once.
     pub items: Vec<WorkItem>,
     /// Requested ids that were not returned.
     pub vanished: Vec<ItemId>,
 }
 
 impl Inner {
-    /// Reads items in full. `unknown_change` stands in for a change date that is missing.
+    /// Reads complete items. `unknown_change` replaces a missing change date.
     pub async fn read_items(
         &self,
         ids: &[ItemId],
@@ -125,14 +125,14 @@ impl Inner {
         self.decode_items(fetched, unknown_change).await
     }
 
-    /// Requests items in full, without decoding the responses.
+    /// Requests complete items without decoding the responses.
     pub async fn fetch_items(&self, ids: &[ItemId]) -> Result<Vec<Fetched>, Failure> {
         if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
             self.load_known_fields().await?;
         }
         let mut fetched = Vec::with_capacity(1);
         let mut todo = vec![ids];
-        // A stack, smaller parts first, so that the order of the ids is kept.
+        // A stack with smaller parts first, so that the order of the ids is kept.
         while let Some(part) = todo.pop() {
             match self.send_for(part, &self.fields.names()).await {
                 Ok(answer) => fetched.push(Fetched { ids: part.to_vec(), answer }),
@@ -202,7 +202,7 @@ impl Inner {
         self.items_of(&answer)
     }
 
-    /// Asks for items by id and without a project: an item that moved keeps its id.
+    /// Requests items by id without a project: a moved item keeps its id.
     async fn send_for(&self, ids: &[ItemId], names: &[String]) -> Result<Answer, Failure> {
         self.send_batch(&json!({ "ids": ids, "fields": names, "errorPolicy": "omit" })).await
     }
@@ -218,13 +218,13 @@ impl Inner {
         Ok(list.value.into_iter().flatten().collect())
     }
 
-    /// Items of one page.
+    /// Items per page.
     pub fn page_size(&self) -> usize {
         let size = usize::try_from(self.config.page_size).unwrap_or(LARGEST_BATCH);
         size.clamp(1, LARGEST_BATCH)
     }
 
-    /// Current state of these items, in the order of `ids`; items that are gone are left out.
+    /// Current state of these items, in the order of `ids`; deleted items are omitted.
     pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, Failure> {
         let names = ["System.State", "System.ChangedDate"].map(String::from);
         let (decoder, now) = (self.fields.decoder(), self.transport.now());
@@ -239,20 +239,20 @@ impl Inner {
         Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
     }
 
-    /// When each of these items last changed; vanished ones are left out.
+    /// When each of these items last changed; vanished ones are omitted.
     pub async fn read_changes(&self, ids: &[ItemId]) -> Result<Vec<(Timestamp, ItemId)>, Failure> {
         let names = [String::from("System.ChangedDate")];
         let items = self.read_fields(ids, &names).await?;
         let decoder = self.fields.decoder();
         let changes = items.into_iter().map(|wire| {
-            // Without a date it counts as changed just now, so that it is read.
+            // Without a date it counts as changed now, so that it is read.
             let item = decoder.item(wire, self.transport.now()).item;
             (item.changed_at, item.id)
         });
         Ok(changes.collect())
     }
 
-    /// Adds the newest comments, if configured, present, and the rate limit allows it.
+    /// Adds the newest comments, if configured, present, and within the rate limit.
     pub async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, Failure> {
         let Decoded { mut item, project, comment_count } = decoded;
         let wanted = self.config.comments;
@@ -260,7 +260,7 @@ impl Inner {
             return Ok(item);
         }
         let project = project.unwrap_or_else(|| self.config.project.clone());
-        // Ours are no news: they neither reach the prompt nor count as a change.
+        // Our own comments neither reach the prompt nor count as a change.
         let with_ours = wanted.saturating_add(OWN_COMMENTS_SKIPPED);
         match self.read_comments(&project, item.id, with_ours).await {
             Ok(mut comments) => {
@@ -268,7 +268,7 @@ impl Inner {
                 let too_many = comments.len().saturating_sub(wanted as usize);
                 item.comments = comments.split_off(too_many);
             }
-            // The item went away between the two requests; its absence shows on the next read.
+            // The item was deleted between the two requests; the next read shows it.
             Err(failure) if failure.class == FailureClass::Gone => {}
             Err(failure) => return Err(failure),
         }

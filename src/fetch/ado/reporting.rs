@@ -1,7 +1,7 @@
-//! Reading a big collection by its stream of revisions.
+//! Reads a big collection by its revision stream.
 //!
-//! The stream only tells which items changed; what of it is ours is asked with the configured
-//! condition, and the items are read like all others. A quiet tick costs one request.
+//! The stream only lists which items changed. They are filtered by the configured condition and
+//! read like all others. A tick without changes costs one request.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ pub(super) struct StreamReader {
     since: Timestamp,
     token: Option<String>,
     also: VecDeque<ItemId>,
-    /// Parts of the current batch that are still to be read, each of one page.
+    /// Unread parts of the current batch, one page each.
     parts: VecDeque<Vec<ItemId>>,
     gone: Vec<ItemId>,
-    /// Where to go on once the current batch is delivered.
+    /// Where to continue once the current batch is delivered.
     next_token: Option<String>,
     delivered: HashMap<ItemId, i64>,
     started: bool,
@@ -52,7 +52,7 @@ impl StreamReader {
         }
     }
 
-    /// The next page and the place to go on from once it is stored.
+    /// The next page, and where to continue once it is stored.
     pub async fn next(&mut self) -> Result<Option<(Page, Place)>, Failure> {
         loop {
             if !self.also.is_empty() {
@@ -63,7 +63,7 @@ impl StreamReader {
             }
             if let Some(ids) = self.parts.pop_front() {
                 let page = self.read(&ids).await?;
-                // The stream named them a moment ago, so they exist.
+                // The stream has just listed them, so they exist.
                 let page = Page { undelivered: page.vanished, vanished: Vec::new(), ..page };
                 return Ok(Some(self.with_place(page)));
             }
@@ -80,7 +80,7 @@ impl StreamReader {
         }
     }
 
-    /// The token belongs to the last page of its batch, so that no part of it can be lost.
+    /// The token belongs to the last page of its batch, so that no part can be lost.
     fn with_place(&mut self, page: Page) -> (Page, Place) {
         let complete = self.parts.is_empty() && self.gone.is_empty();
         let token = if complete { self.next_token.clone() } else { None };
@@ -97,8 +97,8 @@ impl StreamReader {
         Ok(Page { items, vanished, cursor, ..Page::default() })
     }
 
-    /// Asks for the next batch. If it holds nothing of ours, its end is still told at the end of
-    /// the stream, so that the next run goes on from there.
+    /// Requests the next batch. If no item in it matches, its end is still reported at the end of
+    /// the stream, so that the next run continues there.
     async fn next_batch(&mut self) -> Result<Option<(Page, Place)>, Failure> {
         let batch = self.ask().await?;
         self.started = true;
@@ -109,11 +109,11 @@ impl StreamReader {
         for revision in &batch.values {
             let id = ItemId(revision.id);
             match self.delivered.get(&id) {
-                // Read already, and then or now not newer than what was read.
+                // Already read, and not newer than what was read.
                 Some(seen) if revision.rev.unwrap_or(0) <= *seen => {}
                 Some(_) => {
                     // It changed again while we were reading. The run ends before this batch and
-                    // the next one begins with it: nothing is doubled and nothing is passed over.
+                    // the next one begins with it: nothing is duplicated or skipped.
                     self.ended = true;
                     return Ok(None);
                 }
@@ -138,13 +138,15 @@ impl StreamReader {
 
     async fn ask(&mut self) -> Result<wire::Revisions, Failure> {
         match self.inner.revisions(self.token.as_deref(), self.since).await {
-            // A token from a collection that was restored, or too old, is not worth an outage.
+            // A token that is too old, or from a restored collection, must not stop the source.
             Err(failure)
                 if failure.class == FailureClass::BadQuery
                     && self.token.is_some()
                     && !self.started =>
             {
-                tracing::warn!("the position in the revision stream is no longer valid");
+                tracing::warn!(
+                    "the position in the revision stream is no longer valid; reading from the cursor"
+                );
                 self.token = None;
                 self.inner.revisions(None, self.since).await
             }
@@ -160,7 +162,7 @@ fn is_deleted(revision: &wire::Item) -> bool {
 }
 
 impl wire::Revisions {
-    /// Where to go on; on some servers it is only part of the link.
+    /// Where to continue; on some servers it is only part of the link.
     fn token(&self) -> Option<String> {
         self.continuation_token.clone().or_else(|| {
             let (_, after) = self.next_link.as_deref()?.split_once("continuationToken=")?;
@@ -184,7 +186,7 @@ impl Inner {
             ("includeDeleted", "true".to_owned()),
             ("fields", "System.Id,System.IsDeleted".to_owned()),
         ];
-        // A start date together with a token would begin anew.
+        // A start date together with a token would start over.
         call.query.push(match token {
             Some(token) => ("continuationToken", token.to_owned()),
             None => ("startDateTime", since.to_string()),
@@ -193,7 +195,7 @@ impl Inner {
         self.transport.decode(&answer, what)
     }
 
-    /// Those of `ids` that meet the configured condition, in the order given.
+    /// Those of `ids` that meet the configured condition, in the given order.
     async fn ours_among(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, Failure> {
         let mut ours = Vec::new();
         for part in ids.chunks(LARGEST_BATCH) {

@@ -1,24 +1,24 @@
-//! Agreeing on an API version with an older server (pure).
+//! Agrees on an API version with an older server (pure).
 
 use std::collections::BTreeMap;
 
 use super::wire::Location;
 
-/// The resources we use, as the server names them.
+/// The resources we use, by the server's names.
 const RESOURCES: [&str; 7] =
     ["wiql", "workItems", "workItemsBatch", "workItemRevisions", "comments", "queries", "fields"];
 
-/// What was agreed for resources of other areas, which the list does not hold.
+/// Key of the version agreed for other areas, which the list does not contain.
 const OTHERS: &str = "*";
 
-/// The version to ask `resource` for: what was agreed, or the configured one.
+/// The version for `resource`: the agreed or the configured one.
 pub fn version_for(resource: &str, configured: &str, agreed: &BTreeMap<String, String>) -> String {
     if let Some(version) = agreed.get(resource) {
         return version.clone();
     }
     let configured = agreed.get(OTHERS).map_or(configured, String::as_str);
     match resource {
-        // Preview for ever; which one depends on the generation of the server.
+        // Always a preview; which one depends on the server's generation.
         "comments" if parse(configured) >= (7, 1) => format!("{configured}-preview.4"),
         "comments" => format!("{configured}-preview.3"),
         "connectionData" => format!("{configured}-preview.1"),
@@ -26,7 +26,7 @@ pub fn version_for(resource: &str, configured: &str, agreed: &BTreeMap<String, S
     }
 }
 
-/// For each resource the highest version that both sides speak.
+/// The highest version that both sides support, for each resource.
 pub fn negotiate(wanted: &str, locations: &[Location]) -> BTreeMap<String, String> {
     let mut agreed = BTreeMap::new();
     for resource in RESOURCES {
@@ -34,7 +34,7 @@ pub fn negotiate(wanted: &str, locations: &[Location]) -> BTreeMap<String, Strin
             location.area.eq_ignore_ascii_case("wit")
                 && location.resource_name.eq_ignore_ascii_case(resource)
         });
-        // Comments exist twice, old and new; the newer one is ours.
+        // There are an old and a new comments resource; we use the new one.
         let Some(offer) =
             offers.max_by_key(|offer| (parse(&offer.max_version), offer.resource_version))
         else {

@@ -1,4 +1,4 @@
-//! The tracker's JSON as types: tolerant of what is missing, ignorant of what is not needed.
+//! The tracker's JSON as types: missing values are tolerated, unused ones ignored.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use super::fields::{FieldValue, Fields};
 use crate::model::Attachment;
 
-/// Answer of a query.
+/// Response of a query.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryResult {
-    /// The instant the rows were true at, by the server's clock.
+    /// The time the rows refer to, by the server's clock.
     pub as_of: Option<String>,
     /// Rows of a flat query.
     pub work_items: Option<Vec<Reference>>,
@@ -22,21 +22,20 @@ pub struct QueryResult {
 /// A row of a flat query.
 #[derive(Debug, Deserialize)]
 pub struct Reference {
-    /// The item's number.
     pub id: i64,
 }
 
 /// A row of a link query; roots have no source.
 #[derive(Debug, Deserialize)]
 pub struct Link {
-    /// The end above.
+    /// The parent end.
     pub source: Option<Reference>,
-    /// The end below.
+    /// The child end.
     pub target: Option<Reference>,
 }
 
 impl QueryResult {
-    /// Ids of all rows in their order, each once.
+    /// Ids of all rows in order, each once.
     pub fn ids(&self) -> Vec<i64> {
         let flat = self.work_items.iter().flatten().map(|row| row.id);
         let linked = self.work_item_relations.iter().flatten();
@@ -46,10 +45,9 @@ impl QueryResult {
     }
 }
 
-/// A list answer; what cannot be read under `errorPolicy: omit` is `null`.
+/// A list response; entries that cannot be read under `errorPolicy: omit` are `null`.
 #[derive(Debug, Deserialize)]
 pub struct Listing<T> {
-    /// The entries.
     pub value: Vec<Option<T>>,
 }
 
@@ -57,7 +55,7 @@ pub struct Listing<T> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    /// The number; nothing can be done without it.
+    /// The only required field.
     pub id: i64,
     /// Revision counter.
     pub rev: Option<i64>,
@@ -67,8 +65,8 @@ pub struct Item {
     pub multiline_fields_format: Option<HashMap<String, String>>,
 }
 
-/// An item with its links. A choice of fields and links exclude each other, so it comes with every
-/// field, and they are skipped.
+/// An item with its links. Links exclude a choice of fields, so the response has every field, and
+/// they are skipped.
 #[derive(Debug, Deserialize)]
 pub struct WithRelations {
     pub id: i64,
@@ -93,7 +91,7 @@ pub struct Attributes {
 }
 
 impl Relation {
-    /// The attached file that this is.
+    /// The attached file, if this is one.
     pub fn file(&self) -> Option<Attachment> {
         let attributes = self.attributes.as_ref().filter(|_| self.rel == "AttachedFile")?;
         let name = attributes.name.clone().unwrap_or_default();
@@ -101,10 +99,9 @@ impl Relation {
     }
 }
 
-/// Answer of the comments resource, new and old shape.
+/// Response of the comments resource, new and old shape.
 #[derive(Debug, Deserialize)]
 pub struct Comments {
-    /// The entries.
     #[serde(default, alias = "value")]
     pub comments: Vec<CommentEntry>,
 }
@@ -113,39 +110,33 @@ pub struct Comments {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommentEntry {
-    /// The text as it was written.
+    /// As it was written.
     #[serde(default)]
     pub text: String,
-    /// `markdown` or `html`; missing on older servers, which only know HTML.
+    /// `markdown` or `html`; missing on older servers, which support only HTML.
     pub format: Option<String>,
-    /// Who.
     #[serde(alias = "revisedBy")]
     pub created_by: Option<FieldValue>,
-    /// When.
     #[serde(alias = "revisedDate")]
     pub created_date: Option<String>,
-    /// Deleted ones keep their place.
+    /// Deleted comments stay in the list.
     #[serde(default)]
     pub is_deleted: bool,
 }
 
-/// A field the collection has.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Field {
-    /// Such as `System.Title`.
     pub reference_name: String,
-    /// `html`, `plainText`, `string`, …
+    /// `html`, `plainText`, `string` and so on.
     #[serde(default, rename = "type")]
     pub kind: String,
 }
 
-/// A saved query, for its id.
 #[derive(Debug, Deserialize)]
 pub struct SavedQuery {
-    /// The id.
     pub id: String,
-    /// A folder is no query.
+    /// Set for a folder of queries.
     #[serde(default, rename = "isFolder")]
     pub is_folder: bool,
 }
@@ -154,11 +145,10 @@ pub struct SavedQuery {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Location {
-    /// `wit`.
     pub area: String,
     /// Such as `workItemsBatch`.
     pub resource_name: String,
-    /// Its own version, the `N` of `-preview.N`.
+    /// Version of the resource, the `N` of `-preview.N`.
     pub resource_version: u32,
     /// Highest version served.
     pub max_version: String,
@@ -170,13 +160,12 @@ pub struct Location {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Revisions {
-    /// The revisions.
     pub values: Vec<Item>,
-    /// Where to go on; opaque.
+    /// Where to continue; opaque.
     pub continuation_token: Option<String>,
-    /// Present even on the last batch, so never a reason to go on.
+    /// Present even on the last batch, so it does not mean that more follows.
     pub next_link: Option<String>,
-    /// The stream ends here for now.
+    /// No further batch for now.
     #[serde(default)]
     pub is_last_batch: bool,
 }

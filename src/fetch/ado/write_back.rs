@@ -1,4 +1,4 @@
-//! Leaving a finding on its item: one patch, tested against the revision it was made from.
+//! Writes a finding to its item: one patch, tested against the revision that was analysed.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -21,14 +21,14 @@ enum Mode {
 impl AdoSource {
     /// Writes a comment and a tag in one revision.
     ///
-    /// It never overwrites: if the item has moved on, the answer is
-    /// [`FailureClass::Conflict`], and the caller reads it again and decides again. It never
-    /// writes twice: a comment that is already there is recognised by its mark.
+    /// It never overwrites: if the item has changed, it returns [`FailureClass::Conflict`], and the
+    /// caller reads the item again and decides again. It never writes twice: an existing comment is
+    /// recognised by its mark.
     pub async fn write_back(&self, write: &WriteBack<'_>) -> Result<Written, FetchError> {
         self.write(write, Mode::Apply).await
     }
 
-    /// Asks the tracker whether it would take the write; nothing is changed.
+    /// Asks the tracker whether it would accept the write; nothing is changed.
     pub async fn validate_write_back(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
         self.write(write, Mode::ValidateOnly).await.map(|_| ())
     }
@@ -51,7 +51,7 @@ impl AdoSource {
             && mode == Mode::Apply
             && self.0.has_mark(write).await.map_err(|failure| failure.into_error(now))?
         {
-            // The tested revision makes ours the one right after it, whatever came later.
+            // The tested revision makes ours the next one, whatever came later.
             return Ok(Written { rev: write.rev + 1, repeated: true });
         }
         Err(failure.into_error(now))

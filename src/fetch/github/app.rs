@@ -1,5 +1,5 @@
-//! Signing in as a GitHub App: its private key becomes a signed claim, the claim a token of its
-//! installation, which is kept until shortly before it ends.
+//! Signs in as a GitHub App: its private key signs a claim, which is exchanged for an installation
+//! token; the token is kept until shortly before it expires.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ use crate::fetch::{Cause, Credential, FetchError, client, json as tracker_json};
 use crate::model::{BoxFuture, FailureClass};
 use crate::settings::Source;
 
-/// The service allows ten minutes, counted from its own clock.
+/// The service allows ten minutes, by its own clock.
 const CLAIM_LASTS: SignedDuration = SignedDuration::from_mins(9);
-/// Clocks differ.
+/// Tolerance for a different clock.
 const CLAIM_BEGAN: SignedDuration = SignedDuration::from_secs(60);
-/// A token is renewed while it still works, so that none ends between two pages.
+/// A token is renewed before it expires, so that none expires between two pages.
 const RENEWED_BEFORE: SignedDuration = SignedDuration::from_mins(5);
 
-/// The tokens of an App's installation, made with its private key.
+/// Installation tokens of an App, made with its private key.
 pub(super) struct AppCredential {
     key: Arc<dyn Credential>,
     client: Client,
@@ -45,7 +45,7 @@ pub(super) struct AppCredential {
 }
 
 impl AppCredential {
-    /// Nothing is sent yet; `key` gives the private key as PEM.
+    /// Sends nothing; `key` returns the private key as PEM.
     pub fn new(
         config: &Source,
         base: Url,
@@ -153,8 +153,8 @@ impl Credential for AppCredential {
         })
     }
 
-    /// The token was refused before its end: it was revoked, or the App's rights changed. A key that
-    /// was exchanged is read again.
+    /// The token was refused before it expired: it was revoked, or the App's rights changed. The
+    /// key is read again, in case it was replaced.
     fn refresh(&self) -> BoxFuture<'_, Result<bool, FetchError>> {
         Box::pin(async move {
             let mut token = self.token.lock().await;
@@ -174,13 +174,13 @@ impl Credential for AppCredential {
 /// A claim to be the App, signed with its key.
 fn signed_claim(pem: &str, app_id: &str, now: Timestamp) -> Result<String, String> {
     let key = PrivateKeyDer::from_pem_slice(pem.trim().as_bytes())
-        .map_err(|error| format!("no PEM with a private key: {error:?}"))?;
+        .map_err(|error| format!("it is not a PEM file with a private key: {error:?}"))?;
     let key = match &key {
         PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
         PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
         _ => return Err("it is not an RSA key".to_owned()),
     };
-    let key = key.map_err(|error| format!("it is not an RSA key that can be used: {error}"))?;
+    let key = key.map_err(|error| format!("it is not a usable RSA key: {error}"))?;
     let seconds = |at: Result<Timestamp, jiff::Error>| at.unwrap_or(now).as_second();
     let claims = json!({
         "iat": seconds(now.checked_sub(CLAIM_BEGAN)),
@@ -191,7 +191,7 @@ fn signed_claim(pem: &str, app_id: &str, now: Timestamp) -> Result<String, Strin
     let message = format!("{}.{}", part(&json!({ "alg": "RS256", "typ": "JWT" })), part(&claims));
     let mut signature = vec![0; key.public().modulus_len()];
     key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message.as_bytes(), &mut signature)
-        .map_err(|_| "it cannot sign".to_owned())?;
+        .map_err(|_| "signing with it failed".to_owned())?;
     Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 

@@ -1,4 +1,4 @@
-//! From GitHub's JSON to the words of the program (pure).
+//! Converts GitHub's JSON to the program's types (pure).
 
 use jiff::Timestamp;
 
@@ -11,18 +11,18 @@ use crate::settings;
 /// Name of the only long text.
 pub const BODY: &str = "Description";
 
-/// What decoding needs to know beside the JSON.
+/// Context of decoding.
 #[derive(Debug)]
 pub struct Decoder {
     source: String,
-    /// The label that write-back sets: no news to us.
+    /// The label set by write-back, which does not count as a change.
     own_label: String,
     area_labels: Vec<String>,
     priority: Ranks,
     severity: Ranks,
 }
 
-/// Labels by rank: those of rank 1 first, several of one rank with `|` between them.
+/// Labels by rank, rank 1 first; `|` separates several of one rank.
 #[derive(Debug)]
 struct Ranks(Vec<Vec<String>>);
 
@@ -32,7 +32,7 @@ impl Ranks {
         Self(labels.iter().map(rank).collect())
     }
 
-    /// The best rank that one of these labels has, and that label.
+    /// The best rank among these labels, and its label.
     fn of<'a>(&self, labels: &'a [String]) -> Option<(i64, &'a str)> {
         self.0.iter().zip(1..).find_map(|(names, rank)| {
             let found = labels.iter().find(|label| names.contains(&label.to_lowercase()))?;
@@ -52,7 +52,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes one issue. What is missing is left empty, and a missing change date becomes
+    /// Decodes one issue. Missing fields are left empty, and a missing change date becomes
     /// `unknown_change`.
     pub fn item(
         &self,
@@ -105,7 +105,7 @@ impl Decoder {
         }
     }
 
-    /// The repository and, below it, each label that names an area; with such labels, the
+    /// The repository and, below it, each label that names an area; if there are such labels, the
     /// repository alone comes last.
     fn areas(&self, repository: &str, tags: &[String]) -> Vec<String> {
         let area = |tag: &String| {
@@ -124,7 +124,7 @@ pub fn text(raw: String) -> TextField {
     TextField { name: BODY.to_owned(), format: Format::RawMarkdown, raw }
 }
 
-/// The page's address as the tracker gives it, if it is one.
+/// The web page's address as the tracker gives it, if it is valid.
 fn page_for_people(given: Option<String>, repository: &Known, number: i64) -> String {
     let is_page = |url: &String| {
         (url.starts_with("https://") || url.starts_with("http://"))
@@ -135,7 +135,7 @@ fn page_for_people(given: Option<String>, repository: &Known, number: i64) -> St
         .unwrap_or_else(|| format!("https://github.com/{}/issues/{number}", repository.name))
 }
 
-/// Decodes one comment; none if it is empty.
+/// Decodes one comment; `None` if it is empty.
 pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
     let raw = wire.body.filter(|body| !body.trim().is_empty())?;
     Some(Comment {
@@ -146,24 +146,24 @@ pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
     })
 }
 
-/// Whole seconds with `Z`; anything that is an instant is taken.
+/// Whole seconds with `Z`; any valid instant is accepted.
 pub fn instant(text: &str) -> Option<Timestamp> {
     text.trim().parse().ok()
 }
 
-/// The number that stands for an issue of one repository among several.
+/// The id of an issue of one of several repositories.
 pub fn item_id(position: usize, number: i64) -> ItemId {
     let position = i64::try_from(position).unwrap_or(i64::MAX / NUMBERS);
     ItemId(position.saturating_mul(NUMBERS).saturating_add(number))
 }
 
-/// Position of the repository, and the number in it.
+/// Position of the repository, and the issue's number in it.
 pub fn place_of(id: ItemId) -> (usize, i64) {
     (usize::try_from(id.0 / NUMBERS).unwrap_or(usize::MAX), id.0 % NUMBERS)
 }
 
-/// Numbers that each repository has for its issues; the busiest on the service is far below. With
-/// it, a hundred million repositories stay below the largest whole number that JSON keeps exact.
+/// Issue numbers reserved for each repository, far above the largest one on the service. A hundred
+/// million repositories still stay below the largest integer that JSON keeps exact.
 const NUMBERS: i64 = 10_000_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Classifies answers of GitHub (pure). The status decides; the text only where the service has no
-//! other way to say it: limits share 403 with missing rights.
+//! Classifies responses of GitHub (pure). The status decides; the text is used only where there is
+//! nothing else: limits and missing rights both use 403.
 
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ use crate::fetch::failure::{
     Failure, RequestInfo, parse_retry_after, plain_message, proxy_needs_credential,
 };
 use crate::fetch::http::{Head, UNSTATED_RETRY_AFTER};
-use crate::model::{FailureClass, Foreign};
+use crate::model::{FailureClass, Untrusted};
 
-/// A used-up limit is renewed within the hour.
+/// A limit is renewed within the hour.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-/// Whether the body is what was asked for, or a redirect or "not modified", which the caller reads.
+/// Whether the body is the requested data, or the response is a redirect or "not modified", which
+/// the caller handles.
 pub fn is_answer(head: &Head) -> bool {
     match head.status {
         301 | 302 | 307 | 308 => head.headers.contains_key("location"),
@@ -25,8 +26,8 @@ pub fn is_answer(head: &Head) -> bool {
     }
 }
 
-/// How long the head asks to be left alone: an answer that was refused for a limit, or a server that
-/// is down for a while.
+/// How long to wait, according to the head of a response that was refused for a limit, or of a
+/// server that is down.
 pub fn retry_after(head: &Head) -> Option<Duration> {
     if !matches!(head.status, 403 | 429 | 503) {
         return None;
@@ -41,18 +42,17 @@ pub fn retry_after(head: &Head) -> Option<Duration> {
     stated.or_else(renewed)
 }
 
-/// What an error says.
 #[derive(Debug, Default)]
 pub struct ErrorBody {
-    pub message: Foreign,
+    pub message: Untrusted,
     /// `errors[].code` and messages.
-    pub details: Foreign,
+    pub details: Untrusted,
 }
 
 impl ErrorBody {
     pub fn parse(body: &[u8]) -> Self {
         let Ok(Value::Object(object)) = serde_json::from_slice::<Value>(body) else {
-            return Self { message: Foreign::new(plain_message(body)), ..Self::default() };
+            return Self { message: Untrusted::new(plain_message(body)), ..Self::default() };
         };
         let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
         let details = object.get("errors").and_then(Value::as_array).into_iter().flatten();
@@ -69,12 +69,12 @@ impl ErrorBody {
             })
             .collect();
         Self {
-            message: Foreign::new(message.to_owned()),
-            details: Foreign::new(details.join("; ")),
+            message: Untrusted::new(message.to_owned()),
+            details: Untrusted::new(details.join("; ")),
         }
     }
 
-    /// Whether it speaks of the limit that has no header of its own.
+    /// Whether it is the secondary limit, which has no header.
     pub fn is_secondary_limit(&self) -> bool {
         let text = self.message.raw().to_lowercase();
         text.contains("secondary rate limit") || text.contains("abuse")
@@ -85,7 +85,7 @@ impl ErrorBody {
     }
 }
 
-/// The failure that this answer is.
+/// Classifies a failed response.
 pub fn classify(head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure {
     let error = ErrorBody::parse(body);
     let class = class_of(head, &error);
@@ -137,7 +137,7 @@ fn explain(
              ({credential}) is not authorised for it; authorise it in the settings of the token"
         ),
         Class::Denied if head.status == 451 => {
-            format!("{base_url} has blocked {what}: take the repository out of source.project")
+            format!("{base_url} has blocked {what}: remove the repository from source.project")
         }
         Class::Denied if writes => format!(
             "{base_url} accepts the credential ({credential}) but denies {what}: write-back needs \
@@ -176,12 +176,12 @@ fn explain(
         Class::Throttled => format!(
             "{base_url}: the account's rate limit is used up; all tokens of one account share it"
         ),
-        _ => format!("{base_url} failed to return {what}; it may work later"),
+        _ => format!("{base_url} failed to return {what}; this may be temporary"),
     };
     format!("{text} ({})", evidence(head, error, retry_after))
 }
 
-/// Status, the service's own words, rights it asked for, and the id that support asks for.
+/// Status, the service's message, the rights it requires, and the id that support asks for.
 fn evidence(head: &Head, error: &ErrorBody, retry_after: Option<Duration>) -> String {
     let mut parts = vec![format!("HTTP {}", head.status)];
     for text in [&error.message, &error.details] {
@@ -189,7 +189,7 @@ fn evidence(head: &Head, error: &ErrorBody, retry_after: Option<Duration>) -> St
             parts.push(format!("\"{}\"", text.line(300)));
         }
     }
-    let foreign = |name: &str| head.header(name).map(|text| Foreign::new(text).line(100));
+    let foreign = |name: &str| head.header(name).map(|text| Untrusted::new(text).line(100));
     let needed =
         foreign("x-accepted-github-permissions").or_else(|| foreign("x-accepted-oauth-scopes"));
     if let Some(needed) = needed.filter(|needed| !needed.is_empty()) {

@@ -1,15 +1,15 @@
-//! `source.where` for GitHub: which issues to watch, in the words of its search box (pure).
+//! `source.where` for GitHub: which issues to watch, in the syntax of its search box (pure).
 
 use super::wire::Issue;
 
-/// A condition: every term must hold.
+/// A condition; every term must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter(Vec<Term>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Term {
     subject: Subject,
-    /// One of these, lower case.
+    /// Any of these, in lower case.
     values: Vec<String>,
     wanted: bool,
 }
@@ -24,7 +24,7 @@ enum Subject {
 }
 
 impl Filter {
-    /// Reads terms such as `label:bug,crash -label:"won't fix" type:Bug`; empty: every issue.
+    /// Parses terms such as `label:bug,crash -label:"won't fix" type:Bug`; empty: every issue.
     pub fn parse(text: &str) -> Result<Self, String> {
         words(text)?.iter().map(|word| Term::parse(word)).collect::<Result<_, _>>().map(Self)
     }
@@ -50,7 +50,7 @@ impl Term {
             _ => {
                 return Err(format!(
                     "does not know {word:?}; write label:NAME, type:NAME, state:open, \
-                     milestone:NAME or assignee:NAME, with `-` before what is to be left out"
+                     milestone:NAME or assignee:NAME, with a leading `-` to exclude issues"
                 ));
             }
         };
@@ -80,7 +80,7 @@ impl Term {
     }
 }
 
-/// Words at spaces; quotes keep a word together and are dropped.
+/// Splits at spaces; quotes keep a word together and are removed.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for character in text.chars() {
@@ -91,7 +91,7 @@ fn words(text: &str) -> Result<Vec<String>, String> {
         }
     }
     if quoted {
-        return Err("has a quote without its end".to_owned());
+        return Err("has an unclosed quote".to_owned());
     }
     words.push(word);
     words.retain(|word| !word.is_empty());

@@ -18,15 +18,15 @@ use crate::fetch::{Connection, FetchError};
 use crate::model::FailureClass;
 use crate::settings::Source;
 
-/// Where the service itself answers.
+/// API address of the public service.
 const SERVICE: &str = "https://api.github.com";
-/// The version of the API that this client was written for.
+/// The API version that this client was written for.
 const API_VERSION: &str = "2022-11-28";
-/// Redirects that one request may meet: a repository that was renamed, and then moved.
+/// Redirects followed per request: a repository that was renamed, and then moved.
 const MOST_REDIRECTS: usize = 3;
 
-/// The address of the API: the configured one, or the service's. The address of a web page is
-/// corrected: people copy it from the browser.
+/// The API address: the configured one, or the public service's. A web address copied from a
+/// browser is corrected.
 pub(super) fn api_address(configured: &str) -> Result<Url, FetchError> {
     let text = configured.trim().trim_end_matches('/');
     let text = match text {
@@ -42,13 +42,12 @@ pub(super) fn api_address(configured: &str) -> Result<Url, FetchError> {
     Ok(url)
 }
 
-/// The connection to GitHub.
 pub(super) struct Transport {
     pub http: Http,
 }
 
 impl Transport {
-    /// Builds the client; nothing is sent.
+    /// Builds the client; sends nothing.
     pub fn new(
         config: &Source,
         base: Url,
@@ -72,7 +71,7 @@ impl Transport {
     }
 
     /// Sends a request and follows redirects within the same server. A write keeps its method and
-    /// its body, which is what 307 and 308 ask for and what 301 means here.
+    /// body, as 307 and 308 require and as 301 is meant here.
     pub async fn send(&self, request: Request) -> Result<Answer, Failure> {
         let mut request = request;
         for _ in 0..MOST_REDIRECTS {
@@ -84,23 +83,23 @@ impl Transport {
             request.url = self.same_server(&request.url, &location)?;
         }
         let message = format!(
-            "{} redirects {} in circles; check source.base_url",
+            "{} redirects {} in a loop; check source.base_url",
             self.http.base_url(),
             request.what
         );
         Err(Failure::new(FailureClass::Config, message))
     }
 
-    /// The credential goes to the configured server only, and a link is worth no more.
+    /// The credential is sent only to the configured server, so links to other servers are refused.
     pub fn same_server(&self, from: &Url, target: &str) -> Result<Url, Failure> {
         let url = from
             .join(target)
             .ok()
             .filter(|url| url.origin() == self.http.base().origin() && url.username().is_empty());
         url.ok_or_else(|| {
-            let target = crate::model::Foreign::new(target.to_owned()).line(100);
+            let target = crate::model::Untrusted::new(target.to_owned()).line(100);
             let message = format!(
-                "{} sends heartbeat to another server ({target}), which is not followed; set \
+                "{} redirects to another server ({target}), which is not followed; set \
                  source.base_url to the address that the API itself uses",
                 self.http.base_url()
             );
@@ -108,12 +107,11 @@ impl Transport {
         })
     }
 
-    /// A read.
     pub async fn get(&self, url: Url, what: &str) -> Result<Answer, Failure> {
         self.send(Request::get(url, what)).await
     }
 
-    /// A write, sent once: there is no key that would make a second one harmless.
+    /// A write, sent once: a repeated one could not be recognised.
     pub async fn post(&self, url: Url, what: &str, body: &Value) -> Result<Answer, Failure> {
         self.send(Request {
             method: Method::POST,
@@ -129,7 +127,7 @@ impl Transport {
 /// The target of `rel` in a `Link` header.
 pub(super) fn link(head: &Head, rel: &str) -> Option<String> {
     let header = head.header("link")?;
-    // Addresses may hold commas, so the parts begin at `<`.
+    // Addresses may contain commas, so the parts begin at `<`.
     header.split('<').skip(1).find_map(|part| {
         let (target, parameters) = part.split_once('>')?;
         let wanted = format!("rel=\"{rel}\"");
@@ -138,10 +136,10 @@ pub(super) fn link(head: &Head, rel: &str) -> Option<String> {
     })
 }
 
-/// Headers, credential and failures as GitHub has them.
+/// Headers, credential and failures of GitHub.
 struct Github {
     api_version: String,
-    /// Refusals in a row that did not say for how long.
+    /// Consecutive refusals without a stated wait.
     unstated: AtomicU32,
 }
 
@@ -181,7 +179,7 @@ impl Dialect for Github {
     }
 
     fn limits(&self, head: &Head) -> Limits {
-        // Search and other resources have limits of their own, which say nothing about ours.
+        // Search and other resources have separate limits.
         let core = |limit: &crate::model::RateLimit| {
             limit.resource.as_deref().is_none_or(|resource| resource == "core")
         };

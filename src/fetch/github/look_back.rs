@@ -1,12 +1,12 @@
-//! Closed issues, what fixed them, and what they said before, for the backtest.
+//! Closed issues, what fixed them, and their earlier texts, for the backtest.
 //!
-//! The service keeps no earlier texts in its REST API: an issue "as it was" has its title and its
-//! comments of that time, and its body as it is now, which is told where it may have changed since.
+//! The REST API has no earlier texts: an issue as of a time has the title and comments of that time
+//! and its current body, marked where it may have changed since.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::decode::instant;
+use super::decode::{instant, place_of};
 use super::http::link;
 use super::pages::List;
 use super::read::{Place, by_position, find};
@@ -14,17 +14,18 @@ use super::repositories::Known;
 use super::{Inner, wire};
 use crate::fetch::failure::Failure;
 use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
+use crate::fixes::ItemName;
 use crate::model::{ItemId, WorkItem};
 
-/// Pages of one issue's timeline that are read.
+/// Most timeline pages read per issue.
 const MOST_PAGES: usize = 10;
 
 impl Inner {
-    /// Closed issues that changed since then, in the order of their numbers.
+    /// Closed issues that changed since then, ordered by number.
     pub async fn finished(&self, request: &FinishedRequest) -> Result<Vec<FinishedItem>, Failure> {
         let mut found = Vec::new();
         for repository in self.repositories().await? {
-            // Without the mark: what is the same as before is wanted as well.
+            // Without the ETag: unchanged lists are needed too.
             let repository = Known { seen_list: None, ..repository };
             let mut list = List::new(self, repository.clone(), request.since);
             loop {
@@ -62,7 +63,7 @@ impl Inner {
         Ok(links)
     }
 
-    /// These issues as they were; one that did not exist yet is left out.
+    /// These issues as of a time; one that did not exist yet is omitted.
     pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
@@ -80,7 +81,7 @@ impl Inner {
             item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
             item.finished = Some(false);
             item.state = "open".to_owned();
-            // Nothing at all changed since then, so the body did not either.
+            // Nothing has changed since then, so the body has not either.
             let is_same = item.changed_at <= at;
             let text = if is_same { PastText::OfThatTime } else { PastText::Unknown };
             items.push(AsOf { item, text });
@@ -88,7 +89,7 @@ impl Inner {
         Ok(items)
     }
 
-    /// What happened to an issue, oldest first; none if it is gone.
+    /// The timeline of an issue, oldest first; empty if it is deleted.
     pub async fn timeline(&self, place: &Place<'_>) -> Result<Vec<Value>, Failure> {
         let number = place.number.to_string();
         let what = format!("the timeline of {}#{number}", place.repository.name);
@@ -112,16 +113,17 @@ impl Inner {
 fn finished_item(item: WorkItem) -> FinishedItem {
     FinishedItem {
         id: item.id,
+        name: ItemName::Number(place_of(item.id).1),
         title: item.title,
         area: item.area_path.unwrap_or_default(),
         item_type: item.item_type,
         created_at: item.created_at,
-        // The list does not say; the timeline is asked.
+        // The list does not tell; the timeline does.
         development_links: 1,
     }
 }
 
-/// What an event says about the code: a commit, or a pull request of the same repository.
+/// The code change of an event: a commit, or a pull request of the same repository.
 fn development_link(event: &Value, repository: &Known) -> Option<DevelopmentLink> {
     match event["event"].as_str()? {
         "closed" | "referenced" => {
@@ -142,7 +144,7 @@ fn development_link(event: &Value, repository: &Known) -> Option<DevelopmentLink
     }
 }
 
-/// The title that the first later renaming replaced.
+/// The title before the first later renaming.
 fn title_at(events: &[Value], at: Timestamp) -> Option<String> {
     let later = events.iter().find(|event| {
         event["event"] == "renamed"

@@ -1,30 +1,30 @@
 //! GitHub Issues: github.com and Enterprise Server.
 //!
-//! What changed is listed per repository, oldest change first, and read on from the last row; a list
-//! that is still the same costs nothing (`304`). One request is on its way at a time, success is
-//! JSON with a 2xx, and every failure has a class with its own action.
+//! Changes are listed per repository, oldest first, continuing from the last row; an unchanged list
+//! costs nothing (`304`). One request is in flight at a time, success is JSON with a 2xx, and every
+//! failure has a class with its own action.
 //!
-//! What is honoured and where: addresses, versions, headers, redirects and links in `http`; which
+//! Where things are: addresses, versions, headers, redirects and links in `http`; which
 //! repositories in `repositories`; completeness in `pages`; texts, labels and dates in `decode`;
 //! `source.where` in `filter`; failures and limits in `failure`; Apps in `app`; writing in
 //! `write_back`; closed issues and what fixed them in `look_back`; links, pictures and files in
-//! `surroundings`.
+//! `linked_content`.
 //!
 //! Out of scope, with the reason: search and `/orgs/ORG/issues` (their limits are a sixth, results
-//! end at 1,000 and may be incomplete with a 200); GraphQL (no marks for "not modified", and errors
-//! come as 200); pull requests (they are told apart and left out); webhooks (they cannot reach a private machine).
+//! end at 1,000 and may be incomplete with a 200); GraphQL (no ETags, and errors come as 200); pull
+//! requests (they are recognised and omitted); webhooks (they cannot reach a private machine).
 
 mod app;
 mod decode;
 mod failure;
 mod filter;
 mod http;
+mod linked_content;
 mod look_back;
 mod pages;
 mod probe;
 mod read;
 mod repositories;
-mod surroundings;
 mod wire;
 mod write_back;
 
@@ -47,14 +47,14 @@ use super::{
     Written,
 };
 use crate::clock::Clock;
-use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, Surroundings};
+use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, LinkedContent};
 use crate::settings::{self, SourceAuth};
 
 /// One repository, several, or all of an owner.
 #[derive(Clone)]
 pub struct GithubSource(Arc<Inner>);
 
-/// What every part of the client shares.
+/// Shared by all parts of the client.
 struct Inner {
     config: settings::Source,
     scope: Scope,
@@ -63,13 +63,13 @@ struct Inner {
     transport: Transport,
     notebook: Arc<Notebook>,
     clock: Clock,
-    /// Changes with what decides which rows are taken and how: a list read otherwise is not "the
-    /// same" although the service says so.
+    /// Changes with the settings that decide which rows are used and how: after a change of them a
+    /// list counts as new, although the service reports it as unchanged.
     reading_fingerprint: String,
 }
 
 impl GithubSource {
-    /// A client for the source in `config`. Nothing is sent yet.
+    /// Creates a client for the source in `config`; sends nothing.
     pub fn connect(config: &settings::Source, connection: Connection) -> Result<Self, FetchError> {
         let scope = Scope::parse(&config.project)?;
         let filter = Filter::parse(&config.where_clause).map_err(|why| {
@@ -96,12 +96,12 @@ impl GithubSource {
         })))
     }
 
-    fn told(&self, failure: Failure) -> FetchError {
+    fn to_error(&self, failure: Failure) -> FetchError {
         failure.into_error(self.0.transport.http.now())
     }
 }
 
-/// The settings that decide which rows are taken and what they become.
+/// The settings that decide which rows are used and how.
 fn reading_settings(config: &settings::Source) -> String {
     format!(
         "{:?}",
@@ -122,13 +122,13 @@ fn short_hash(feed: impl FnOnce(&mut Sha256)) -> String {
 }
 
 impl Inner {
-    /// The start of the very first read.
+    /// Start of the very first read.
     fn look_back(&self) -> Timestamp {
         let now = self.transport.http.now();
         now.checked_sub(self.config.look_back).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// One request: can the issues of this repository be listed?
+    /// Sends one request to check that this repository's issues can be listed.
     async fn check_list(&self, repository: &str) -> Result<(), Failure> {
         let query = [("per_page", "1".to_owned()), ("state", "all".to_owned())];
         let url = self.transport.url(&["repos", repository, "issues"], &query);
@@ -151,8 +151,8 @@ impl Inner {
         }
     }
 
-    /// A short hash that changes with the configuration or credential and reveals neither. Tokens
-    /// that are renewed all the time are excluded.
+    /// A short hash of configuration and credential that reveals neither. Tokens that are renewed
+    /// often are excluded.
     async fn configuration_fingerprint(&self) -> String {
         let secret = match self.config.auth {
             SourceAuth::Pat => self.transport.http.secret().await.ok(),
@@ -176,7 +176,7 @@ impl SourceTrait for GithubSource {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
-        Box::pin(async move { self.0.check().await.map_err(|failure| self.told(failure)) })
+        Box::pin(async move { self.0.check().await.map_err(|failure| self.to_error(failure)) })
     }
 
     fn configuration_fingerprint(&self) -> BoxFuture<'_, Option<String>> {
@@ -189,7 +189,7 @@ impl SourceTrait for GithubSource {
     ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
         Box::pin(async move {
             let matching = self.0.still_matching(&ids).await;
-            matching.map(Some).map_err(|failure| self.told(failure))
+            matching.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 
@@ -199,7 +199,7 @@ impl SourceTrait for GithubSource {
     ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
         Box::pin(async move {
             let states = self.0.current_states(&ids).await;
-            states.map(Some).map_err(|failure| self.told(failure))
+            states.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 
@@ -209,7 +209,7 @@ impl SourceTrait for GithubSource {
     ) -> BoxFuture<'_, Result<Option<Vec<FinishedItem>>, FetchError>> {
         Box::pin(async move {
             let found = self.0.finished(&request).await;
-            found.map(Some).map_err(|failure| self.told(failure))
+            found.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 
@@ -220,7 +220,7 @@ impl SourceTrait for GithubSource {
     ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
         Box::pin(async move {
             let items = self.0.as_of(&ids, at).await;
-            items.map(Some).map_err(|failure| self.told(failure))
+            items.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 
@@ -230,16 +230,23 @@ impl SourceTrait for GithubSource {
     ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
         Box::pin(async move {
             let links = self.0.development_links(&ids).await;
-            links.map(Some).map_err(|failure| self.told(failure))
+            links.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 
-    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
-        Box::pin(async move { self.0.surroundings(id).await.map_err(|failure| self.told(failure)) })
+    fn linked_content(
+        &self,
+        id: ItemId,
+    ) -> BoxFuture<'_, Result<Option<LinkedContent>, FetchError>> {
+        Box::pin(async move {
+            self.0.linked_content(id).await.map_err(|failure| self.to_error(failure))
+        })
     }
 
     fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {
-        Box::pin(async move { self.0.change(change).await.map_err(|failure| self.told(failure)) })
+        Box::pin(
+            async move { self.0.change(change).await.map_err(|failure| self.to_error(failure)) },
+        )
     }
 
     fn attachment(
@@ -248,7 +255,7 @@ impl SourceTrait for GithubSource {
         limit: u64,
     ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
         Box::pin(async move {
-            self.0.attachment(&file, limit).await.map_err(|failure| self.told(failure))
+            self.0.attachment(&file, limit).await.map_err(|failure| self.to_error(failure))
         })
     }
 }

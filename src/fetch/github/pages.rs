@@ -1,9 +1,9 @@
-//! The pages of one answer: every repository in turn, each from where it was last read.
+//! The pages of one read: every repository in turn, each from where it was last read.
 //!
-//! Pages of a list are not counted but continued: the next request asks for what changed since the
-//! last row, so that a row which jumps to the end while we read pushes nothing past us. Only where
-//! a whole page shares one second are the service's own links followed, and that second is read
-//! again until nothing new turns up.
+//! Pages of a list are not numbered but continued: the next request asks for changes since the last
+//! row, so that a row that moves to the end meanwhile does not make us miss others. Only where a
+//! whole page has the same second are the service's links followed, and that second is read again
+//! until no new row appears.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,23 +22,22 @@ use crate::fetch::http::{Answer, Request};
 use crate::fetch::{FetchError, FetchRequest, Page, Pages};
 use crate::model::{BoxFuture, FailureClass, ItemId};
 
-/// Items asked for by number that make one page: each is a request of its own.
+/// Items per page that are requested by number, with one request each.
 const NAMED_ITEMS: usize = 50;
-/// How often a second that holds more than a page is read.
+/// How often a second with more than a page is read.
 const MOST_PASSES: u32 = 5;
-/// A page that the service cannot make in its ten seconds is asked for in parts down to this.
+/// A page that exceeds the service's limit of ten seconds is split down to this size.
 const SMALLEST_PAGE: usize = 10;
 
-/// Up to where a repository was read.
+/// How far a repository was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Read {
     position: usize,
     cursor: Option<Timestamp>,
-    /// Address and mark of a list that was complete in one page.
+    /// Address and ETag of a list that was complete in one page.
     list: Option<(String, String)>,
 }
 
-/// The pages of one answer.
 pub(super) struct GithubPages {
     inner: Arc<Inner>,
     requests_before: u64,
@@ -97,11 +96,11 @@ impl Pages for GithubPages {
     }
 }
 
-/// Reads the repositories one after another, and first the items asked for by number.
+/// Reads the items requested by number, then the repositories one after another.
 struct IssueReader {
     inner: Arc<Inner>,
     changed_since: Option<Timestamp>,
-    /// Up to where the run's own state says this source was read.
+    /// How far this source was read according to the run's state.
     last_cursor: Option<Timestamp>,
     also: VecDeque<ItemId>,
     repositories: Vec<Known>,
@@ -134,9 +133,9 @@ impl IssueReader {
         Ok(Page { items, vanished, ..Page::default() })
     }
 
-    /// Where to begin with a repository: where its last read ended, less the overlap. That keeps
-    /// the address, and with it the mark, until something changes. One that is new to us is read
-    /// from the look-back on, and so is everything when the run begins anew.
+    /// Where to begin with a repository: where its last read ended, minus the overlap. That keeps
+    /// the address, and with it the ETag, until something changes. A new repository is read from
+    /// the look-back on, and so is everything when the run starts over.
     fn begin(&self, repository: &Known) -> Timestamp {
         let overlap = SignedDuration::try_from(self.inner.config.overlap).unwrap_or_default();
         let earlier = |at: Timestamp| at.checked_sub(overlap).unwrap_or(at);
@@ -146,12 +145,12 @@ impl IssueReader {
                 .filter(|_| self.repositories.len() == 1 && repository.cursor.is_none())
                 .unwrap_or_else(|| self.inner.look_back());
         };
-        // Somebody set the run's cursor back.
+        // The run's cursor was set back.
         let set_back = self.last_cursor.is_some_and(|last| asked < earlier(last));
         if set_back { asked.min(earlier(cursor)) } else { earlier(cursor) }
     }
 
-    /// One page of the current repository; `None` when there is nothing (more) to read in it.
+    /// One page of the current repository; `None` if it has no more.
     async fn list_page(&mut self) -> Result<Option<(Page, Option<Read>)>, Failure> {
         let Some(list) = &mut self.current else { return Ok(None) };
         let (rows, ended) = list.next(&self.inner).await?;
@@ -173,7 +172,7 @@ impl IssueReader {
             read = Some(list.read());
             self.cursor = self.cursor.max(list.cursor);
             self.current = None;
-            // What all repositories have been read up to is known when the last one is.
+            // How far all repositories were read is known after the last one.
             if self.waiting.as_ref().is_some_and(VecDeque::is_empty) {
                 page.cursor = self.cursor;
             }
@@ -181,13 +180,17 @@ impl IssueReader {
         Ok(Some((page, read)))
     }
 
-    /// A repository that went away or was blocked does not keep the others from being read.
+    /// A repository that was deleted or blocked does not prevent the others from being read.
     fn skip_unreadable(&mut self, failure: Failure) -> Result<(), Failure> {
         let skippable = concerns_one_repository(&failure);
         match self.current.take() {
             Some(list) if skippable && self.repositories.len() > 1 => {
                 let repository = list.repository.name;
-                tracing::warn!(repository, error = failure.message, "repository skipped");
+                tracing::warn!(
+                    repository,
+                    error = failure.message,
+                    "skipped a repository that cannot be read"
+                );
                 Ok(())
             }
             _ => Err(failure),
@@ -223,23 +226,23 @@ impl Reader for IssueReader {
     }
 }
 
-/// The list of one repository, read on from row to row.
+/// The list of one repository, continued from row to row.
 pub(super) struct List {
     repository: Known,
     since: Timestamp,
-    /// Time of the first answer by the server's clock: what changes after it is for the next run.
+    /// Server time of the first response: later changes are for the next run.
     as_of: Option<Timestamp>,
     per_page: usize,
-    /// Set while a second with more than a page is read by the service's own links.
+    /// Set while a second with more than a page is read by the service's links.
     crowded: Option<Crowded>,
     cursor: Option<Timestamp>,
     requests: u32,
-    /// Address and mark of the first page, while it is the only one.
+    /// Address and ETag of the first page, while it is the only one.
     list: Option<(String, String)>,
     seen: HashSet<i64>,
 }
 
-/// A second that holds more than a page.
+/// A second with more than a page.
 struct Crowded {
     next: Url,
     passes: u32,
@@ -299,7 +302,7 @@ impl List {
         Ok((rows, ended))
     }
 
-    /// Asks for a page; none: it is the one that was read before.
+    /// Requests a page; `None` if it is unchanged.
     async fn ask(&mut self, inner: &Inner, url: Url) -> Result<Option<Answer>, Failure> {
         let first = self.requests == 0;
         self.requests += 1;
@@ -314,7 +317,7 @@ impl List {
         }
         let answer = loop {
             match inner.transport.send(request.clone()).await {
-                // The service gives up after ten seconds; a shorter page may be made in time.
+                // The service gives up after ten seconds; a shorter page may succeed.
                 Err(failure)
                     if failure.class == FailureClass::Transient
                         && self.per_page > SMALLEST_PAGE
@@ -338,7 +341,7 @@ impl List {
         Ok(Some(answer))
     }
 
-    /// Decides how to go on; true: this was the end.
+    /// Decides how to continue; true at the end.
     fn go_on(
         &mut self,
         inner: &Inner,
@@ -356,7 +359,7 @@ impl List {
                 crowded.next = inner.transport.same_server(&crowded.next, &next)?;
                 return Ok(false);
             }
-            // The second is through. Rows that left it while we read pushed others forward.
+            // The second is complete. Rows that left it meanwhile moved others forward.
             if crowded.found_new && crowded.passes < MOST_PASSES {
                 let (passes, found_new) = (crowded.passes + 1, false);
                 self.crowded = Some(Crowded { next: self.url(inner), passes, found_new });
@@ -372,8 +375,8 @@ impl List {
             return Ok(true);
         }
         self.list = None;
-        // What changed since the second in which we began is read by the next run, which begins with
-        // that second; otherwise a busy repository has no end.
+        // Changes since the second in which we began are for the next run, which begins with that
+        // second; otherwise a busy repository would never end.
         let now = self.as_of.map(Timestamp::as_second);
         if last.is_some_and(|last| now.is_some_and(|now| last.as_second() >= now)) {
             return Ok(true);
@@ -394,7 +397,7 @@ impl List {
     }
 }
 
-/// What one answer brought.
+/// The rows of one response.
 struct Seen {
     last: Option<Timestamp>,
     fresh: usize,

@@ -1,4 +1,4 @@
-//! Asking GitHub about itself, for `doctor`.
+//! Checks of GitHub for `doctor`.
 
 use jiff::Timestamp;
 
@@ -9,13 +9,13 @@ use crate::fetch::{FetchRequest, Pages as _, Probe};
 use crate::model::FailureClass;
 use crate::settings::SourceAuth;
 
-/// Further than this, `doctor` does not count.
+/// Most items that `doctor` counts.
 const MOST_COUNTED: usize = 1_000;
-/// Repositories of an organisation that `doctor` asks about one by one.
+/// Most repositories of an organisation that `doctor` checks one by one.
 const MOST_CHECKED: usize = 20;
 
 impl GithubSource {
-    /// Checks credential, repositories and condition. It goes around the breaker: a person is asking.
+    /// Checks credential, repositories and condition. Bypasses the breaker, since a user is asking.
     pub async fn probe(&self) -> Probe {
         let told = |failure: Failure| failure.into_error(self.0.transport.http.now());
         Probe {
@@ -42,7 +42,7 @@ impl GithubSource {
 impl Inner {
     async fn account(&self) -> Result<String, Failure> {
         if self.config.auth == SourceAuth::App {
-            // A token of an installation belongs to no person.
+            // An installation token belongs to no user.
             self.transport.http.secret().await?;
             return Ok(format!("the GitHub App {}", self.config.app_id));
         }
@@ -50,7 +50,7 @@ impl Inner {
         let answer = self.transport.get(self.transport.url(&["user"], &[]), what).await;
         let answer = match answer {
             Ok(answer) => answer,
-            // Tokens of an installation, such as those of a workflow, are refused here.
+            // Installation tokens, such as those of a workflow, are refused here.
             Err(failure) if failure.class == FailureClass::Denied => {
                 return Ok("an installation's token".to_owned());
             }
@@ -63,7 +63,7 @@ impl Inner {
                 < jiff::SignedDuration::from_hours(24 * 14)
         });
         Ok(match soon {
-            Some(ends) => format!("{} (the token ends on {})", user.login, ends.strftime("%F")),
+            Some(ends) => format!("{} (the token expires on {})", user.login, ends.strftime("%F")),
             None => user.login,
         })
     }
@@ -88,7 +88,7 @@ impl Inner {
     }
 }
 
-/// When a personal token ends: `2025-11-13 21:31:56 +0100`, or with `UTC`.
+/// When a personal token expires: `2025-11-13 21:31:56 +0100`, or with `UTC`.
 fn token_end(head: &Head) -> Option<Timestamp> {
     let text = head.header("github-authentication-token-expiration")?;
     let text = text.trim().replace("UTC", "+0000");

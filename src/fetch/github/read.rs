@@ -1,4 +1,4 @@
-//! Reading single issues, their comments and their state.
+//! Reads single issues, their comments and their state.
 
 use std::collections::HashMap;
 
@@ -10,18 +10,18 @@ use crate::fetch::failure::Failure;
 use crate::fetch::write_back::is_ours;
 use crate::model::{Comment, FailureClass, ItemId, WorkItem};
 
-/// The service returns no more in one answer.
+/// The service's maximum page size.
 pub(super) const LARGEST_PAGE: usize = 100;
-/// So many of our own comments may stand among those that are asked for.
+/// How many of our own comments may be among the requested ones.
 const OWN_COMMENTS_SKIPPED: usize = 20;
 
-/// Where an item is: its repository, and its number there.
+/// An item's repository, and its number there.
 pub(super) struct Place<'a> {
     pub repository: &'a Known,
     pub number: i64,
 }
 
-/// The repositories by their positions.
+/// The repositories by position.
 pub(super) fn by_position(repositories: &[Known]) -> HashMap<usize, &Known> {
     repositories.iter().map(|repository| (repository.position, repository)).collect()
 }
@@ -33,14 +33,14 @@ pub(super) fn find<'a>(known: &HashMap<usize, &'a Known>, id: ItemId) -> Option<
     (number > 0).then_some(Place { repository, number })
 }
 
-/// Whether it is about one repository and not about the service or the credential.
+/// Whether it concerns one repository and not the service or the credential.
 pub(super) fn concerns_one_repository(failure: &Failure) -> bool {
     matches!(failure.class, FailureClass::Config | FailureClass::Denied)
 }
 
 impl Inner {
-    /// One issue as it is now; none if it is gone: deleted, transferred, turned into a discussion,
-    /// or a pull request all along.
+    /// One issue in its current state; `None` if it was deleted, transferred, converted to a
+    /// discussion, or is a pull request.
     pub async fn read_issue(&self, place: &Place<'_>) -> Result<Option<wire::Issue>, Failure> {
         let Place { repository, number } = place;
         let what = format!("the issue {}#{number}", repository.name);
@@ -49,7 +49,7 @@ impl Inner {
         let answer = match self.transport.get(url, &what).await {
             Ok(answer) => answer,
             Err(failure) if failure.has_code("410") || failure.has_code("404") => {
-                // No right on the whole repository looks the same.
+                // Missing rights on the whole repository look the same.
                 self.repository(&repository.name).await?;
                 return Ok(None);
             }
@@ -65,7 +65,7 @@ impl Inner {
         Ok(Some(issue))
     }
 
-    /// Whether a redirect led to another repository: a transfer, unless ours has a new name.
+    /// Whether a redirect led to another repository: a transfer, unless ours was renamed.
     async fn is_elsewhere(&self, issue: &wire::Issue, ours: &Known) -> Result<bool, Failure> {
         let Some(address) = &issue.repository_url else { return Ok(false) };
         let is_in = |name: &str| {
@@ -78,7 +78,7 @@ impl Inner {
         Ok(now.id != ours.id || !is_in(&now.full_name))
     }
 
-    /// Items by their ids, in order, and those that are gone.
+    /// Items by id, in order, and those that are gone.
     pub async fn read_items(
         &self,
         ids: &[ItemId],
@@ -96,10 +96,14 @@ impl Inner {
                     items.push(self.item(issue, place.repository).await?);
                 }
                 Ok(_) => vanished.push(*id),
-                // One of several repositories cannot be read now: its items are as they were.
+                // One of several repositories cannot be read now: its items stay as they are.
                 Err(failure) if repositories.len() > 1 && concerns_one_repository(&failure) => {
                     let repository = &place.repository.name;
-                    tracing::warn!(repository, error = failure.message, "issue not read");
+                    tracing::warn!(
+                        repository,
+                        error = failure.message,
+                        "could not read an issue; its stored state is kept"
+                    );
                 }
                 Err(failure) => return Err(failure),
             }
@@ -107,12 +111,12 @@ impl Inner {
         Ok((items, vanished))
     }
 
-    /// An issue as an item, with its newest comments if they are configured.
+    /// An issue as an item, with its newest comments if configured.
     pub async fn item(&self, issue: wire::Issue, repository: &Known) -> Result<WorkItem, Failure> {
         let (number, comments) = (issue.number, issue.comments);
         let mut item = self.decoder.item(issue, repository, self.transport.http.now());
         let wanted = usize::try_from(self.config.comments).unwrap_or(usize::MAX);
-        // Not left out when the limit is low: an item without its comments would look changed.
+        // Read even if the limit is low: an item without its comments would look changed.
         if wanted == 0 || comments <= 0 {
             return Ok(item);
         }
@@ -120,20 +124,20 @@ impl Inner {
         let with_ours = wanted.saturating_add(OWN_COMMENTS_SKIPPED);
         match self.newest_comments(&place, comments, with_ours).await {
             Ok(mut comments) => {
-                // Ours are no news: they neither reach the prompt nor count as a change.
+                // Our own comments neither reach the prompt nor count as a change.
                 comments.retain(|comment| !is_ours(&comment.raw));
                 let too_many = comments.len().saturating_sub(wanted);
                 item.comments = comments.split_off(too_many);
             }
-            // The issue went away between the two requests; its absence shows on the next read.
+            // The issue was deleted between the two requests; the next read shows it.
             Err(failure) if failure.class == FailureClass::Config => {}
             Err(failure) => return Err(failure),
         }
         Ok(item)
     }
 
-    /// The newest comments, newest last. The service lists them oldest first and in no other order,
-    /// so the last pages are asked for.
+    /// The newest comments, newest last. The service lists them only oldest first, so the last
+    /// pages are requested.
     pub async fn newest_comments(
         &self,
         place: &Place<'_>,
@@ -161,7 +165,7 @@ impl Inner {
         Ok(pages.into_iter().rev().flatten().filter_map(decode::comment).collect())
     }
 
-    /// State of these items; those that are gone are left out.
+    /// State of these items; deleted ones are omitted.
     pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, Failure> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
@@ -191,7 +195,7 @@ impl Inner {
         Ok(matching)
     }
 
-    /// The repositories that earlier reads found, without a request; the first time, all of them.
+    /// The repositories found by earlier reads, without a request; the first time, all of them.
     pub async fn known_repositories(&self) -> Result<Vec<Known>, Failure> {
         let records = self.notebook.read().await?.repositories;
         if records.is_empty() {

@@ -1,4 +1,4 @@
-//! Which repositories a source consists of, and the numbers by which their issues are known.
+//! The repositories of a source, and the id ranges of their issues.
 
 use jiff::Timestamp;
 
@@ -11,15 +11,15 @@ use crate::fetch::failure::Failure;
 use crate::model::{FailureClass, ItemId, RepositoryRecord};
 use crate::settings::SourceAuth;
 
-/// More repositories than this are not one team's.
+/// Upper limit of repositories per source.
 const MOST_REPOSITORIES: usize = 5_000;
 
-/// What `source.project` names.
+/// The value of `source.project`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// `owner/repository`, one or several.
     Repositories(Vec<String>),
-    /// Everything an organisation or a person owns.
+    /// Everything that an organisation or a user owns.
     Owner(String),
 }
 
@@ -57,7 +57,7 @@ impl Scope {
         }
     }
 
-    /// Whose installation of an App it is: the path below the API that tells.
+    /// The API path of the App's installation.
     pub fn installation_path(&self) -> Vec<String> {
         match self {
             Self::Repositories(names) => {
@@ -72,17 +72,17 @@ impl Scope {
     }
 }
 
-/// A repository that is read, and its place among all that this source ever had. The first place
-/// keeps the numbers of its issues as they are, so that a source of one repository has plain ones.
+/// A repository that is read, and its position among all that this source ever had. Position 0
+/// keeps its issue numbers unchanged, so a source of one repository has plain ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
     pub position: usize,
     pub id: i64,
-    /// `owner/repository`, as it is called now.
+    /// Current `owner/repository`.
     pub name: String,
-    /// Up to where it was read.
+    /// How far it was read.
     pub cursor: Option<Timestamp>,
-    /// Address of the last list, and the mark that tells whether it is still the same.
+    /// Address and ETag of the last list.
     pub seen_list: Option<(String, String)>,
 }
 
@@ -91,7 +91,7 @@ impl Known {
         item_id(self.position, number)
     }
 
-    /// The number of an issue by its address in the API, if it is one of this repository.
+    /// The number of an issue by its API address, if it is in this repository.
     pub fn number_in(&self, url: &str) -> Option<i64> {
         let (before, number) = url.rsplit_once("/issues/")?;
         let is_ours =
@@ -111,8 +111,8 @@ impl Known {
 }
 
 impl Inner {
-    /// The repositories to read now. New ones get their place, which is stored before any issue of
-    /// theirs is.
+    /// The repositories to read now. New ones get a position, which is stored before any of their
+    /// issues.
     pub async fn repositories(&self) -> Result<Vec<Known>, Failure> {
         let found = match &self.scope {
             Scope::Repositories(names) => self.named(names).await?,
@@ -137,7 +137,7 @@ impl Inner {
         Ok(known.await?)
     }
 
-    /// A name that is known needs no request. One of several that cannot be read does not keep the
+    /// A known name needs no request. One of several that cannot be read does not prevent the
     /// others from being read.
     async fn named(&self, names: &[String]) -> Result<Vec<wire::Repository>, Failure> {
         let remembered = self.notebook.read().await?;
@@ -156,7 +156,7 @@ impl Inner {
                     tracing::warn!(
                         repository = name,
                         error = failure.message,
-                        "repository skipped"
+                        "skipped a repository that cannot be read"
                     );
                     failed = failed.or(Some(failure));
                 }
@@ -169,7 +169,7 @@ impl Inner {
         }
     }
 
-    /// A repository by its name; one that was renamed or moved is found under its new name.
+    /// A repository by its name; if it was renamed or moved, under its new name.
     pub async fn repository(&self, name: &str) -> Result<wire::Repository, Failure> {
         let what = format!("the repository {name}");
         let answer = self.transport.get(self.transport.url(&["repos", name], &[]), &what).await?;
@@ -198,7 +198,7 @@ impl Inner {
 
     async fn listed(&self, path: &[&str], owner: &str) -> Result<Vec<wire::Repository>, Failure> {
         let what = format!("the repositories of {owner}");
-        // In the order of their creation: one that is added does not move the others.
+        // In the order of creation: a new one does not move the others.
         let query = [
             ("per_page", "100".to_owned()),
             ("sort", "created".into()),
@@ -216,7 +216,7 @@ impl Inner {
                 self.transport.http.decode(&answer, &what)?
             };
             let prefix = format!("{}/", owner.to_lowercase());
-            // Nothing changes any more in an archived repository.
+            // Archived repositories do not change.
             all.extend(page.into_iter().filter(|repository| {
                 !repository.archived
                     && !repository.disabled

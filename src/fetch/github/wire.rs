@@ -1,8 +1,8 @@
-//! GitHub's JSON as types: tolerant of what is missing, ignorant of what is not needed.
+//! GitHub's JSON as types: missing values are tolerated, unused ones ignored.
 
 use serde::Deserialize;
 
-/// An issue, or a pull request, which is listed among them. Only the number is required.
+/// An issue, or a pull request, which is listed with them. Only the number is required.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Issue {
@@ -19,7 +19,7 @@ pub struct Issue {
     pub created_at: Option<String>,
     pub updated_at: Option<String>,
     pub html_url: Option<String>,
-    /// Address of the repository it is in now.
+    /// Address of its current repository.
     pub repository_url: Option<String>,
     /// Present on pull requests.
     pub pull_request: Option<serde::de::IgnoredAny>,
@@ -31,7 +31,7 @@ pub struct Issue {
     pub locked: bool,
 }
 
-/// A label, as an object or as a bare name.
+/// A label, as an object or as a plain name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum Label {
@@ -48,7 +48,7 @@ impl Label {
     }
 }
 
-/// A person, an app or an organisation.
+/// A user, an app or an organisation.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Account {
@@ -63,14 +63,13 @@ pub struct Named {
     pub title: Option<String>,
 }
 
-/// How many sub-issues there are.
+/// Number of sub-issues.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Summary {
     pub total: u64,
 }
 
-/// One comment.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct CommentEntry {
@@ -79,7 +78,6 @@ pub struct CommentEntry {
     pub created_at: Option<String>,
 }
 
-/// A repository.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Repository {
@@ -97,13 +95,11 @@ pub struct InstallationRepositories {
     pub repositories: Vec<Repository>,
 }
 
-/// An installation of an App.
 #[derive(Debug, Deserialize)]
 pub struct Installation {
     pub id: i64,
 }
 
-/// A token of an installation.
 #[derive(Debug, Deserialize)]
 pub struct InstallationToken {
     pub token: String,

@@ -1,7 +1,7 @@
-//! Leaving a finding on its issue: a comment with a mark, and a label.
+//! Writes a finding to its issue: a comment with a mark, and a label.
 //!
-//! There are no revisions to test, so it is look, then write: the mark is searched for before a
-//! comment that may already be there is written again.
+//! There are no revisions to test, so the mark is searched for before a comment that may already
+//! exist is written again.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::model::FailureClass;
 
 /// How many of the newest comments are searched for our mark.
 const COMMENTS_SEARCHED: usize = 200;
-/// The service asks for this much between two writes.
+/// The service requires this delay between two writes.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
-/// Characters that a comment may have.
+/// In characters.
 const LONGEST_COMMENT: usize = 65_536;
 
 impl GithubSource {
@@ -29,7 +29,7 @@ impl GithubSource {
         inner.write(write).await.map_err(|failure| failure.into_error(inner.transport.http.now()))
     }
 
-    /// Whether the issue would take a comment; nothing is changed.
+    /// Checks whether the issue would accept a comment; nothing is changed.
     pub async fn validate_write_back(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
         let inner = &self.0;
         ensure_writable(&inner.transport.http, &inner.notebook, write).await?;
@@ -62,15 +62,15 @@ impl Inner {
         if !write.tag.is_empty() && !has_label(&issue) {
             self.set_label(&place, write.tag).await;
         }
-        // The time that our own write made: what it shows was seen.
+        // The time of our own write counts as seen.
         let after = self.read_issue(&place).await?;
         let rev = after
             .map(|issue| self.decoder.item(issue, place.repository, self.transport.http.now()).rev);
         Ok(Written { rev: rev.unwrap_or(write.rev), repeated })
     }
 
-    /// The comment stands, with or without the label: a label that is refused or silently dropped
-    /// for want of rights is told and no failure.
+    /// The comment counts with or without the label: a label that is refused or silently dropped
+    /// for lack of rights is logged, not a failure.
     async fn set_label(&self, place: &Place<'_>, tag: &str) {
         let what = format!("a label on {}#{}", place.repository.name, place.number);
         let body = json!({ "labels": [tag] });
@@ -81,10 +81,10 @@ impl Inner {
             Ok(labels) if labels.iter().any(|label| label.name().eq_ignore_ascii_case(tag)) => {}
             Ok(_) => tracing::warn!(
                 label = tag,
-                "the label was not set: the credential lacks the right to triage or push"
+                "could not set the label: the credential lacks the right to triage or push"
             ),
             Err(failure) => {
-                tracing::warn!(label = tag, error = failure.message, "the label was not set");
+                tracing::warn!(label = tag, error = failure.message, "could not set the label");
             }
         }
     }
@@ -96,16 +96,20 @@ impl Inner {
         let issue = self.issue_to_write(&place, write).await?;
         let name = &place.repository.name;
         let denied = if self.repository(name).await?.archived {
-            format!("the repository {name} is archived and takes no comments")
+            format!("the repository {name} is archived and accepts no comments")
         } else if issue.locked {
-            format!("the issue {name}#{} is locked; only who may push can comment", place.number)
+            format!(
+                "the issue {name}#{} is locked; only users with push access can comment",
+                place.number
+            )
         } else {
             return Ok(());
         };
         Err(Failure::new(FailureClass::Denied, denied))
     }
 
-    /// The issue as it is now. One that was closed since the finding was made is left alone.
+    /// The issue in its current state. If it was closed since the finding was made, nothing is
+    /// written.
     async fn issue_to_write(
         &self,
         place: &Place<'_>,
@@ -128,11 +132,11 @@ impl Inner {
 }
 
 fn gone(write: &WriteBack<'_>) -> Failure {
-    let message = format!("item {}: deleted, transferred, or not visible any more", write.id);
+    let message = format!("item {}: deleted, transferred, or no longer visible", write.id);
     Failure::new(FailureClass::Gone, message)
 }
 
-/// The comment with the mark that finds it again, which readers do not see.
+/// The comment with an invisible mark by which it is found again.
 fn comment_text(write: &WriteBack<'_>) -> String {
     let mark = format!("\n\n<!-- {} -->", write.mark());
     let text = without_mentions(write.comment);
@@ -145,8 +149,8 @@ fn comment_text(write: &WriteBack<'_>) -> String {
     kept + note + &mark
 }
 
-/// A finding quotes text and code; an `@name` in it would call somebody who has nothing to do with
-/// it. Inside code nobody is called, so code stays to the letter.
+/// Disables `@name` mentions in quoted text, which would notify uninvolved users. Mentions in code
+/// have no effect, so code is unchanged.
 fn without_mentions(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut in_code = false;

@@ -1,5 +1,5 @@
-//! The bytes of attached files: from the tracker's own address, within a limit, and never with the
-//! credential anywhere else.
+//! Downloads attached files from the tracker's own address, within a limit, and never sends the
+//! credential elsewhere.
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{RequestBuilder, Response, Url};
@@ -9,21 +9,21 @@ use super::{Head, Http};
 use crate::fetch::failure::Failure;
 use crate::model::FailureClass;
 
-/// A file to be read.
+/// A file to download.
 pub(in crate::fetch) struct Wanted<'a> {
-    /// An address of the tracker, or of where it keeps its files.
+    /// An address of the tracker, or of its file storage.
     pub url: Url,
-    /// For messages.
+    /// Description for messages.
     pub what: &'a str,
-    /// No more bytes than this.
+    /// Most bytes to read.
     pub limit: u64,
-    /// Whether the tracker keeps files there. An answer may lead there once, and nowhere else; the
-    /// credential stays here.
+    /// Whether the tracker keeps files there. One redirect to such an address is followed, without
+    /// the credential.
     pub is_storage: &'a (dyn Fn(&Url) -> bool + Sync),
 }
 
 impl Http {
-    /// Reads a file. What leads elsewhere is not followed, and said.
+    /// Downloads a file. Other redirects are refused and reported.
     pub async fn download(&self, wanted: Wanted<'_>) -> Result<Vec<u8>, Failure> {
         let mut turn = self.turn.lock().await;
         self.wait_until_allowed(&turn).await?;
@@ -65,7 +65,7 @@ impl Http {
             300..=399 => {
                 let to = target(head, &wanted.url).and_then(|to| to.host_str().map(str::to_owned));
                 let to = to.unwrap_or_else(|| "another address".to_owned());
-                return Err(refused(format!("{what} leads to {to}, which is not followed")));
+                return Err(refused(format!("{what} redirects to {to}, which is not followed")));
             }
             status => return Err(refused(format!("the tracker answered {status} for {what}"))),
         }
@@ -84,7 +84,7 @@ impl Http {
     }
 }
 
-/// Where a redirect leads.
+/// The target of a redirect.
 fn target(head: &Head, from: &Url) -> Option<Url> {
     let location = head.header(LOCATION.as_str()).filter(|_| (300..400).contains(&head.status))?;
     from.join(&location).ok()

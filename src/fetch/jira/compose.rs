@@ -1,13 +1,13 @@
-//! A finding, which is Markdown, as a comment of Jira: a document on Cloud, wiki markup on Data
-//! Center (pure). Names and brackets in it call nobody.
+//! Converts a finding from Markdown to a Jira comment: a document on Cloud, wiki markup on Data
+//! Center (pure). Names and brackets in it notify nobody.
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use serde_json::{Value, json};
 
-/// Stands where a finding was too long for a comment.
+/// Appended to a finding that was too long for a comment.
 const SHORTENED: &str = "\n\n[… shortened; the whole finding is in heartbeat's report]";
 
-/// The document of a comment, with its mark in a last line of its own.
+/// The document of a comment, with its mark as the last line.
 pub fn adf(markdown: &str, mark: &str, longest: usize) -> Value {
     fitting(markdown, longest, |text| {
         let mut document = Document::of(text);
@@ -17,7 +17,7 @@ pub fn adf(markdown: &str, mark: &str, longest: usize) -> Value {
     })
 }
 
-/// The wiki markup of a comment, with its mark in a last line of its own.
+/// The wiki markup of a comment, with its mark as the last line.
 pub fn wiki(markdown: &str, mark: &str, longest: usize) -> String {
     let text = fitting(markdown, longest, |text| {
         Value::from(format!("{}\n\n_{mark}_", Wiki::of(text).trim_end()))
@@ -25,7 +25,7 @@ pub fn wiki(markdown: &str, mark: &str, longest: usize) -> String {
     text.as_str().unwrap_or_default().to_owned()
 }
 
-/// Cuts the text until the comment made of it is short enough.
+/// Cuts the text until the resulting comment is short enough.
 fn fitting(markdown: &str, longest: usize, compose: impl Fn(&str) -> Value) -> Value {
     let mut length = markdown.len();
     let mut text = markdown.to_owned();
@@ -46,17 +46,17 @@ fn events(markdown: &str) -> Parser<'_> {
     Parser::new_ext(markdown, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH)
 }
 
-/// An element of a document that is open.
+/// An open element of a document.
 struct Open {
-    /// Empty: its content goes to the element around it.
+    /// Empty: its content belongs to the surrounding element.
     kind: &'static str,
     attrs: Value,
     content: Vec<Value>,
-    /// Begun by text that stood where only elements may.
+    /// Opened by text where only elements are allowed.
     implied: bool,
 }
 
-/// A document while it is made.
+/// A document under construction.
 struct Document {
     open: Vec<Open>,
     marks: Vec<Value>,
@@ -159,7 +159,7 @@ impl Document {
         self.inline(node);
     }
 
-    /// Words stand in a paragraph, whether somebody began one or not.
+    /// Text must be in a paragraph; opens one if needed.
     fn inline(&mut self, node: Value) {
         let holds_words = |open: &Open| matches!(open.kind, "paragraph" | "heading" | "codeBlock");
         if !self.open.last().is_some_and(holds_words) {
@@ -216,11 +216,11 @@ fn language(kind: &CodeBlockKind<'_>) -> String {
     name.chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '#' | '-')).collect()
 }
 
-/// Wiki markup while it is made.
+/// Wiki markup under construction.
 #[derive(Default)]
 struct Wiki {
     out: String,
-    /// Signs of the open lists.
+    /// Markers of the open lists.
     lists: String,
     code: Option<(String, String)>,
     links: Vec<String>,
@@ -303,7 +303,7 @@ impl Wiki {
         }
     }
 
-    /// Code that ends its own block would end ours.
+    /// Escapes a code end marker inside the code.
     fn end_code(&mut self) {
         let Some((language, code)) = self.code.take() else { return };
         self.new_line();
@@ -323,7 +323,7 @@ impl Wiki {
     }
 }
 
-/// Signs of the markup as letters: `[~name]` would call somebody.
+/// Escapes markup characters: `[~name]` would notify a user.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut before = None;
@@ -332,7 +332,7 @@ fn escaped(text: &str) -> String {
             character,
             '{' | '}' | '[' | ']' | '|' | '*' | '_' | '^' | '~' | '+' | '!' | '\\'
         );
-        // Hyphens within words and numbers are no strokes.
+        // Hyphens within words and numbers are not markup.
         let is_stroke = character == '-' && before.is_none_or(char::is_whitespace);
         if is_sign || is_stroke {
             out.push('\\');

@@ -1,4 +1,4 @@
-//! From Jira's JSON to the words of the program (pure).
+//! Converts Jira's JSON to the program's types (pure).
 
 use jiff::Timestamp;
 
@@ -13,7 +13,7 @@ use crate::settings;
 /// Long texts that every issue may have.
 const TEXTS: [&str; 2] = ["description", "environment"];
 
-/// Fields that are read of every issue, beside its texts.
+/// Fields read of every issue, in addition to its texts.
 const BASIC: [&str; 16] = [
     "summary",
     "status",
@@ -33,29 +33,28 @@ const BASIC: [&str; 16] = [
     "attachment",
 ];
 
-/// What decoding needs to know beside the JSON.
+/// Context of decoding.
 #[derive(Debug)]
 pub struct Decoder {
     source: String,
-    /// The label that write-back sets: no news to us.
+    /// The label set by write-back, which does not count as a change.
     own_label: String,
     text_fields: Vec<String>,
     with_comments: bool,
 }
 
-/// An item with what is needed for further calls about it.
+/// An item with what is needed for further requests about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
     pub item: WorkItem,
     /// Key and name of its project.
     pub project: Option<(String, String)>,
-    /// The newest comments that came with it, ours included.
+    /// The newest comments in the response, ours included.
     pub comments: Vec<Comment>,
-    /// Comments it has.
     pub comment_count: u64,
 }
 
-/// What a server adds: where people read, how texts are written, what priorities mean.
+/// Properties of a server: web address, text format, meaning of priorities.
 #[derive(Debug, Clone, Copy)]
 pub struct Server<'a> {
     pub site: &'a str,
@@ -70,7 +69,7 @@ pub fn label(tag: &str) -> String {
 
 impl Decoder {
     pub fn new(config: &settings::Source) -> Self {
-        // Names with dots belong to another tracker's defaults.
+        // Names with dots are defaults of another tracker.
         let own = |name: &&String| !name.contains('.') && !name.trim().is_empty();
         let mut text_fields: Vec<String> = config.text_fields.iter().filter(own).cloned().collect();
         if text_fields.is_empty() {
@@ -84,7 +83,7 @@ impl Decoder {
         }
     }
 
-    /// The fields to ask for.
+    /// The fields to request.
     pub fn fields(&self) -> Vec<String> {
         let mut names: Vec<String> = BASIC.iter().map(|&name| name.to_owned()).collect();
         names.extend(self.text_fields.iter().cloned());
@@ -94,7 +93,7 @@ impl Decoder {
         names
     }
 
-    /// Decodes one issue; none if it has no number. What is missing is left empty, and a missing
+    /// Decodes one issue; `None` if it has no number. Missing fields are left empty, and a missing
     /// change date becomes `unknown_change`.
     pub fn item(
         &self,
@@ -166,7 +165,7 @@ impl Decoder {
     }
 }
 
-/// A long text: a document, or a string in the markup of the server. Documents come as JSON.
+/// A long text: a JSON document, or a string in the server's markup.
 fn body(raw: &str, format: Format) -> Option<(Format, String)> {
     if raw.starts_with('{') {
         return Some((Format::Adf, raw.to_owned()));
@@ -176,7 +175,8 @@ fn body(raw: &str, format: Format) -> Option<(Format, String)> {
     (!text.trim().is_empty()).then_some((format, text))
 }
 
-/// The project and, below it, each component; with components, the project alone comes last.
+/// The project and, below it, each component; if there are components, the project alone comes
+/// last.
 fn areas(project: Option<&Named>, components: Vec<Named>, key: &str) -> Vec<String> {
     let of_key = || key.split('-').next().unwrap_or_default().to_owned();
     let project = project.and_then(|project| project.key.clone()).unwrap_or_else(of_key);
@@ -191,7 +191,7 @@ fn areas(project: Option<&Named>, components: Vec<Named>, key: &str) -> Vec<Stri
     areas
 }
 
-/// By the category of the state, which has the same key in every language and workflow.
+/// By the state's category, whose key is the same in every language and workflow.
 fn finished(status: &Status, resolved: bool) -> Option<bool> {
     match status.status_category.as_ref().and_then(|category| category.key.as_deref()) {
         Some("done") => Some(true),
@@ -208,7 +208,7 @@ fn comments(fields: &wire::Fields, format: Format) -> (Vec<Comment>, u64) {
     (wire.comments.into_iter().filter_map(|entry| comment(entry, format)).collect(), total)
 }
 
-/// Decodes one comment; none if it is empty.
+/// Decodes one comment; `None` if it is empty.
 pub fn comment(wire: CommentEntry, format: Format) -> Option<Comment> {
     let raw = wire.body?;
     let (format, raw) = body(raw.get(), format)?;
@@ -220,12 +220,12 @@ pub fn comment(wire: CommentEntry, format: Format) -> Option<Comment> {
     })
 }
 
-/// Whether we wrote a comment: by the mark at the end of its words.
+/// Whether we wrote a comment: its text ends with the mark.
 pub fn is_our_comment(comment: &Comment) -> bool {
     is_ours(&words_of(comment))
 }
 
-/// The words of a comment, however it is written.
+/// The text of a comment in any format.
 pub fn words_of(comment: &Comment) -> String {
     clean::clean_text(&comment.raw, comment.format, &clean::Options::default()).text
 }

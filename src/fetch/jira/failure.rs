@@ -1,5 +1,5 @@
-//! Classifies answers of Jira (pure). Texts are localised, so status and head decide; an answer that
-//! looks good may come from a server that does not know us, and says so in its head only.
+//! Classifies responses of Jira (pure). Texts are localised, so status and head decide; a response
+//! that looks good may be for an anonymous user, which only its head shows.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::fetch::failure::{
     Failure, RequestInfo, parse_retry_after, plain_message, proxy_needs_credential,
 };
 use crate::fetch::http::{Head, UNSTATED_RETRY_AFTER};
-use crate::model::{FailureClass, Foreign, RateLimit};
+use crate::model::{FailureClass, RateLimit, Untrusted};
 
-/// A used-up quota is renewed within the hour.
+/// A quota is renewed within the hour.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-/// How the sign-in went, on every answer.
+/// Result of the sign-in, on every response.
 const LOGIN_REASON: &str = "x-seraph-loginreason";
 
-/// Whether the body is what was asked for: JSON, from a server that knows who we are.
+/// Whether the body is the requested data: JSON, from a server that accepted the sign-in.
 pub fn is_success(head: &Head) -> bool {
     let has_body = head.status != 204;
     (200..300).contains(&head.status)
@@ -27,14 +27,15 @@ pub fn is_success(head: &Head) -> bool {
         && (!has_body || head.content_type().contains("json"))
 }
 
-/// An expired credential is no error where anonymous readers are allowed.
+/// Where anonymous readers are allowed, an expired credential is not reported as an error.
 fn signed_in(head: &Head) -> bool {
     let Some(reason) = head.header(LOGIN_REASON) else { return true };
     !reason.to_ascii_uppercase().contains("FAILED")
         && !reason.to_ascii_uppercase().contains("DENIED")
 }
 
-/// How long the head asks to be left alone. Good answers of some servers carry `retry-after: 0`.
+/// How long to wait, according to the head. Successful responses of some servers have `retry-after:
+/// 0`.
 pub fn retry_after(head: &Head) -> Option<Duration> {
     let refused = matches!(head.status, 429 | 503);
     let stated = head.header("retry-after").filter(|text| refused || text.trim() != "0");
@@ -56,7 +57,7 @@ fn reset(head: &Head) -> Option<Timestamp> {
     super::decode::instant(&text).or_else(number)
 }
 
-/// What is left, where it says for how long: a count for this very second is of no use.
+/// What is left, if its interval is stated: a count for this second is useless.
 pub fn rate_limit(head: &Head) -> Option<RateLimit> {
     let interval = || {
         let seconds = head.number("x-ratelimit-interval-seconds")?;
@@ -68,10 +69,10 @@ pub fn rate_limit(head: &Head) -> Option<RateLimit> {
     Some(RateLimit { reset: Some(reset), ..limit })
 }
 
-/// What an error says, in any of its shapes.
-pub fn error_text(body: &[u8]) -> Foreign {
+/// The message of an error, in any of its shapes.
+pub fn error_text(body: &[u8]) -> Untrusted {
     let Ok(Value::Object(object)) = serde_json::from_slice::<Value>(body) else {
-        return Foreign::new(plain_message(body));
+        return Untrusted::new(plain_message(body));
     };
     let mut texts: Vec<String> = Vec::new();
     let messages = ["errorMessages", "warningMessages"].map(|name| object.get(name));
@@ -82,10 +83,10 @@ pub fn error_text(body: &[u8]) -> Foreign {
         texts.push(format!("{field}: {}", text.as_str().unwrap_or_default()));
     }
     texts.extend(object.get("message").and_then(Value::as_str).map(str::to_owned));
-    Foreign::new(texts.join("; "))
+    Untrusted::new(texts.join("; "))
 }
 
-/// The failure that this answer is.
+/// Classifies a failed response.
 pub fn classify(head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure {
     let error = error_text(body);
     let class = class_of(head);
@@ -98,7 +99,7 @@ fn is_captcha(head: &Head) -> bool {
     head.headers.contains_key("x-authentication-denied-reason")
 }
 
-/// The gateway knows the credential, which was not made for this.
+/// The gateway knows the credential, but it lacks the scope.
 fn lacks_scope(head: &Head) -> bool {
     head.header("x-failure-category").is_some_and(|text| text.contains("SCOPE"))
 }
@@ -124,7 +125,7 @@ fn class_of(head: &Head) -> FailureClass {
 fn explain(
     class: FailureClass,
     head: &Head,
-    error: &Foreign,
+    error: &Untrusted,
     retry_after: Option<Duration>,
     asked: RequestInfo<'_>,
 ) -> String {
@@ -132,7 +133,7 @@ fn explain(
     let RequestInfo { what, base_url, credential, writes } = asked;
     let text = match class {
         Class::Auth if is_captcha(head) => format!(
-            "{base_url} refuses the credential ({credential}) until somebody signs in with a \
+            "{base_url} refuses the credential ({credential}) until a user signs in with a \
              browser and answers its CAPTCHA; use an API token or a personal access token instead \
              of a password"
         ),
@@ -170,20 +171,20 @@ fn explain(
             "{base_url} rejects {what} as invalid; check source.where, source.saved_query and \
              source.project: try the condition in the tracker's own search"
         ),
-        Class::Conflict => format!("{what}: somebody else changed the item in the meantime"),
+        Class::Conflict => format!("{what}: another user changed the item in the meantime"),
         Class::TooSlow => {
             format!("{what} took longer than the tracker allows; narrow source.where")
         }
         Class::Throttled => format!("{base_url} asks heartbeat to slow down"),
-        _ => format!("{base_url} failed to return {what}; it may work later"),
+        _ => format!("{base_url} failed to return {what}; this may be temporary"),
     };
     format!("{text} ({})", evidence(head, error, retry_after))
 }
 
-/// Status, the tracker's own words, why it refused, and the id that support asks for.
-fn evidence(head: &Head, error: &Foreign, retry_after: Option<Duration>) -> String {
+/// Status, the tracker's message, why it refused, and the id that support asks for.
+fn evidence(head: &Head, error: &Untrusted, retry_after: Option<Duration>) -> String {
     let mut parts = vec![format!("HTTP {}", head.status)];
-    let foreign = |name: &str| head.header(name).map(|text| Foreign::new(text).line(100));
+    let foreign = |name: &str| head.header(name).map(|text| Untrusted::new(text).line(100));
     parts.extend(foreign(LOGIN_REASON).filter(|_| !signed_in(head)));
     if !error.is_empty() {
         parts.push(format!("\"{}\"", error.line(300)));
@@ -200,7 +201,7 @@ fn evidence(head: &Head, error: &Foreign, retry_after: Option<Duration>) -> Stri
 /// The id that support asks for.
 pub fn request_id(head: &Head) -> Option<String> {
     let id = head.header("atl-traceid").or_else(|| head.header("x-arequestid"))?;
-    Some(format!("request {}", Foreign::new(id).line(60)))
+    Some(format!("request {}", Untrusted::new(id).line(60)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Requests to Jira: addresses, credential, which of the two Jiras answers.
+//! Requests to Jira: addresses, credential, detection of Cloud or Data Center.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use crate::fetch::{Connection, FetchError};
 use crate::model::FailureClass;
 use crate::settings::{Source, SourceAuth};
 
-/// What is remembered of a server, by these names.
+/// Keys of what is remembered about a server.
 const DEPLOYMENT: &str = "deployment";
 const SITE: &str = "site";
 
-/// Which Jira answers.
+/// Which Jira it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Server {
     pub is_cloud: bool,
-    /// Where people read issues.
+    /// Web address of issues.
     pub site: String,
 }
 
 impl Server {
-    /// Of the REST API: on Cloud the one whose texts are documents.
+    /// Version of the REST API: on Cloud the one whose texts are documents.
     pub const fn version(&self) -> &'static str {
         if self.is_cloud { "3" } else { "2" }
     }
@@ -56,20 +56,19 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A read.
     pub fn get(path: &'a [&'a str], what: &'a str) -> Self {
         let (method, repeat) = (Method::GET, Repeat::Safe);
         Self { method, path, query: &[], body: None, what, repeat, writes: false }
     }
 
-    /// A read that needs a body.
+    /// A read with a body.
     pub fn ask(path: &'a [&'a str], what: &'a str, body: Value) -> Self {
         Self { method: Method::POST, body: Some(body), ..Self::get(path, what) }
     }
 }
 
 impl Transport {
-    /// Builds the client; nothing is sent.
+    /// Builds the client; sends nothing.
     pub fn new(
         config: &Source,
         connection: &Connection,
@@ -83,7 +82,7 @@ impl Transport {
         Ok(Self { http, notebook, server: OnceCell::new() })
     }
 
-    /// Which Jira this is: remembered, or asked once.
+    /// Which Jira this is: remembered, or requested once.
     pub async fn server(&self) -> Result<&Server, Failure> {
         self.server.get_or_try_init(|| self.find_server()).await
     }
@@ -97,8 +96,8 @@ impl Transport {
         let answer = self.send_to("2", Call::get(&["serverInfo"], what)).await;
         let info: ServerInfo = match answer {
             Ok(answer) => self.http.decode(&answer, what)?,
-            // Refused to whoever may not sign in: the address says which one it is, and the next
-            // request says what is wrong.
+            // Refused if the sign-in failed: the address tells which Jira it is, and the next
+            // request reports the error.
             Err(failure) if failure.class.needs_a_person() => return Ok(self.by_address()),
             Err(failure) => return Err(failure),
         };
@@ -125,14 +124,14 @@ impl Transport {
         Server { is_cloud, site: self.http.base_url().to_owned() }
     }
 
-    /// Sends a call and reads its JSON.
+    /// Sends a call and parses its JSON.
     pub async fn json<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, Failure> {
         let what = call.what;
         let answer = self.send(call).await?;
         self.http.decode(&answer, what)
     }
 
-    /// Sends a call to the version of the API that this server has.
+    /// Sends a call to this server's API version.
     pub async fn send(&self, call: Call<'_>) -> Result<crate::fetch::http::Answer, Failure> {
         let version = self.server().await?.version();
         self.send_to(version, call).await
@@ -162,12 +161,13 @@ impl Transport {
         self.http.send(&request).await
     }
 
-    /// Whether we are who we say: where anonymous readers are allowed, nothing else tells.
+    /// Checks that the sign-in succeeded: where anonymous readers are allowed, nothing else shows
+    /// it.
     pub async fn ensure_signed_in(&self) -> Result<super::wire::User, Failure> {
         let what = "the account of the credential";
         match self.json(Call::get(&["myself"], what)).await {
             Err(failure) if failure.class == FailureClass::Config && failure.has_code("404") => {
-                // Old servers have no such page for who is not signed in.
+                // Old servers return an error to anonymous users.
                 Err(Failure { class: FailureClass::Auth, ..failure })
             }
             other => other,
@@ -175,7 +175,7 @@ impl Transport {
     }
 }
 
-/// Headers, credential and failures as Jira has them.
+/// Headers, credential and failures of Jira.
 struct Jira {
     user: String,
     auth: SourceAuth,

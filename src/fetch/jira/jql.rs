@@ -1,7 +1,8 @@
-//! The query language of Jira, as far as it is needed (pure).
+//! The parts of Jira's query language that are needed (pure).
 //!
-//! Dates are written as milliseconds since 1970, which mean the same in every time zone. They count
-//! whole minutes at best, so every date is rounded down to its minute and read again from there.
+//! Dates are written as milliseconds since 1970, which are independent of the time zone. Their
+//! precision is a minute at best, so every date is rounded down to its minute and read again from
+//! there.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -13,9 +14,8 @@ const MINUTE: i64 = 60_000;
 /// How a date is written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Dates {
-    /// As a number.
     Milliseconds,
-    /// For servers that refuse numbers: in the zone of the account.
+    /// In the account's zone, for servers that refuse numbers.
     InZone(TimeZone),
 }
 
@@ -28,8 +28,8 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// `projects` is one key or name, or several with commas between them. What is wrong with them
-    /// is told as the rest of a sentence that begins with the key's name.
+    /// `projects` is one key or name, or several separated by commas. An error is the rest of a
+    /// sentence that begins with the setting's name.
     pub fn new(projects: &str, condition: &str, saved: &str) -> Result<Self, String> {
         let projects: Vec<String> = projects
             .split(',')
@@ -60,17 +60,31 @@ impl Scope {
         format!("{} AND updated >= {} ORDER BY updated ASC, key ASC", self.all(), date(from, dates))
     }
 
+    /// Items that are done and changed at or after the minute of `from`, oldest first. Without
+    /// `watched_only` the condition does not matter, which often leaves out what is done.
+    pub fn finished_since(&self, from: Timestamp, dates: &Dates, watched_only: bool) -> String {
+        let scope = if watched_only { self.all() } else { self.in_projects() };
+        let from = date(from, dates);
+        format!(
+            "{scope} AND statusCategory = Done AND updated >= {from} ORDER BY created ASC, key ASC"
+        )
+    }
+
     /// Those of `ids` that are watched.
     pub fn among(&self, ids: &[ItemId]) -> String {
         format!("{} AND {} ORDER BY key ASC", self.all(), of_ids(ids))
     }
 
-    fn all(&self) -> String {
+    fn in_projects(&self) -> String {
         let names: Vec<String> = self.projects.iter().map(|name| literal(name)).collect();
-        let projects = match names.as_slice() {
+        match names.as_slice() {
             [one] => format!("project = {one}"),
             several => format!("project in ({})", several.join(", ")),
-        };
+        }
+    }
+
+    fn all(&self) -> String {
+        let projects = self.in_projects();
         match self.condition.as_str() {
             "" => projects,
             condition => format!("{projects} AND ({condition})"),
@@ -78,7 +92,7 @@ impl Scope {
     }
 }
 
-/// The items with these numbers, whatever their project.
+/// The items with these numbers, in any project.
 pub fn of_ids(ids: &[ItemId]) -> String {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     format!("id in ({})", ids.join(", "))
@@ -107,7 +121,7 @@ pub fn literal(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A condition stands in brackets between others: it may not close them, and has no order.
+/// A condition is placed in brackets: it may not close them, and may not have an order.
 fn check(condition: &str) -> Result<(), String> {
     let mut depth = 0_i32;
     let mut quote = None;
@@ -124,11 +138,11 @@ fn check(condition: &str) -> Result<(), String> {
             (None, other) => outside.push(other.to_ascii_lowercase()),
         }
         if depth < 0 {
-            return Err("closes a bracket that it did not open".into());
+            return Err("has an unmatched closing bracket".into());
         }
     }
     if quote.is_some() || depth != 0 {
-        return Err("has a quote or a bracket without its end".into());
+        return Err("has an unclosed quote or bracket".into());
     }
     let words: Vec<&str> = outside.split_whitespace().collect();
     if words.windows(2).any(|pair| pair == ["order", "by"]) {
@@ -158,6 +172,11 @@ mod tests {
         let zone = TimeZone::get("Asia/Tokyo").unwrap();
         let text = scope.changed_since(at("2026-11-16T01:02:59Z"), &Dates::InZone(zone));
         assert!(text.contains("updated >= \"2026-11-16 09:02\""), "{text}");
+        assert_eq!(
+            scope.finished_since(at("2026-11-16T01:02:59Z"), &Dates::Milliseconds, false),
+            "project = \"SHOP\" AND statusCategory = Done AND updated >= 1794790920000 ORDER BY \
+             created ASC, key ASC"
+        );
         let several = Scope::new("SHOP, Pay \"x\"", "", "4711").unwrap();
         assert_eq!(
             several.among(&[ItemId(3), ItemId(5)]),

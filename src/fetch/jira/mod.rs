@@ -1,31 +1,33 @@
 //! Jira: Cloud and Data Center.
 //!
-//! What changed is searched for, oldest change first, and read on from the minute of the last row.
-//! One request is on its way at a time; success is JSON with a 2xx from a server that knows who we
-//! are, and every failure has a class with its own action.
+//! Changes are searched for, oldest first, continuing from the minute of the last row. One request
+//! is in flight at a time; success is JSON with a 2xx from a server that accepted the sign-in, and
+//! every failure has a class with its own action.
 //!
-//! What is honoured and where: addresses, credential and which Jira it is in `http`; the query
-//! language, its minutes and its time zones in `jql`; completeness, the late index of Cloud and a
-//! query that the server changes in `pages`; texts, areas and dates in `decode`, priorities in
-//! `priority`; failures and limits in `failure`; comments in both forms in `compose`; writing in
-//! `write_back`; links and attached files in `surroundings`.
+//! Where things are: addresses, credential and the kind of Jira in `http`; the query language, its
+//! minutes and its time zones in `jql`; completeness, Cloud's delayed index and queries that the
+//! server rewrites in `pages`; texts, areas and dates in `decode`, priorities in `priority`;
+//! failures and limits in `failure`; comments in both formats in `compose`; writing in
+//! `write_back`; links and attached files in `linked_content`; finished issues and their earlier
+//! texts in `look_back`.
 //!
 //! Out of scope, with the reason: webhooks (they cannot reach a private machine); the development
-//! panel (only a private API has it); sprints (a custom field of a plug-in; the fix version stands for the iteration);
-//! OAuth with refresh (`token_command` can do it); hidden marks in comment properties (Data Center
-//! does not show them to other readers, a line that everybody sees works everywhere);
-//! `notifyUsers=false` (only administrators may).
+//! panel (only a private API has it); sprints (a custom field of a plug-in; the fix version serves
+//! as the iteration); OAuth with refresh (`token_command` can do it); hidden marks in comment
+//! properties (Data Center does not show them to other readers, a visible line works everywhere);
+//! `notifyUsers=false` (requires administrator rights).
 
 mod compose;
 mod decode;
 mod failure;
 mod http;
 mod jql;
+mod linked_content;
+mod look_back;
 mod pages;
 mod priority;
 mod probe;
 mod read;
-mod surroundings;
 mod wire;
 mod write_back;
 
@@ -44,18 +46,19 @@ use self::priority::Priorities;
 use super::failure::Failure;
 use super::http::Repeat;
 use super::{
-    Connection, CurrentState, FailureClass, FetchError, FetchRequest, ItemFile, Notebook, Pages,
-    Probe, Source as SourceTrait, Tracker, WriteBack, Written,
+    AsOf, Connection, CurrentState, FailureClass, FetchError, FetchRequest, FinishedItem,
+    FinishedRequest, ItemFile, Notebook, Pages, Probe, Source as SourceTrait, Tracker, WriteBack,
+    Written,
 };
 use crate::clock::Clock;
-use crate::model::{Attachment, BoxFuture, ItemId, Surroundings};
+use crate::model::{Attachment, BoxFuture, ItemId, LinkedContent};
 use crate::settings::{self, SourceAuth};
 
 /// One project or several of one site or server.
 #[derive(Clone)]
 pub struct JiraSource(Arc<Inner>);
 
-/// What every part of the client shares.
+/// Shared by all parts of the client.
 struct Inner {
     config: settings::Source,
     scope: Scope,
@@ -65,12 +68,12 @@ struct Inner {
     clock: Clock,
     dates: RwLock<Dates>,
     priorities: OnceCell<Priorities>,
-    /// As the server names them now.
+    /// Current keys on the server.
     project_keys: OnceCell<HashSet<String>>,
 }
 
 impl JiraSource {
-    /// A client for the source in `config`. Nothing is sent yet.
+    /// Creates a client for the source in `config`; sends nothing.
     pub fn connect(config: &settings::Source, connection: Connection) -> Result<Self, FetchError> {
         let scope = Scope::new(&config.project, &config.where_clause, &config.saved_query)
             .map_err(|why| FetchError::new(FailureClass::Config, why))?;
@@ -89,20 +92,20 @@ impl JiraSource {
         })))
     }
 
-    fn told(&self, failure: Failure) -> FetchError {
+    fn to_error(&self, failure: Failure) -> FetchError {
         failure.into_error(self.0.transport.http.now())
     }
 }
 
 impl Inner {
-    /// The start of the very first read.
+    /// Start of the very first read.
     fn look_back(&self) -> Timestamp {
         let now = self.transport.http.now();
         now.checked_sub(self.config.look_back).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// A short hash that changes with the configuration or credential and reveals neither. Bearer
-    /// tokens are excluded: they are renewed all the time.
+    /// A short hash of configuration and credential that reveals neither. Bearer tokens are
+    /// excluded, since they are renewed often.
     async fn configuration_fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(serde_json::to_vec(&self.config).unwrap_or_default());
@@ -126,7 +129,7 @@ impl SourceTrait for JiraSource {
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async move {
             let found = self.0.changed_since(self.0.look_back(), None, 1, Repeat::Never).await;
-            found.map(|_| ()).map_err(|failure| self.told(failure))
+            found.map(|_| ()).map_err(|failure| self.to_error(failure))
         })
     }
 
@@ -140,7 +143,7 @@ impl SourceTrait for JiraSource {
     ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
         Box::pin(async move {
             let matching = self.0.still_matching(&ids).await;
-            matching.map(Some).map_err(|failure| self.told(failure))
+            matching.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 
@@ -150,12 +153,38 @@ impl SourceTrait for JiraSource {
     ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
         Box::pin(async move {
             let states = self.0.current_states(&ids).await;
-            states.map(Some).map_err(|failure| self.told(failure))
+            states.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 
-    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
-        Box::pin(async move { self.0.surroundings(id).await.map_err(|failure| self.told(failure)) })
+    fn finished(
+        &self,
+        request: FinishedRequest,
+    ) -> BoxFuture<'_, Result<Option<Vec<FinishedItem>>, FetchError>> {
+        Box::pin(async move {
+            let found = self.0.finished(&request).await;
+            found.map(Some).map_err(|failure| self.to_error(failure))
+        })
+    }
+
+    fn as_of(
+        &self,
+        ids: Vec<ItemId>,
+        at: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
+        Box::pin(async move {
+            let items = self.0.as_of(&ids, at).await;
+            items.map(Some).map_err(|failure| self.to_error(failure))
+        })
+    }
+
+    fn linked_content(
+        &self,
+        id: ItemId,
+    ) -> BoxFuture<'_, Result<Option<LinkedContent>, FetchError>> {
+        Box::pin(async move {
+            self.0.linked_content(id).await.map_err(|failure| self.to_error(failure))
+        })
     }
 
     fn attached_files(
@@ -164,7 +193,7 @@ impl SourceTrait for JiraSource {
     ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
         Box::pin(async move {
             let files = self.0.attached_files(&ids).await;
-            files.map(Some).map_err(|failure| self.told(failure))
+            files.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 
@@ -174,7 +203,7 @@ impl SourceTrait for JiraSource {
         limit: u64,
     ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
         Box::pin(async move {
-            self.0.attachment(&file, limit).await.map_err(|failure| self.told(failure))
+            self.0.attachment(&file, limit).await.map_err(|failure| self.to_error(failure))
         })
     }
 }

@@ -1,9 +1,9 @@
-//! The pages of one answer.
+//! The pages of one read.
 //!
-//! Pages of a search are not counted but continued: the next question asks for what changed since
-//! the minute of the last row, so that a row which jumps to the end while we read pushes nothing past
-//! us. Only where a whole page lies within one minute, which is the finest that the language knows,
-//! are the tracker's own pages followed, and that minute is read again until nothing new turns up.
+//! Pages of a search are not numbered but continued: the next query asks for changes since the
+//! minute of the last row, so that a row that moves to the end meanwhile does not make us miss
+//! others. Only where a whole page is within one minute, the finest precision of the language, are
+//! the tracker's own pages followed, and that minute is read again until no new row appears.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -20,18 +20,17 @@ use crate::fetch::http::Repeat;
 use crate::fetch::{FetchError, FetchRequest, Page, Pages};
 use crate::model::{BoxFuture, FailureClass, ItemId};
 
-/// What the index of Cloud may be late.
+/// Maximum delay of Cloud's index.
 const LATE_INDEX: SignedDuration = SignedDuration::from_mins(15);
-/// Once a day, so much is read again, for what was later still.
+/// This much is read again once a day, in case the index was delayed longer.
 const SWEPT: SignedDuration = SignedDuration::from_hours(24);
-/// When that was last done, among what is remembered.
+/// Key of the time of the last such read.
 const SWEPT_AT: &str = "swept_at";
-/// How often a minute that holds more than a page is read.
+/// How often a minute with more than a page is read.
 const MOST_PASSES: u32 = 5;
-/// Answers in a row without a new row, before a search counts as one that never ends.
+/// Consecutive responses without a new row before a search counts as endless.
 const MOST_WITHOUT_NEWS: u32 = 200;
 
-/// The pages of one answer.
 pub(super) struct JiraPages {
     inner: Arc<Inner>,
     requests_before: u64,
@@ -57,7 +56,7 @@ impl JiraPages {
         }
     }
 
-    /// From when on to read: earlier than asked where the index may have been late.
+    /// Where to begin: earlier than requested if the index may have been delayed.
     async fn start(&mut self, request: FetchRequest) -> Result<IssueReader, FetchError> {
         let now = self.inner.transport.http.now();
         let told = |failure: Failure| failure.into_error(now);
@@ -119,7 +118,7 @@ impl Pages for JiraPages {
     }
 }
 
-/// A minute that holds more than a page.
+/// A minute with more than a page.
 #[derive(Debug, Default)]
 struct Minute {
     pages: u32,
@@ -127,7 +126,7 @@ struct Minute {
     passes: u32,
 }
 
-/// Reads the items asked for by number, and then what changed, oldest change first.
+/// Reads the items requested by number, then the changes, oldest first.
 struct IssueReader {
     inner: Arc<Inner>,
     also: VecDeque<ItemId>,
@@ -159,7 +158,7 @@ impl IssueReader {
         }
     }
 
-    /// The next items that were asked for by number.
+    /// The next items requested by number.
     async fn named(&mut self) -> Result<Page, Failure> {
         let mut ids = Vec::with_capacity(self.page_size);
         while ids.len() < self.page_size
@@ -173,7 +172,7 @@ impl IssueReader {
         Ok(Page { items, vanished, ..Page::default() })
     }
 
-    /// One answer of the search; a page too long to be taken is asked for in parts.
+    /// One response of the search; a page above the size limit is split.
     async fn ask(&mut self) -> Result<Found, Failure> {
         loop {
             let place = self.place.as_ref();
@@ -186,13 +185,14 @@ impl IssueReader {
         }
     }
 
-    /// Where to go on after a page that ends with a change at `last` and had so many new rows.
+    /// Decides where to continue after a page that ends with a change at `last` and had `new` new
+    /// rows.
     fn go_on(&mut self, next: Option<Place>, last: Timestamp, new: usize) -> Result<(), Failure> {
         let advanced = minute_of(last) > minute_of(self.from);
         if next.is_some() && !advanced {
             if next == self.place {
-                let message = "the tracker answers every page with the same page again; reading \
-                               stops here, and the next run goes on from what is stored";
+                let message = "the tracker returns the same page for every request; reading \
+                               stops here, and the next run continues from the stored cursor";
                 return Err(Failure::new(FailureClass::Transient, message));
             }
             self.minute.pages += 1;
@@ -219,8 +219,8 @@ impl IssueReader {
             return Ok(());
         }
         let message = format!(
-            "{MOST_WITHOUT_NEWS} pages in a row held nothing new; reading stops here, and the next \
-             run goes on from what is stored"
+            "{MOST_WITHOUT_NEWS} pages in a row had no new rows; reading stops here, and the next \
+             run continues from the stored cursor"
         );
         Err(Failure::new(FailureClass::Transient, message))
     }
@@ -237,7 +237,7 @@ impl Reader for IssueReader {
         while !self.ended {
             let Found { issues, next } = self.ask().await?;
             if issues.is_empty() && !self.any_rows {
-                // To somebody unknown, a project without visible issues looks the same.
+                // For an anonymous user a project without visible issues looks the same.
                 self.inner.transport.ensure_signed_in().await?;
             }
             self.any_rows |= !issues.is_empty();
@@ -263,8 +263,8 @@ impl Reader for IssueReader {
 }
 
 impl Inner {
-    /// One page of what changed since the minute of `from`. What a refusal means is found out: a
-    /// credential that ended looks like a project that is not there.
+    /// One page of changes since the minute of `from`. A refusal is investigated, since an expired
+    /// credential looks like a missing project.
     pub async fn changed_since(
         &self,
         from: Timestamp,
@@ -272,16 +272,26 @@ impl Inner {
         size: usize,
         repeat: Repeat,
     ) -> Result<Found, Failure> {
-        let fields = self.decoder.fields();
+        let query = |dates: &Dates| self.scope.changed_since(from, dates);
+        self.dated_search(&query, &self.decoder.fields(), place, (size, repeat)).await
+    }
+
+    /// A search whose query holds a date: a server that refuses numbers is asked in its time zone.
+    pub async fn dated_search(
+        &self,
+        query: &(dyn Fn(&Dates) -> String + Sync),
+        fields: &[String],
+        place: Option<&Place>,
+        (size, repeat): (usize, Repeat),
+    ) -> Result<Found, Failure> {
         let dates = self.dates.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let query = self.scope.changed_since(from, &dates);
-        let failure = match self.search(&query, &fields, place, size, repeat).await {
+        let failure = match self.search(&query(&dates), fields, place, size, repeat).await {
             Err(failure) if failure.class == FailureClass::BadQuery => failure,
             other => return other,
         };
         let account = self.transport.ensure_signed_in().await?;
         if place.is_some() {
-            // The same question was understood a page ago: its place is what ended.
+            // The same query was accepted for the previous page: its position has expired.
             return Err(Failure { class: FailureClass::Transient, ..failure });
         }
         if !failure.has_code("400") || dates != Dates::Milliseconds {
@@ -290,8 +300,7 @@ impl Inner {
         let zone = account.time_zone.as_deref().unwrap_or("UTC");
         let Ok(zone) = jiff::tz::TimeZone::get(zone) else { return Err(failure) };
         let dates = Dates::InZone(zone);
-        let query = self.scope.changed_since(from, &dates);
-        match self.search(&query, &fields, place, size, repeat).await {
+        match self.search(&query(&dates), fields, place, size, repeat).await {
             Ok(found) => {
                 *self.dates.write().unwrap_or_else(std::sync::PoisonError::into_inner) = dates;
                 Ok(found)
@@ -300,7 +309,7 @@ impl Inner {
         }
     }
 
-    /// Whether it is the project that is not there.
+    /// Checks whether the project is missing.
     async fn explain_refusal(&self, failure: Failure) -> Failure {
         for project in self.scope.projects() {
             if let Err(missing) = self.project(project).await {
@@ -311,7 +320,7 @@ impl Inner {
         failure
     }
 
-    /// Rows of another project mean that another query ran.
+    /// Rows of another project mean that the server ran another query.
     async fn ensure_asked_for(&self, decoded: &[Decoded]) -> Result<(), Failure> {
         let is_named = |(key, name): &(String, String)| {
             let ours = self.scope.projects().iter();
@@ -320,7 +329,7 @@ impl Inner {
         };
         let stray = decoded.iter().find(|one| one.project.as_ref().is_some_and(|p| !is_named(p)));
         let Some(stray) = stray else { return Ok(()) };
-        // A project that was renamed is found by its old key, and answers with the new one.
+        // A renamed project is found by its old key, but responds with the new one.
         let keys = self.project_keys.get_or_try_init(|| self.load_project_keys()).await?;
         let is_ours = |one: &Decoded| {
             one.project
@@ -331,7 +340,7 @@ impl Inner {
             return Ok(());
         }
         let handle = stray.item.handle.clone().unwrap_or_default();
-        Err(rewritten(&format!("it returned {handle}, which is of another project")))
+        Err(rewritten(&format!("it returned {handle}, which belongs to another project")))
     }
 
     async fn load_project_keys(&self) -> Result<HashSet<String>, Failure> {

@@ -1,8 +1,8 @@
-//! How urgent a priority is: names are free, so the order of the server's own list counts (pure).
+//! Ranks priorities: names are free, so the order of the server's list counts (pure).
 
 use super::wire::Named;
 
-/// What the names that come with Jira mean, the most urgent first.
+/// Ranks of Jira's default names, most urgent first.
 const USUAL: [&[&str]; 5] = [
     &["blocker", "highest", "critical", "urgent", "p1"],
     &["high", "major", "p2"],
@@ -11,12 +11,11 @@ const USUAL: [&[&str]; 5] = [
     &["lowest", "trivial", "p5"],
 ];
 
-/// Ranks by name.
 #[derive(Debug, Default)]
 pub struct Priorities {
-    /// Configured: names of rank 1 first, several of one rank with `|` between them.
+    /// Configured names, rank 1 first; `|` separates several of one rank.
     configured: Vec<Vec<String>>,
-    /// Names in the server's order, the most urgent first.
+    /// In the server's order, most urgent first.
     listed: Vec<String>,
 }
 
@@ -27,7 +26,7 @@ impl Priorities {
         Self { configured: configured.iter().map(rank).collect(), listed: listed.collect() }
     }
 
-    /// The rank of a priority, 1 for the most urgent; none if nothing is known of its name.
+    /// The rank of a priority, 1 for the most urgent; `None` for an unknown name.
     pub fn rank(&self, name: &str) -> Option<i64> {
         let name = name.trim().to_lowercase();
         let configured = self.configured.iter().position(|names| names.contains(&name));

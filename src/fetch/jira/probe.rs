@@ -1,4 +1,4 @@
-//! Asking Jira about itself, for `doctor`.
+//! Checks of Jira for `doctor`.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::fetch::failure::Failure;
 use crate::fetch::http::Repeat;
 
 impl JiraSource {
-    /// Checks credential, projects and condition. It goes around the breaker: a person is asking.
+    /// Checks credential, projects and condition. Bypasses the breaker, since a user is asking.
     pub async fn probe(&self) -> Probe {
         let told = |failure: Failure| failure.into_error(self.0.transport.http.now());
         Probe {
@@ -44,7 +44,7 @@ impl Inner {
     }
 
     async fn matching(&self) -> Result<usize, Failure> {
-        // The refusal of a query is explained by the first page.
+        // The first page explains a refused query.
         self.changed_since(self.look_back(), None, 1, Repeat::Safe).await?;
         let dates = self.dates.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let query = self.scope.changed_since(self.look_back(), &dates);

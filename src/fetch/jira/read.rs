@@ -1,4 +1,4 @@
-//! Asking for issues: by query, by number; their comments and their state.
+//! Reads issues by query or number, their comments and their state.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,35 +15,34 @@ use crate::fetch::failure::Failure;
 use crate::fetch::http::Repeat;
 use crate::model::{FailureClass, Format, ItemId, WorkItem};
 
-/// Issues in one answer.
+/// Issues per response.
 pub(super) const LARGEST_PAGE: usize = 100;
-/// Issues that a search on Cloud reads from the database instead of its late index.
+/// Issues that a search on Cloud reads from the database instead of its delayed index.
 const MOST_RECONCILED: usize = 50;
-/// So many of our own comments may stand among those that are asked for.
+/// How many of our own comments may be among the requested ones.
 const OWN_COMMENTS_SKIPPED: u64 = 20;
 /// Name of the issues in messages.
 const ISSUES: &str = "issues";
 pub(super) const SEARCH: &str = "the search";
 
-/// Where a search goes on.
+/// Where a search continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Cloud.
     Token(String),
-    /// Data Center: rows before it.
+    /// Data Center: number of rows before it.
     Offset(u64),
 }
 
-/// One answer of a search.
+/// One response of a search.
 #[derive(Debug)]
 pub(super) struct Found {
     pub issues: Vec<wire::Issue>,
-    /// None at the end. A page with fewer rows than asked for is not the end.
+    /// `None` at the end. A page with fewer rows than requested is not the end.
     pub next: Option<Place>,
 }
 
 impl Inner {
-    /// Issues of one page.
+    /// Issues per page.
     pub fn page_size(&self) -> usize {
         let size = usize::try_from(self.config.page_size).unwrap_or(LARGEST_PAGE);
         size.clamp(1, LARGEST_PAGE)
@@ -70,7 +69,7 @@ impl Inner {
         let found: wire::Search = self.transport.json(call).await?;
         let warnings = found.warning_messages.unwrap_or_default();
         if let Some(warning) = warnings.first() {
-            return Err(rewritten(&crate::model::Foreign::new(warning.clone()).line(200)));
+            return Err(rewritten(&crate::model::Untrusted::new(warning.clone()).line(200)));
         }
         let Some(issues) = found.issues else {
             let message =
@@ -87,7 +86,7 @@ impl Inner {
         Ok(Found { issues, next })
     }
 
-    /// What decoding takes from this server.
+    /// What decoding needs to know about this server.
     pub async fn server(&self) -> Result<Server<'_>, Failure> {
         let server = self.transport.server().await?;
         let format = if server.is_cloud { Format::Adf } else { Format::Wiki };
@@ -95,7 +94,8 @@ impl Inner {
         Ok(Server { site: &server.site, format, priorities })
     }
 
-    /// Names are free, so their order is asked for. Who may not read the list has the usual names.
+    /// Names are free, so their order is requested. If the list may not be read, the default names
+    /// apply.
     async fn load_priorities(&self) -> Result<Priorities, Failure> {
         let listed = self.transport.json(Call::get(&["priority"], "the list of priorities")).await;
         let listed: Vec<wire::Named> = match listed {
@@ -110,7 +110,7 @@ impl Inner {
         Ok(Priorities::new(&self.config.priority_labels, listed))
     }
 
-    /// Decodes issues, each once; those without a number are told and left out.
+    /// Decodes issues, each once; those without a number are logged and omitted.
     pub async fn decode(
         &self,
         issues: Vec<wire::Issue>,
@@ -123,13 +123,13 @@ impl Inner {
             match self.decoder.item(issue, server, unknown_change) {
                 Some(one) if seen.insert(one.item.id) => decoded.push(one),
                 Some(_) => {}
-                None => tracing::warn!("an issue without a number was left out"),
+                None => tracing::warn!("skipped an issue without a number"),
             }
         }
         Ok(decoded)
     }
 
-    /// Issues by number, whatever their project; those that are not there are left out.
+    /// Issues by number, in any project; missing ones are omitted.
     pub async fn issues(
         &self,
         ids: &[ItemId],
@@ -142,7 +142,7 @@ impl Inner {
             let found: wire::Search = self.transport.json(call).await?;
             return Ok(found.issues.unwrap_or_default());
         }
-        // One number that nobody may see can make the server refuse the whole question.
+        // The server may refuse the whole query because of one invisible number.
         let mut found = Vec::new();
         let mut parts = vec![ids];
         while let Some(part) = parts.pop() {
@@ -197,14 +197,14 @@ impl Inner {
             }
         }
         if !gone.is_empty() {
-            // To somebody unknown, everything looks gone.
+            // For an anonymous user every item looks deleted.
             self.transport.ensure_signed_in().await?;
         }
         Ok((items, gone))
     }
 
-    /// Adds the newest comments, if configured. An issue holds some of its newest ones; more are
-    /// asked for only where that is not enough and the rate limit allows it.
+    /// Adds the newest comments, if configured. An issue contains some of them; more are requested
+    /// only if that is not enough and the rate limit allows it.
     pub async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, Failure> {
         let Decoded { mut item, mut comments, comment_count, .. } = decoded;
         let wanted = u64::from(self.config.comments);
@@ -219,12 +219,12 @@ impl Inner {
                     comments =
                         newest.into_iter().filter_map(|entry| comment(entry, format)).collect();
                 }
-                // The item went away between the two requests; its absence shows on the next read.
+                // The item was deleted between the two requests; the next read shows it.
                 Err(failure) if failure.has_code("404") => {}
                 Err(failure) => return Err(failure),
             }
         }
-        // Ours are no news: they neither reach the prompt nor count as a change.
+        // Our own comments neither reach the prompt nor count as a change.
         comments.retain(|comment| !is_our_comment(comment));
         comments.sort_by_key(|comment| comment.at);
         let too_many = comments.len().saturating_sub(usize::try_from(wanted).unwrap_or(usize::MAX));
@@ -232,7 +232,7 @@ impl Inner {
         Ok(item)
     }
 
-    /// The newest comments of an issue, in no certain order.
+    /// The newest comments of an issue, in no particular order.
     pub async fn newest_comments(
         &self,
         id: ItemId,
@@ -250,7 +250,7 @@ impl Inner {
         Ok(found.comments)
     }
 
-    /// State of these items; those that are gone are left out.
+    /// State of these items; deleted ones are omitted.
     pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, Failure> {
         let fields = ["status", "resolution", "updated"].map(str::to_owned);
         let mut states = Vec::new();
@@ -294,11 +294,11 @@ impl Inner {
     }
 }
 
-/// A query that the server does not take as it is finds something else than was asked for.
+/// The server rewrote the query, so its result is not what was requested.
 pub(super) fn rewritten(how: &str) -> Failure {
     let message = format!(
-        "the tracker changes the query before it runs it ({how}); correct source.where or \
-         source.project, so that it is taken as it is"
+        "the tracker rewrites the query ({how}); correct source.where or \
+         source.project"
     );
     Failure::new(FailureClass::BadQuery, message)
 }

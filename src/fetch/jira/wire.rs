@@ -1,5 +1,5 @@
-//! Jira's JSON as types: tolerant of what is missing, ignorant of what is not needed. Each field is
-//! read by itself, so that an odd one costs nothing but itself, whatever its depth.
+//! Jira's JSON as types: missing values are tolerated, unused ones ignored. Each field is parsed
+//! separately, so that an unexpected one affects only itself.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
-/// Answer of a search, new and old shape.
+/// Response of a search, new and old shape.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Search {
@@ -16,12 +16,11 @@ pub struct Search {
     pub is_last: Option<bool>,
     pub total: Option<u64>,
     pub start_at: Option<u64>,
-    /// What the server made of the query instead of what was asked.
+    /// How the server rewrote the query.
     #[serde(default)]
     pub warning_messages: Option<Vec<String>>,
 }
 
-/// One issue.
 #[derive(Debug, Deserialize)]
 pub struct Issue {
     /// A number in quotes.
@@ -33,14 +32,14 @@ pub struct Issue {
 }
 
 impl Issue {
-    /// The number; none if it is none.
+    /// `None` if it is not a number.
     pub fn number(&self) -> Option<i64> {
         number(&self.id)
     }
 }
 
 impl Named {
-    /// The number of this, if it has one.
+    /// The number, if it has one.
     pub fn number(&self) -> Option<i64> {
         number(self.id.as_ref()?)
     }
@@ -56,10 +55,10 @@ fn number(id: &RawValue) -> Option<i64> {
 pub struct Fields(HashMap<String, Box<RawValue>>);
 
 impl Fields {
-    /// A value of this shape; none if it is missing, null or something else.
+    /// A value of this shape; `None` if it is missing, null or of another shape.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let raw = self.raw(name)?;
-        // The reader of bytes mends texts that no string can hold.
+        // The byte reader repairs texts that a string cannot hold.
         crate::fetch::json::from_json(raw.as_bytes()).ok()
     }
 
@@ -75,10 +74,9 @@ impl Fields {
     }
 }
 
-/// Something with a name: a priority, a component, a version, a type.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Named {
-    /// A number, in quotes or without.
+    /// A number, with or without quotes.
     #[serde(default)]
     pub id: Option<Box<RawValue>>,
     #[serde(default)]
@@ -87,7 +85,6 @@ pub struct Named {
     pub key: Option<String>,
 }
 
-/// A workflow state.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -97,7 +94,6 @@ pub struct Status {
     pub status_category: Option<Named>,
 }
 
-/// A person.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct User {
@@ -109,7 +105,7 @@ pub struct User {
     pub time_zone: Option<String>,
 }
 
-/// The comments of an issue, in it or by themselves.
+/// The comments of an issue, embedded or requested separately.
 #[derive(Debug, Default, Deserialize)]
 pub struct Comments {
     #[serde(default)]
@@ -118,7 +114,6 @@ pub struct Comments {
     pub total: Option<u64>,
 }
 
-/// One comment.
 #[derive(Debug, Deserialize)]
 pub struct CommentEntry {
     #[serde(default)]
@@ -131,7 +126,65 @@ pub struct CommentEntry {
     pub updated: Option<String>,
 }
 
-/// What a server says about itself.
+/// A page of what changed, on Cloud.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Changes {
+    #[serde(default)]
+    pub values: Vec<ChangeEntry>,
+    #[serde(default)]
+    pub is_last: Option<bool>,
+}
+
+/// An issue with what changed, on Data Center.
+#[derive(Debug, Default, Deserialize)]
+pub struct WithChanges {
+    #[serde(default)]
+    pub changelog: Histories,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub struct Histories {
+    #[serde(default)]
+    pub histories: Vec<ChangeEntry>,
+}
+
+/// What somebody changed at one time.
+#[derive(Debug, Deserialize)]
+pub struct ChangeEntry {
+    #[serde(default)]
+    pub created: Option<String>,
+    #[serde(default)]
+    pub items: Vec<FieldChange>,
+}
+
+/// What became of one field.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FieldChange {
+    #[serde(default)]
+    pub field: String,
+    /// Cloud only.
+    #[serde(default)]
+    pub field_id: Option<String>,
+    #[serde(default)]
+    pub fieldtype: Option<String>,
+    #[serde(default)]
+    pub from_string: Option<String>,
+}
+
+impl FieldChange {
+    /// The field's id, or its name where the server tells no id.
+    pub fn id(&self) -> &str {
+        self.field_id.as_deref().unwrap_or(&self.field)
+    }
+
+    pub fn is_custom(&self) -> bool {
+        self.fieldtype.as_deref() == Some("custom")
+    }
+}
+
+/// What a server reports about itself.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerInfo {
@@ -141,13 +194,13 @@ pub struct ServerInfo {
     pub deployment_type: Option<String>,
 }
 
-/// How many issues a query finds, roughly.
+/// Approximate number of issues that a query matches.
 #[derive(Debug, Deserialize)]
 pub struct Count {
     pub count: usize,
 }
 
-/// What the account may do.
+/// Permissions of the account.
 #[derive(Debug, Default, Deserialize)]
 pub struct Permissions {
     #[serde(default)]

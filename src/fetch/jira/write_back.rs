@@ -1,8 +1,7 @@
-//! Leaving a finding on its issue: a comment with a mark, and a label.
+//! Writes a finding to its issue: a comment with a mark, and a label.
 //!
-//! There are no revisions to test, so it is look, then write: the mark is searched for before a
-//! comment that may already be there is written again, and what else changed in between is told by a
-//! second look.
+//! There are no revisions to test, so the mark is searched for before a comment that may already
+//! exist is written again, and a second read shows what else changed in between.
 
 use reqwest::Method;
 use serde_json::json;
@@ -19,7 +18,7 @@ use crate::model::{FailureClass, Format, WorkItem};
 
 /// How many of the newest comments are searched for our mark.
 const COMMENTS_SEARCHED: u64 = 100;
-/// Characters that a comment may have.
+/// In characters.
 const LONGEST_COMMENT: usize = 32_000;
 
 impl JiraSource {
@@ -30,7 +29,7 @@ impl JiraSource {
         inner.write(write).await.map_err(|failure| failure.into_error(inner.transport.http.now()))
     }
 
-    /// Whether the issue would take the write; nothing is changed.
+    /// Checks whether the issue would accept the write; nothing is changed.
     pub async fn validate_write_back(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
         let inner = &self.0;
         ensure_writable(&inner.transport.http, &inner.notebook, write).await?;
@@ -54,13 +53,13 @@ impl Inner {
         }
         self.post_comment(write, &before).await?;
         self.set_label(write, &labels).await;
-        // What changed beside our own write was somebody else's doing, and is still to be read.
+        // Other changes than our own write still have to be read.
         let (after, _) = self.item_to_write(write).await?;
         let rev = if is_same(&before, &after) { after.rev } else { before.rev };
         Ok(Written { rev, repeated: false })
     }
 
-    /// The issue as it is now, and all its labels.
+    /// The issue in its current state, and all its labels.
     async fn item_to_write(
         &self,
         write: &WriteBack<'_>,
@@ -85,7 +84,7 @@ impl Inner {
         Ok((item, labels))
     }
 
-    /// The change that our comment made, if it is there.
+    /// The revision of our comment, if it exists.
     async fn rev_of_our_comment(&self, write: &WriteBack<'_>) -> Result<Option<i64>, Failure> {
         let mark = write.mark();
         let format = self.server().await?.format;
@@ -109,7 +108,7 @@ impl Inner {
         let number = write.id.to_string();
         let what = format!("a comment on {}", name_of(item));
         let path = ["issue", number.as_str(), "comment"];
-        // Sent once: there is no key that would make a second one harmless.
+        // Sent once: a repeated one could not be recognised.
         let call = Call {
             repeat: Repeat::Never,
             writes: true,
@@ -118,7 +117,7 @@ impl Inner {
         self.transport.send(call).await.map(|_| ())
     }
 
-    /// The comment stands, with or without the label: one that is refused is told and no failure.
+    /// The comment counts with or without the label: a refused label is logged, not a failure.
     async fn set_label(&self, write: &WriteBack<'_>, labels: &[String]) {
         let tag = label(write.tag);
         if tag.is_empty() || labels.iter().any(|known| known.eq_ignore_ascii_case(&tag)) {
@@ -130,7 +129,7 @@ impl Inner {
         let path = ["issue", number.as_str()];
         let call = Call { method: Method::PUT, writes: true, ..Call::ask(&path, &what, body) };
         if let Err(failure) = self.transport.send(call).await {
-            tracing::warn!(label = tag, error = failure.message, "the label was not set");
+            tracing::warn!(label = tag, error = failure.message, "could not set the label");
         }
     }
 
@@ -167,7 +166,7 @@ impl Inner {
     }
 }
 
-/// Whether two looks at an item show the same, but for the time of the change.
+/// Whether two reads of an item show the same, except for the time of the change.
 fn is_same(before: &WorkItem, after: &WorkItem) -> bool {
     let timeless = |item: &WorkItem| WorkItem {
         rev: 0,
@@ -183,6 +182,6 @@ fn name_of(item: &WorkItem) -> String {
 }
 
 fn gone(write: &WriteBack<'_>) -> Failure {
-    let message = format!("item {}: deleted, or not visible any more", write.id);
+    let message = format!("item {}: deleted, or no longer visible", write.id);
     Failure::new(FailureClass::Gone, message)
 }

@@ -1,4 +1,4 @@
-//! The server's calls, one method each.
+//! The calls to the server, one method each.
 
 use std::time::Duration;
 
@@ -24,20 +24,19 @@ use super::{
 };
 use crate::fleet::order::Task;
 
-/// The server answers a long call after a minute at the latest.
+/// The server answers a long poll within a minute.
 const LONG_CALL: Duration = Duration::from_secs(70);
-/// A failure of this kind says that nothing was started, whatever was told before.
+/// Failure type: nothing was started, whatever was reported before.
 const NOT_STARTED: &str = "heartbeat.not_started";
-/// What the kind of activity is called; what it is about is in its input.
+/// Name of the activity type; its subject is in its input.
 const KIND: &str = "heartbeat";
 
 impl Engine {
-    /// Is the order small enough for the server?
+    /// Checks that the order is small enough for the server.
     pub fn ensure_fits(&self, id: &str, task: &Task) -> Result<(), EngineError> {
         self.seal_for(&What::Task.purpose(id), task).map(drop)
     }
 
-    /// Starts an execution.
     pub async fn start(&self, start: Start<'_>) -> Result<Started, EngineError> {
         let reuse = match start.again {
             true => ActivityIdReusePolicy::AllowDuplicate,
@@ -67,8 +66,8 @@ impl Engine {
         }
     }
 
-    /// Waits for the end of an execution; none: it has not ended within a minute. An unknown id is
-    /// refused.
+    /// Waits for the end of an execution; `None` if it has not ended within a minute. An unknown id
+    /// is refused.
     pub async fn wait_for(&self, id: &str) -> Result<Option<Ended>, EngineError> {
         let request = calls::PollActivityExecutionRequest {
             namespace: self.0.namespace.clone(),
@@ -83,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// What the server knows of an execution; none: it knows no such id.
+    /// The server's state of an execution; `None` if the id is unknown.
     pub async fn describe(&self, id: &str) -> Result<Option<Described>, EngineError> {
         let request = calls::DescribeActivityExecutionRequest {
             namespace: self.0.namespace.clone(),
@@ -112,7 +111,7 @@ impl Engine {
         }))
     }
 
-    /// Asks the host of an execution to end it; heard with its next beat.
+    /// Asks the host of an execution to end it; the host learns it with its next heartbeat.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<(), EngineError> {
         let request = calls::RequestCancelActivityExecutionRequest {
             namespace: self.0.namespace.clone(),
@@ -127,7 +126,7 @@ impl Engine {
         answer.await.map(drop).or_else(|status| self.unless_over(&status))
     }
 
-    /// Takes an execution away from its host, which learns it with its next beat.
+    /// Takes an execution away from its host, which learns it with its next heartbeat.
     pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), EngineError> {
         let request = calls::TerminateActivityExecutionRequest {
             namespace: self.0.namespace.clone(),
@@ -142,7 +141,7 @@ impl Engine {
         answer.await.map(drop).or_else(|status| self.unless_over(&status))
     }
 
-    /// What has ended needs no asking.
+    /// An execution that has ended is not an error.
     fn unless_over(&self, status: &Status) -> Result<(), EngineError> {
         match (status.code(), self.failed(status)) {
             (Code::FailedPrecondition, _) | (_, EngineError::Unknown(..)) => Ok(()),
@@ -150,7 +149,7 @@ impl Engine {
         }
     }
 
-    /// Waits for work on a queue; none: none came within a minute.
+    /// Waits for work on a queue; `None` if there was none within a minute.
     pub async fn poll(&self, name: &str) -> Result<Option<Taken>, EngineError> {
         let request = calls::PollActivityTaskQueueRequest {
             namespace: self.0.namespace.clone(),
@@ -173,7 +172,7 @@ impl Engine {
         Ok(Some(Taken { id: task.activity_id, token: task.task_token, input: Sealed(input), at }))
     }
 
-    /// Tells the server that a task is still worked on.
+    /// Sends a heartbeat for a task.
     pub async fn beat(
         &self,
         id: &str,
@@ -199,7 +198,7 @@ impl Engine {
         }
     }
 
-    /// Ends a task with its result. False: the server does not want it any more.
+    /// Completes a task with its result. False if the server no longer wants it.
     pub async fn complete(
         &self,
         id: &str,
@@ -218,8 +217,8 @@ impl Engine {
         self.taken(answer.map(drop))
     }
 
-    /// Ends a task for which nothing was started. The reason is sealed too. False: the server does
-    /// not want it any more.
+    /// Fails a task for which nothing was started. The reason is sealed too. False if the server no
+    /// longer wants it.
     pub async fn give_back(&self, id: &str, token: &[u8], why: &str) -> Result<bool, EngineError> {
         let details = self.seal_for(&What::Result.purpose(id), &why)?;
         let info = ApplicationFailureInfo {
@@ -256,12 +255,12 @@ impl Engine {
         }
     }
 
-    /// Why a host says that it started nothing.
+    /// A host's reason for starting nothing.
     pub fn reason_of(&self, id: &str, ended: &Sealed) -> String {
         self.open(What::Result, id, ended).unwrap_or_else(|error| error.to_string())
     }
 
-    /// Who waits for work on a queue.
+    /// The workers that poll a queue.
     pub async fn pollers(&self, name: &str) -> Result<Vec<Poller>, EngineError> {
         let request = calls::DescribeTaskQueueRequest {
             namespace: self.0.namespace.clone(),
@@ -295,7 +294,7 @@ impl Engine {
         Ok(answer.map_err(|status| self.failed(&status))?.into_inner().server_version)
     }
 
-    /// Refused where activities without a workflow are switched off, or the namespace is not there.
+    /// Fails if activities without a workflow are disabled, or the namespace does not exist.
     pub async fn ensure_usable(&self) -> Result<(), EngineError> {
         let request = calls::CountActivityExecutionsRequest {
             namespace: self.0.namespace.clone(),
@@ -325,7 +324,7 @@ fn ended(outcome: Outcome) -> Ended {
                 match TimeoutType::try_from(info.timeout_type) {
                     Ok(TimeoutType::ScheduleToStart) => Ended::NotTaken,
                     Ok(TimeoutType::Heartbeat) => Ended::Lost(HOST_LOST),
-                    _ => Ended::Lost("its host took longer than it may"),
+                    _ => Ended::Lost("its host exceeded the time limit"),
                 }
             }
             Some(FailureInfo::CanceledFailureInfo(_)) => Ended::Lost("it was cancelled"),

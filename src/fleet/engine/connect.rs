@@ -1,4 +1,4 @@
-//! How the server is reached: address, certificates, credential.
+//! How to connect to the server: address, certificates, credential.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use temporalio_client::{
 use super::{CALL, EngineError};
 use crate::settings::{Environment, Fleet};
 
-/// An error with what led to it: the transport's own words alone say little.
+/// An error with its causes: the transport's own message says little.
 pub(super) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -26,7 +26,7 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The same for an answer that did not come, with what helps against it.
+/// The same for a missing response, with a remedy.
 pub(super) fn explained(fleet: &Fleet, status: &Status, code: Code) -> String {
     let text = match std::error::Error::source(status) {
         Some(cause) => format!("{code}: {}: {}", status.message(), causes(cause)),
@@ -35,7 +35,7 @@ pub(super) fn explained(fleet: &Fleet, status: &Status, code: Code) -> String {
     with_fix(fleet, text)
 }
 
-/// What a person can do about a connection that could not be made.
+/// Remedy for a failed connection.
 pub(super) fn with_fix(fleet: &Fleet, text: String) -> String {
     let is = |word: &str| text.contains(word);
     let fix = if is("CertificateExpired") {
@@ -43,17 +43,17 @@ pub(super) fn with_fix(fleet: &Fleet, text: String) -> String {
     } else if is("Expired") || is("NotValidYet") {
         "a certificate has expired or is not valid yet: renew it, and check this machine's clock"
     } else if is("NotValidForName") {
-        "the certificate has another name: set [fleet] tls_domain to the one it has"
+        "the certificate is for another name: set [fleet] tls_domain to that name"
     } else if is("UnknownIssuer") || is("InvalidCertificate") {
-        "name the certificate's authority in [fleet] tls_ca_file"
+        "set [fleet] tls_ca_file to the certificate of its authority"
     } else if is("received fatal alert") {
-        "the server wants a client certificate that it knows: set [fleet] tls_cert_file and \
+        "the server requires a client certificate that it trusts: set [fleet] tls_cert_file and \
          tls_key_file"
     } else if is("InvalidContentType") || is("InvalidMessage") || is("corrupt message") {
-        "that port speaks no TLS: write http:// in [fleet] address, or empty tls_ca_file"
+        "that port does not use TLS: write http:// in [fleet] address, or empty tls_ca_file"
     } else if speaks_tls(fleet) && (is("closed") || is("reset") || is("Broken pipe")) {
-        // What the server says about a certificate can be lost when it hangs up.
-        "does it want a client certificate that is missing, unknown or expired? Then set or renew \
+        // The server's message about a certificate can be lost when it closes the connection.
+        "does it require a client certificate that is missing, unknown or expired? Then set or renew \
          [fleet] tls_cert_file and tls_key_file"
     } else {
         return text;
@@ -66,7 +66,8 @@ fn speaks_tls(fleet: &Fleet) -> bool {
     fleet.address.starts_with("https:") || files.iter().any(|path| !path.as_os_str().is_empty())
 }
 
-/// The certificate files as they are now: renewed ones are used without a restart.
+/// Modification times and sizes of the certificate files, so that renewed ones are used without a
+/// restart.
 pub(super) type Stamp = Vec<Option<(SystemTime, u64)>>;
 
 pub(super) fn stamp(fleet: &Fleet) -> Stamp {
@@ -120,7 +121,7 @@ pub(super) fn options(
             })?)
         }
     };
-    // A connection that went dead is noticed within seconds, not when the kernel gives it up.
+    // Detects a dead connection within seconds, not when the kernel gives it up.
     let alive = ClientKeepAliveOptions::builder()
         .interval(Duration::from_secs(5))
         .timeout(Duration::from_secs(3))
@@ -130,7 +131,7 @@ pub(super) fn options(
         .maybe_tls_options(tls)
         .maybe_api_key(token.map(str::to_owned))
         .connect_timeout(CALL)
-        // What travels is packed before it is sealed.
+        // Data is compressed before it is sealed.
         .grpc_compression(GrpcCompression::None)
         .retry_options(RetryOptions::no_retries())
         .keep_alive(Some(alive))

@@ -1,8 +1,8 @@
-//! The server of a fleet (Temporal, 1.32 or newer), asked by its plain calls: activities without a
+//! The server of a fleet (Temporal, 1.32 or newer), used by plain calls: activities without a
 //! workflow, each tried once. The only place that names the server's crates.
 //!
-//! Every call has its own time limit and is tried once: whoever asks knows at once whether the server
-//! is there, and decides what an outage means.
+//! Every call has its own time limit and is tried once: the caller learns at once whether the
+//! server is reachable, and decides what an outage means.
 
 mod calls;
 mod connect;
@@ -23,29 +23,29 @@ use super::order::{MOST_BYTES, Task};
 use super::seal::{Seal, SealError};
 use crate::settings::{Environment, Fleet};
 
-/// The oldest server that has activities without a workflow for general use.
+/// The oldest server with generally available activities without a workflow.
 pub const OLDEST_SERVER: (u32, u32) = (1, 32);
 const UPGRADE: &str = "upgrade the server to 1.32 or newer";
-/// Longest wait for an ordinary call.
+/// Time limit of an ordinary call.
 const CALL: Duration = Duration::from_secs(5);
-/// The server heard nothing of a host for its whole patience: by then the host has ended the session.
-pub(super) const HOST_LOST: &str = "its host was not heard of any more";
+/// No heartbeat of a host for the heartbeat timeout: by then the host has ended the session.
+pub(super) const HOST_LOST: &str = "its host sent no heartbeat in time";
 
-/// Why the server did not do what it was asked for.
+/// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum EngineError {
-    /// It may have done it.
+    /// The call may have had an effect.
     #[error("the fleet's server {0} cannot be reached: {1}")]
     Unreachable(String, String),
-    /// It has not done it, and will not until somebody changes something: its version, a switch, the
-    /// namespace, a credential.
+    /// The call had no effect, and will not until its version, a setting, the namespace or a
+    /// credential changes.
     #[error("the fleet's server {server} refuses: {why}; {fix}")]
     Refused { server: String, why: String, fix: &'static str },
-    /// It has not done it and never will.
-    #[error("the fleet's server {0} does not take this: {1}")]
+    /// The call had no effect and never will.
+    #[error("the fleet's server {0} rejected the request: {1}")]
     Invalid(String, String),
-    /// It knows no such execution.
-    #[error("the fleet's server {0} does not know it: {1}")]
+    /// The execution does not exist.
+    #[error("the fleet's server {0} does not know the execution: {1}")]
     Unknown(String, String),
     #[error("{0}")]
     Seal(#[from] SealError),
@@ -59,17 +59,17 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Nobody can tell whether the call had an effect.
+    /// Whether it is unknown if the call had an effect.
     pub fn is_in_doubt(&self) -> bool {
         matches!(self, Self::Unreachable(..))
     }
 
-    /// The same call may succeed later.
+    /// Whether the same call may succeed later.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable(..) | Self::Refused { .. })
     }
 
-    /// What is wrong, and what to do about it.
+    /// The error and its remedy.
     pub fn told(&self) -> (String, String) {
         match self {
             Self::Refused { server, why, fix } => {
@@ -92,13 +92,13 @@ pub struct Start<'a> {
     pub wait: Duration,
     /// How long it may take once a host has it.
     pub limit: Duration,
-    /// The server's patience between two beats; none: no beats.
+    /// Heartbeat timeout; `None`: no heartbeats.
     pub patience: Option<Duration>,
-    /// The same id may be used again after its end.
+    /// The same id may be reused after its end.
     pub again: bool,
 }
 
-/// What became of a start.
+/// Result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
     New,
@@ -110,45 +110,45 @@ pub enum Started {
 #[derive(Debug, Clone)]
 pub enum Ended {
     Completed(Sealed),
-    /// Nothing was started; sealed, the host's own word on why.
+    /// Nothing was started; the host's reason, sealed.
     GivenBack(Sealed),
     /// No host took it in time.
     NotTaken,
-    /// Cancelled before a host answered for it, ended by the server, or its host was lost.
+    /// Cancelled before a host reported it, ended by the server, or its host was lost.
     Lost(&'static str),
 }
 
-/// Something sealed, as the server has it.
+/// A sealed value, as stored by the server.
 #[derive(Debug, Clone)]
 pub struct Sealed(Payload);
 
-/// What the server knows of an execution.
+/// The server's state of an execution.
 #[derive(Debug, Clone)]
 pub struct Described {
     pub is_open: bool,
-    /// What its host told last; none: it never told anything.
+    /// The host's last report; `None` if there was none.
     pub details: Option<Sealed>,
-    /// When that was.
+    /// Time of that report.
     pub told_at: Option<Timestamp>,
 }
 
-/// A task that this process took.
+/// A task taken by this process.
 #[derive(Debug)]
 pub struct Taken {
     pub id: String,
     pub token: Vec<u8>,
     pub input: Sealed,
-    /// The server's time when it gave it to this process.
+    /// Server time of the assignment.
     pub at: Option<Timestamp>,
 }
 
-/// The answer to a beat.
+/// The response to a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     Yes,
-    /// Ours still, and somebody wants it to end.
+    /// Still ours, but an end was requested.
     CancelRequested,
-    /// Not ours any more.
+    /// No longer ours.
     No,
 }
 
@@ -159,7 +159,7 @@ pub struct Poller {
     pub seen_at: Timestamp,
 }
 
-/// The server, for one namespace. Cheap to clone; connects when it is first asked.
+/// The server, for one namespace. Cheap to clone; connects at the first call.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -174,7 +174,7 @@ struct Inner {
 }
 
 impl Engine {
-    /// Reads the key and the certificates; connects to nothing yet.
+    /// Reads the key and the certificates; does not connect yet.
     pub fn new(fleet: &Fleet, environment: &Environment, host: &str) -> Result<Self, EngineError> {
         let seal = Seal::read(&fleet.key_file)?;
         connect::options(fleet, environment, host)?;
@@ -189,12 +189,16 @@ impl Engine {
         })))
     }
 
-    /// What the fleet's key is called.
+    pub fn address(&self) -> &str {
+        &self.0.address
+    }
+
+    /// The id of the fleet's key.
     pub fn key_id(&self) -> &str {
         self.0.seal.key_id()
     }
 
-    /// The one connection; made anew once its certificates were renewed.
+    /// The shared connection; reconnects after its certificates were renewed.
     async fn connection(&self) -> Result<Connection, EngineError> {
         let mut connection = self.0.connection.lock().await;
         let stamp = connect::stamp(&self.0.fleet);
@@ -276,7 +280,7 @@ impl Engine {
         Ok(Payloads { payloads: vec![payload] })
     }
 
-    /// Opens what was sealed for this execution.
+    /// Opens a value that was sealed for this execution.
     pub fn open<T: DeserializeOwned>(
         &self,
         what: What,
@@ -289,12 +293,12 @@ impl Engine {
     }
 }
 
-/// A namespace that is not there says nothing about an execution.
+/// A missing namespace says nothing about an execution.
 fn is_about_namespace(status: &Status) -> bool {
     status.code() == Code::NotFound && status.message().starts_with("Namespace")
 }
 
-/// A version that says nothing is tried.
+/// An unparsable version is tried.
 fn is_older(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     match (parts.next().flatten(), parts.next().flatten()) {
@@ -303,7 +307,7 @@ fn is_older(version: &str) -> bool {
     }
 }
 
-/// What a sealed text is; one is never taken for another.
+/// The kind of a sealed value, so that one is never mistaken for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     Task,

@@ -1,15 +1,20 @@
-//! The answer of a CLI that does not check it: found in its text and judged by our own schema.
+//! Answers of CLIs that do not enforce a schema: extracted from the text and validated here.
 
 use serde_json::Value;
 
 use super::prose::embedded_object;
 use super::{AgentResult, Task};
-use crate::model::{FailureKind, Foreign, Stage};
+use crate::model::{FailureKind, Stage, Untrusted};
 use crate::prompt::schema::violations;
 
-/// Puts the answer that `text` holds into `result`, or why it is none. `without` is said of a text
-/// that holds no object at all.
-pub fn put_into(result: &mut AgentResult, wanted: &AnswerWanted, text: &str, without: FailureKind) {
+/// Stores the answer found in `text` in `result`, or the reason why there is none. `without` is the
+/// failure for a text that holds no object.
+pub fn store_answer(
+    result: &mut AgentResult,
+    wanted: &AnswerSpec,
+    text: &str,
+    without: FailureKind,
+) {
     let text = text.trim();
     if text.is_empty() {
         return;
@@ -20,25 +25,24 @@ pub fn put_into(result: &mut AgentResult, wanted: &AnswerWanted, text: &str, wit
         Some(object) if wanted.is_misfit(&object) => {
             result.misfit = Some(FailureKind::SchemaViolated);
         }
-        Some(object) => result.structured_output = Some(Foreign::new(object)),
+        Some(object) => result.structured_output = Some(Untrusted::new(object)),
     }
-    result.text = Some(Foreign::new(text.to_owned()));
+    result.text = Some(Untrusted::new(text.to_owned()));
 }
 
-/// What an answer must be like.
 #[derive(Debug, Clone)]
-pub struct AnswerWanted {
+pub struct AnswerSpec {
     schema: Value,
     stage: Stage,
 }
 
-impl AnswerWanted {
+impl AnswerSpec {
     pub fn of(task: &Task) -> Self {
         Self { schema: task.schema.clone(), stage: task.stage }
     }
 
-    /// What the stage can use is no misfit: triage's verdicts are checked one by one later, and asked
-    /// for again one by one; a finding may lack what earlier versions did not ask for.
+    /// An answer the stage can use is not a misfit: triage verdicts are validated and asked for
+    /// again one by one; a finding may lack fields that earlier versions did not have.
     fn is_misfit(&self, object: &Value) -> bool {
         let usable = match self.stage {
             Stage::Triage => object["verdicts"].is_array(),
@@ -48,9 +52,9 @@ impl AnswerWanted {
     }
 }
 
-/// What a CLI without a place for them is told beside its question: what to do and how to answer. The
-/// first character is never one that a CLI takes for a command.
-pub fn told_in_one(task: &Task) -> String {
+/// Instructions and question in one text, for a CLI without a system prompt. The first character is
+/// never one that a CLI interprets as a command.
+pub fn combined_prompt(task: &Task) -> String {
     format!(
         "# Instructions\n\n{}\n\n# Form of the answer\n\nAnswer with exactly one JSON object that \
          fits this JSON schema: no other words, no code fence. It may be as long as it has to be.\n\

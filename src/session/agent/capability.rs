@@ -1,5 +1,5 @@
-//! Does the installed CLI fit: its version, its flags, its login? Pure: `doctor` asks the program and
-//! hands its answers in.
+//! Checks the installed CLI: version, flags, login. Pure: `doctor` runs the program and passes in
+//! its output.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,80 +7,72 @@ use std::path::Path;
 use super::{claude, codex, copilot};
 use crate::settings::{AgentKind, Config};
 
-/// What a check is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About {
-    /// The program itself.
     Program,
-    /// Its credential.
     Login,
 }
 
-/// Something that will go wrong, with its remedy.
+/// A problem of the installation, with its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What it is about.
     pub about: About,
-    /// Does it keep sessions from working, or is it only a reason for care?
+    /// Whether sessions fail; otherwise it is a warning.
     pub fatal: bool,
-    /// What is wrong.
     pub cause: String,
-    /// What to do.
     pub fix: String,
 }
 
 impl Problem {
-    /// The program cannot be used so.
+    /// A fatal problem with the program.
     pub fn program(cause: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { about: About::Program, fatal: true, cause: cause.into(), fix: fix.into() }
     }
 
-    /// A reason for care.
+    /// A warning.
     pub fn care(cause: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { fatal: false, ..Self::program(cause, fix) }
     }
 
-    /// The login will not do.
+    /// A fatal problem with the credential.
     pub fn login(cause: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { about: About::Login, ..Self::program(cause, fix) }
     }
 }
 
-/// Something to ask the program.
+/// An invocation of the program that `doctor` makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// Variables beside `PATH`, `HOME` and `LANG`.
+    /// In addition to `PATH`, `HOME` and `LANG`.
     pub env: Vec<(OsString, OsString)>,
 }
 
 impl Question {
-    /// Words without variables.
     pub fn new(words: &[&str]) -> Self {
         Self { args: words.iter().map(OsString::from).collect(), env: Vec::new() }
     }
 }
 
-/// What `doctor` has found out about an agent.
+/// What `doctor` found out about an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Findings<'a> {
-    /// What the program wrote to each question, or why it did not.
+    /// The program's output for each question, or the error.
     pub answers: &'a [Result<String, String>],
-    /// Is the variable with its credential set?
+    /// Whether the credential's variable is set.
     pub has_credential: bool,
-    /// Is there a login on disk?
+    /// Whether there is a login on disk.
     pub has_login: bool,
 }
 
 impl Findings<'_> {
-    /// The answer to a question; empty if there was none.
+    /// The output for a question; empty if it failed.
     pub fn answer(&self, number: usize) -> &str {
         self.answers.get(number).and_then(|answer| answer.as_deref().ok()).unwrap_or_default()
     }
 }
 
-/// What is asked, the version first.
+/// Invocations to make; the first one prints the version.
 pub fn questions(kind: AgentKind, program: &Path, kept: &Path) -> Vec<Question> {
     match kind {
         AgentKind::Claude => claude::capability::questions(),
@@ -89,9 +81,9 @@ pub fn questions(kind: AgentKind, program: &Path, kept: &Path) -> Vec<Question> 
     }
 }
 
-/// Everything that does not fit; empty is good.
+/// All problems found; empty if there are none.
 pub fn problems(kind: AgentKind, config: &Config, findings: Findings<'_>) -> Vec<Problem> {
-    // The scripted agent needs nothing.
+    // The scripted agent has no requirements.
     if findings.answer(0).contains("heartbeat simulate agent") {
         return Vec::new();
     }
@@ -102,7 +94,7 @@ pub fn problems(kind: AgentKind, config: &Config, findings: Findings<'_>) -> Vec
     }
 }
 
-/// How to install it.
+/// The command that installs it.
 pub const fn install(kind: AgentKind) -> &'static str {
     match kind {
         AgentKind::Claude => "npm install -g @anthropic-ai/claude-code",
@@ -111,7 +103,7 @@ pub const fn install(kind: AgentKind) -> &'static str {
     }
 }
 
-/// What a version number means: is it the CLI, and is it old?
+/// Checks the version: whether it is this CLI, and whether it is too old.
 pub fn version_problem(
     kind: AgentKind,
     said: &str,
@@ -137,7 +129,6 @@ pub fn version_problem(
     })
 }
 
-/// The credential's variable is not set.
 pub fn no_credential(kind: AgentKind, variable: &str) -> Problem {
     Problem::login(
         format!("{variable} is not set"),
@@ -155,7 +146,7 @@ fn numbers(version: &str) -> Vec<u64> {
     version.split('.').filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Words of `wanted` that the text does not have as whole words.
+/// Words of `wanted` that are not in the text as whole words.
 pub fn missing<'a>(text: &str, wanted: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let of_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let words: Vec<&str> = text.split(|c: char| !of_word(c)).collect();

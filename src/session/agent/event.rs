@@ -1,59 +1,52 @@
-//! What an agent's output means, in words that no CLI owns.
+//! Events of an agent's output, independent of the CLI.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::model::{FailureKind, Foreign, TranscriptKind, Usage};
+use crate::model::{FailureKind, TranscriptKind, Untrusted, Usage};
 
-/// What one line of the agent's output means to the supervisor.
+/// One event decoded from the agent's output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// The agent is up.
+    /// The agent has started.
     Initialised {
-        /// Model in use, where the stream names it.
+        /// `None` if the stream does not name it.
         model: Option<String>,
-        /// Version of the CLI, where the stream names it.
+        /// Version of the CLI; `None` if the stream does not name it.
         version: Option<String>,
     },
-    /// A turn of the model began: another request, or the first.
+    /// A turn of the model began: the first request or a further one.
     Turn,
-    /// Content of the model's answer.
+    /// Part of the model's answer.
     Content,
-    /// A tool call began.
     ToolStarted {
-        /// Its id.
         id: String,
-        /// Its name.
         name: String,
     },
-    /// A tool call ended.
     ToolFinished {
-        /// Its id.
         id: String,
     },
     /// A request to the model is open.
     Requesting,
     /// The model's answer is complete.
     Answered,
-    /// The agent waits before it asks again.
+    /// The agent waits before a retry.
     Retrying {
-        /// Which try.
         attempt: u32,
-        /// How long, where it says so.
+        /// `None` if the agent does not state it.
         delay_ms: Option<u64>,
-        /// HTTP status, if there was one.
+        /// HTTP status, if there was a response.
         status: Option<u16>,
     },
     /// The agent changed its model because its own was overloaded.
     FellBack {
-        /// To which.
         model: String,
     },
-    /// Alive, no more: pings, tool heartbeats, status lines, lines of unknown type.
+    /// Shows only that the agent is alive: pings, tool heartbeats, status lines, unknown types.
     Alive {
-        /// Its type, for the evidence.
+        /// Type of the line, for the evidence.
         kind: String,
     },
     /// The final line.
@@ -62,10 +55,9 @@ pub enum AgentEvent {
     NotJson,
 }
 
-/// How a session ended by the agent's own account. Only [`Done`](Self::Done) can be a success.
+/// How a session ended according to the agent. Only [`Done`](Self::Done) can be a success.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Ending {
-    /// Its work is done.
     Done,
     /// The prompt never reached the model.
     NotSent,
@@ -73,68 +65,63 @@ pub enum Ending {
     Refused,
     /// The answer was cut at the token limit.
     Cut,
-    /// Interrupted from outside.
+    /// Interrupted by a signal.
     Interrupted,
-    /// Its own budget limit.
+    /// The agent's own budget limit.
     OverBudget,
-    /// Its own turn limit.
+    /// The agent's own turn limit.
     MaxTurns,
-    /// It gave up after several answers that did not fit the schema.
+    /// Several answers did not fit the schema.
     SchemaExhausted,
-    /// A call of the provider failed; the text is that of the result.
+    /// A request to the provider failed; the message is in `text`.
     ApiError {
-        /// HTTP status, if there was one.
+        /// HTTP status, if there was a response.
         status: Option<u16>,
-        /// The CLI's name for it, if it has one.
+        /// The CLI's name for the error, if it has one.
         kind: Option<String>,
     },
-    /// A shape that the adapter does not know, which is no success.
+    /// A shape that the adapter does not know; not a success.
     #[default]
     Unknown,
 }
 
-/// The agent's own account of its end.
+/// The agent's report of its end.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentResult {
-    /// How it ended.
     pub ending: Ending,
-    /// The text: the answer's, or that of the error.
-    pub text: Option<Foreign>,
-    /// The structured output.
-    pub structured_output: Option<Foreign<Value>>,
-    /// Why there is none although there is an answer.
+    /// The answer or the error message.
+    pub text: Option<Untrusted>,
+    /// The answer as JSON.
+    pub structured_output: Option<Untrusted<Value>>,
+    /// Why an answer exists but is not usable.
     pub misfit: Option<FailureKind>,
-    /// Used.
     pub usage: Usage,
 }
 
 /// How the agent's process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself.
     Code(i32),
-    /// By a signal.
     Signal(i32),
 }
 
-/// All that is known when an agent ended by itself.
+/// Everything known about an agent that ended without the supervisor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transcript {
-    /// Its process's end.
     pub exit: Exit,
-    /// Its result line.
+    /// The final line, if there was one.
     pub result: Option<AgentResult>,
-    /// Lines that were JSON.
+    /// Number of lines that were JSON.
     pub json_lines: u64,
-    /// Last synthetic error named in the stream, such as `rate_limit`.
+    /// Last error named in the stream, such as `rate_limit`.
     pub last_error: Option<String>,
-    /// End of its standard error.
-    pub stderr_tail: Foreign,
+    /// Last part of standard error.
+    pub stderr_tail: Untrusted,
 }
 
-/// Decodes an agent's output line by line; keeps what classification needs.
+/// Decodes an agent's output line by line and keeps what classification needs.
 pub trait Decoder: Send {
-    /// One line without its newline. A line may mean several things.
+    /// Takes one line without its newline. A line may yield several events.
     fn line(&mut self, line: &[u8]) -> Vec<AgentEvent>;
 
     /// Name of the last error the stream itself reported.
@@ -143,37 +130,38 @@ pub trait Decoder: Send {
     /// Distinct files read so far; a lower bound where the agent reads by commands.
     fn reads(&self) -> u32;
 
-    /// What the lines since the last call say for the transcript, in order.
+    /// Transcript entries of the lines since the last call, in order.
     fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
         Vec::new()
     }
 
-    /// What else the stream said, for events and diagnosis.
+    /// Further facts of the stream, for events and diagnosis.
     fn notes(&self) -> StreamNotes {
         StreamNotes::default()
     }
 }
 
-/// Facts of a stream that do not change its course.
+/// Facts of a stream that do not change the session's state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamNotes {
-    /// The provider's stated reset, if it refused more work.
+    /// When the provider accepts requests again, if it stated a limit.
     pub suspended_until: Option<Timestamp>,
-    /// The model the agent changed to because its own was overloaded.
+    /// The model that the agent switched to because its own was overloaded.
     pub fallback_model: Option<String>,
     /// Tool calls that were denied.
     pub denied_tools: u32,
-    /// Waits announced before another request.
+    /// Announced waits before a retry.
     pub retries: u32,
-    /// Lines of types that this decoder does not know, by type. At most
-    /// [`MAX_UNKNOWN_KINDS`](Self::MAX_UNKNOWN_KINDS) names are kept, the rest is under `other`.
+    /// Lines of unknown type, counted by type. At most
+    /// [`MAX_UNKNOWN_KINDS`](Self::MAX_UNKNOWN_KINDS) names are kept; the rest is counted as
+    /// `other`.
     pub unknown: BTreeMap<String, u64>,
-    /// Tokens of the requests seen so far, without cost: all there is when no result line comes.
+    /// Tokens of the requests seen so far, without cost; used when no result line comes.
     pub tokens_seen: Usage,
 }
 
 impl StreamNotes {
-    /// Names of unknown types kept before the rest is counted together.
+    /// Unknown types counted by name; the rest is counted together.
     pub const MAX_UNKNOWN_KINDS: usize = 32;
 
     /// Counts one line of an unknown type.

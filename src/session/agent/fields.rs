@@ -1,10 +1,10 @@
-//! Fields of a decoded line, bounded and without characters that act.
+//! Fields of a decoded line: bounded, without control characters.
 
 use serde_json::{Map, Value};
 
 use crate::model::is_acting;
 
-/// Longest name kept of anything a stream names.
+/// Longest name kept from a stream.
 const MAX_NAME: usize = 120;
 
 pub type Object = Map<String, Value>;
@@ -17,7 +17,7 @@ pub fn name(object: &Object, key: &str) -> String {
     shortened("", text(object, key))
 }
 
-/// The same, unless it is empty or missing.
+/// As [`name`]; `None` if it is empty or missing.
 pub fn named(object: &Object, key: &str) -> Option<String> {
     Some(name(object, key)).filter(|name| !name.is_empty())
 }

@@ -1,10 +1,10 @@
-//! What differs from one agent CLI to the next: command line, stream, meaning of its end.
+//! The differences between agent CLIs: command line, output stream, meaning of the end.
 //!
-//! Each kind has one folder with the same files: `capability` judges an installation, `command`
-//! holds the command line and the environment, `stream` reads the output, `outcome` says what an end
-//! means. Another agent is another folder with an implementation of [`Agent`] and [`Decoder`], a
-//! word in [`settings::AgentKind`](crate::settings::AgentKind) and a line in [`of_kind`]; nothing
-//! else in the program knows which one runs.
+//! Each kind has a folder with the same files: `capability` checks an installation, `command`
+//! builds the command line and the environment, `stream` decodes the output, `outcome` classifies
+//! the end. To add an agent, add a folder with an implementation of [`Agent`] and [`Decoder`], a
+//! variant in [`settings::AgentKind`](crate::settings::AgentKind) and a line in [`of_kind`]; the
+//! rest of the program does not depend on the kind.
 
 mod answer;
 pub mod capability;
@@ -33,34 +33,31 @@ use super::spec::SessionLimits;
 use crate::model::{FailureKind, Outcome, SessionId, Stage, Usage};
 use crate::settings::{AgentKind, Config};
 
-/// The folder below the scratch folder that an agent takes for its home.
+/// The agent's home, below the scratch folder.
 pub const HOME_DIR: &str = "home";
 
-/// The folder below the scratch folder for temporary files.
+/// For temporary files, below the scratch folder.
 pub const TMP_DIR: &str = "tmp";
 
-/// The folder below the scratch folder with files of the item. A prompt that names it may be answered
-/// with them.
+/// Files of the item, below the scratch folder. The agent may read them if the prompt names the
+/// folder.
 pub const ATTACHED_DIR: &str = "attached";
 
-/// What an agent is asked to do.
+/// The work for one session.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// Id of the session, also for the agent.
+    /// Also passed to the agent as its session id.
     pub session: SessionId,
-    /// What for.
     pub stage: Stage,
-    /// System prompt.
     pub system_prompt: String,
-    /// The question, which most agents take as their standard input.
+    /// Most agents read it from standard input.
     pub prompt: String,
-    /// JSON schema of the answer.
     pub schema: Value,
-    /// The private folder.
+    /// The session's private folder.
     pub scratch: PathBuf,
-    /// The executable, resolved.
+    /// Resolved path of the executable.
     pub program: PathBuf,
-    /// Where it starts: the code base, or an empty folder.
+    /// Working directory: the code base, or an empty folder.
     pub cwd: PathBuf,
 }
 
@@ -71,7 +68,7 @@ impl Task {
         self.prompt.contains(&folder.display().to_string()).then_some(folder)
     }
 
-    /// A task without words, which the self-test's agents do not need.
+    /// A task with empty prompts, for the self-test's agents.
     pub fn silent(session: SessionId, stage: Stage, scratch: PathBuf) -> Self {
         Self {
             session,
@@ -86,18 +83,18 @@ impl Task {
     }
 }
 
-/// One short command of the agent's program that shows whether sessions could work here.
+/// A short command of the agent's program that checks whether sessions can work here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
     pub question: capability::Question,
-    /// A line that it writes if they could.
+    /// A line of the output if sessions can work.
     pub works: &'static str,
-    /// What it means if it does not, and what to do.
+    /// Message if it fails: the consequence and the fix.
     pub otherwise: String,
 }
 
-/// The agent of a kind, for this configuration. `lookup` answers for the variables of heartbeat's own
-/// environment; what a kind keeps for all its sessions goes below `kept`.
+/// Creates the agent of a kind. `lookup` returns variables of heartbeat's environment; files that
+/// all sessions of a kind share are below `kept`.
 pub fn of_kind(
     kind: AgentKind,
     config: &Config,
@@ -111,82 +108,84 @@ pub fn of_kind(
     }
 }
 
-/// The folder of a state for what agents keep beyond a session.
+/// The folder in the state directory for files that agents keep across sessions.
 pub fn kept_folder(state: &Path) -> PathBuf {
     state.join("agents")
 }
 
 /// One kind of agent CLI.
 pub trait Agent: Send + Sync {
-    /// Arguments after the configured command, for this task.
+    /// Arguments after the configured command.
     fn args(&self, task: &Task) -> Vec<OsString>;
 
-    /// The whole environment, for this task.
+    /// The complete environment.
     fn env(&self, task: &Task) -> Vec<(OsString, OsString)>;
 
-    /// What is written to its standard input, which is then closed.
+    /// Written to standard input, which is then closed.
     fn stdin(&self, task: &Task) -> Vec<u8> {
         task.prompt.clone().into_bytes()
     }
 
-    /// Files to write into the scratch folder before the start, private to the session.
+    /// Files to write into the scratch folder before the start.
     fn files(&self, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
         let _ = task;
         Vec::new()
     }
 
-    /// Folders beside the scratch folder that it must be able to write, such as that of its login.
+    /// Folders outside the scratch folder that the agent must be able to write, such as that of its
+    /// login.
     fn own_folders(&self, task: &Task) -> Vec<PathBuf> {
         let _ = task;
         Vec::new()
     }
 
-    /// Folders that are made before the first session and kept after it, such as a cache of its own
-    /// program. It may execute what is there.
+    /// Folders created before the first session and kept, such as a cache of the program. The agent
+    /// may execute files there.
     fn kept_folders(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// What must work on this machine before its first session; none: nothing is tried. `home` is a
-    /// folder for the trial alone.
+    /// Checks this machine before the first session; `None` if no check is needed. `home` is a
+    /// folder for the check only.
     fn trial(&self, program: &Path, home: &Path, stage: Stage) -> Option<Trial> {
         let _ = (program, home, stage);
         None
     }
 
-    /// What it needs beyond, or cannot live with, in its confinement.
+    /// Adapts the confinement to the agent's needs.
     fn confine(&self, task: &Task, confinement: &mut Confinement) {
         let _ = (task, confinement);
     }
 
-    /// Bounds of its own, made of the configured ones.
+    /// Adapts the configured limits to the agent.
     fn limits(&self, stage: Stage, limits: &mut SessionLimits) {
         let _ = (stage, limits);
     }
 
-    /// A fresh decoder for this task's output.
+    /// Creates a decoder for this task's output.
     fn decoder(&self, task: &Task) -> Box<dyn Decoder>;
 
-    /// What it used, from files that it left in the scratch folder; asked for after its end.
+    /// Reads the usage from files in the scratch folder, after the agent has ended.
     fn collect(&self, task: &Task) -> Option<Usage> {
         let _ = task;
         None
     }
 
-    /// Does the CLI itself see to it that the answer fits the schema? Where it does not, a misfit is
-    /// answered with one more question.
+    /// Whether the CLI enforces the schema. If not, an answer that does not fit is asked for once
+    /// more.
     fn enforces_schema(&self) -> bool {
         true
     }
 
-    /// What the end means. Success needs all parts of the agent's success test.
+    /// Classifies an agent that ended without the supervisor. Success requires all parts of the
+    /// agent's success test.
     ///
-    /// It judges an agent that ended by itself. A supervisor that had to end an agent which had
-    /// already delivered its result passes `Exit::Code(0)`: the result then speaks for itself.
+    /// If the supervisor ended an agent that had already delivered its result, it passes
+    /// `Exit::Code(0)`, so that the result decides.
     fn classify(&self, transcript: &Transcript) -> Outcome;
 
-    /// What it means that the provider kept an agent waiting until it had to be ended; `last_error`
-    /// is what the stream named last.
+    /// Classifies a session that was ended because the provider did not answer; `last_error` is the
+    /// last error named in the stream.
     fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
         let _ = last_error;
         Outcome::AgentError { why: FailureKind::ApiError }

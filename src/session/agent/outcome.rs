@@ -1,27 +1,28 @@
-//! What an end means, for every kind: exit codes alone mean nothing, so a success is the conjunction
-//! of exit code, the agent's own word and an answer of the right shape. Everything else has its name.
+//! Classifies the end of a session, for every kind. Exit codes alone mean nothing: success requires
+//! the exit code, the agent's report and an answer of the right shape together. Every other
+//! combination has its own outcome.
 
 use super::event::{AgentResult, Ending, Exit, Transcript};
 use crate::model::{FailureKind, Outcome};
 
-/// What a session was asked to deliver.
+/// What a session has to deliver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// Text is enough.
+    /// Any text.
     Text,
-    /// An object that fits the schema. All of heartbeat's sessions.
+    /// An object that fits the schema, as in all of heartbeat's sessions.
     Structured,
 }
 
-/// The last error of a stream that tells of an interruption from outside.
+/// Value of `last_error` for an interruption from outside.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// The program does not know its own flags or settings.
+/// The program rejects its flags or settings.
 pub const REFUSED_COMMAND_LINE: Outcome = Outcome::SpawnFailed { why: FailureKind::CommandLine };
 
-/// What each CLI says in its own way.
+/// The parts of classification that differ between CLIs.
 pub trait Dialect {
-    /// A process that ended without a word that explains it.
+    /// A process that ended without an explanation.
     fn exit(&self, exit: Exit) -> Outcome {
         match exit {
             Exit::Signal(signal) => Outcome::Signal { signal },
@@ -29,28 +30,26 @@ pub trait Dialect {
         }
     }
 
-    /// What standard error says of a program that ended before its first line: that it refuses its
-    /// command line, its settings or its login, which no work item can bring about.
+    /// Standard error of a program that ended before its first line: it rejected its command line,
+    /// settings or login. A work item cannot cause that.
     fn complaint(&self, stderr: &str) -> Option<Outcome>;
 
-    /// A failed call of the provider.
+    /// A failed request to the provider.
     fn api_failure(&self, failure: &ApiFailure<'_>) -> Outcome;
 }
 
-/// What is known of a failed call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ApiFailure<'a> {
-    /// HTTP status, 0 if there was none.
+    /// HTTP status; 0 if there was no response.
     pub status: u16,
-    /// The CLI's name for it.
+    /// The CLI's name for the error.
     pub kind: &'a str,
-    /// The last error that the stream named.
+    /// The last error named in the stream.
     pub last_error: &'a str,
-    /// The message.
     pub text: &'a str,
 }
 
-/// The outcome of a session that ended by itself.
+/// The outcome of a session that was not ended by the supervisor.
 pub fn classify(dialect: &impl Dialect, transcript: &Transcript, expected: Expected) -> Outcome {
     let Some(result) = &transcript.result else { return without_result(dialect, transcript) };
     let error = |why| Outcome::AgentError { why };
@@ -96,7 +95,7 @@ fn without_result(dialect: &impl Dialect, transcript: &Transcript) -> Outcome {
             Outcome::AgentError { why: FailureKind::Interrupted }
         }
         Exit::Code(0) => Outcome::BadOutput { why },
-        // A shell in between.
+        // Exit codes of a shell that could not start the program.
         Exit::Code(126 | 127) if transcript.json_lines == 0 => REFUSED_COMMAND_LINE,
         exit => {
             let silent = transcript.json_lines == 0 && matches!(exit, Exit::Code(_));
@@ -106,8 +105,8 @@ fn without_result(dialect: &impl Dialect, transcript: &Transcript) -> Outcome {
     }
 }
 
-/// A call that had not succeeded when the session was ended. Only limits are told apart: what
-/// concerns the request itself is not retried by any CLI.
+/// A request that had not succeeded when the session was ended. Only limits are distinguished: no
+/// CLI retries an error that concerns the request itself.
 pub fn provider_failure(dialect: &impl Dialect, last_error: &str) -> Outcome {
     let failure = ApiFailure { last_error, text: last_error, ..ApiFailure::default() };
     match dialect.api_failure(&failure) {

@@ -1,4 +1,4 @@
-//! The few variables of heartbeat's own environment that an agent gets.
+//! Variables of heartbeat's environment that are passed to an agent.
 
 use std::ffi::{OsStr, OsString};
 
@@ -7,7 +7,6 @@ use crate::settings::Config;
 
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What is passed on.
 #[derive(Clone)]
 pub struct Passed {
     path: OsString,
@@ -15,8 +14,8 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// Asks `lookup` for the credential, for what the configuration passes on, and for `PATH`. The
-    /// tracker's credential and what is `withheld` never reach an agent, whoever asks for it.
+    /// Looks up the credential, the variables in the configuration and `PATH`. The tracker's
+    /// credential and those `withheld` are never passed on, even if configured.
     pub fn collect(
         config: &Config,
         credential: &str,
@@ -38,25 +37,23 @@ impl Passed {
         Self { path: path.unwrap_or_else(|| DEFAULT_PATH.into()), variables }
     }
 
-    /// The value of a variable that is passed on.
+    /// The value of a passed variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         let found = self.variables.iter().find(|(known, _)| known.as_os_str() == name);
         found.map(|(_, value)| value.as_os_str())
     }
 
-    /// Adds one.
     pub fn push(&mut self, name: &str, value: OsString) {
         self.variables.push((name.into(), value));
     }
 
-    /// Takes one away.
     pub fn remove(&mut self, name: &str) -> Option<OsString> {
         let place = self.variables.iter().position(|(known, _)| known.as_os_str() == name)?;
         Some(self.variables.remove(place).1)
     }
 
-    /// The whole environment of one session: its folders, `own` variables, and what is passed on. A
-    /// variable that the user passes on purpose wins over ours.
+    /// The complete environment of one session: its folders, `own` variables, and passed ones. A
+    /// variable that the user passes overrides ours.
     pub fn environment(
         &self,
         task: &Task,

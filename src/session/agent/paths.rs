@@ -1,8 +1,9 @@
-//! Paths that agents name.
+//! Paths in agents' output.
 
 use std::path::{Component, Path, PathBuf};
 
-/// The path without `.` and `..`, so that two names of one file are one file. Links are not followed.
+/// Makes a path absolute and removes `.` and `..`, so that a file has one name. Links are not
+/// followed.
 pub fn absolute(cwd: &Path, path: &str) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in cwd.join(path).components() {
@@ -15,7 +16,7 @@ pub fn absolute(cwd: &Path, path: &str) -> PathBuf {
     whole
 }
 
-/// A path as people know it: inside the code base without what is above it.
+/// A path for display: relative to the code base if it is inside.
 pub fn shown(cwd: &Path, path: &Path) -> String {
     path.strip_prefix(cwd).unwrap_or(path).to_string_lossy().into_owned()
 }

@@ -1,9 +1,9 @@
-//! An answer inside prose: a model that ignored the schema's tool may still have written the object
-//! that was asked for. Whether it fits is checked like any other answer.
+//! Extracts an answer from prose: a model that ignored the schema may still have written the
+//! requested object. It is validated like any other answer.
 
 use serde_json::Value;
 
-/// Braces that are tried: each may cost a look at the whole text.
+/// Limit of opening braces tried, since each may cost a pass over the whole text.
 const MOST_TRIED: usize = 100;
 
 /// The longest JSON object in a text.

@@ -1,8 +1,8 @@
-//! One line of JSON, of which only that is kept which means something.
+//! Reads one line of JSON and keeps only wanted keys.
 //!
-//! JSON that is small on the wire can be large in memory: an object with one short key takes
-//! ninety times its length. So the decoder never builds the whole of a line. Keys that nobody asks
-//! for are read over, and what is kept has a bound that does not depend on the line.
+//! JSON that is small on the wire can be large in memory: an object with one short key takes ninety
+//! times its length. So the decoder never builds the complete value. Unwanted keys are skipped, and
+//! what is kept has a bound that does not depend on the line.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,31 +10,31 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// The bound, in bytes of memory: an answer about two hundred items takes a tenth of it.
+/// In bytes of memory; an answer about two hundred items takes a tenth of it.
 const MAX_KEPT: usize = 4 << 20;
 
 /// Longest string kept outside the answer.
 const MAX_TEXT: usize = 4096;
 
-/// About what an object takes, however small it is.
+/// Approximate memory of an object, however small.
 const OBJECT_BYTES: usize = 640;
 
-/// About what a place in a list or an object takes, as those grow by doubling.
+/// Approximate memory of an entry in an array or object, which grow by doubling.
 const PLACE_BYTES: usize = 112;
 
-/// What a decoder asks for.
+/// What a decoder keeps.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
-    /// Every key, at any depth, in order.
+pub struct KeptKeys {
+    /// At any depth, sorted.
     pub keys: &'static [&'static str],
-    /// The key of the agent's answer: kept with every key in it, or not at all.
+    /// Key of the agent's answer: kept complete, or not at all.
     pub answer: &'static str,
-    /// The key of a text that may be long, since the answer may be inside it, and its bound.
+    /// Key of a text that may hold the answer, and its length limit.
     pub long: (&'static str, usize),
 }
 
-/// What the line says, or nothing if it is not a JSON object.
-pub fn object(wanted: &Wanted, line: &[u8]) -> Option<Map<String, Value>> {
+/// The wanted parts of a line; `None` if it is not a JSON object.
+pub fn object(wanted: &KeptKeys, line: &[u8]) -> Option<Map<String, Value>> {
     let room = Cell::new(MAX_KEPT);
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let kept = Kept { wanted, room: &room, all: false, longest: MAX_TEXT }
@@ -43,25 +43,25 @@ pub fn object(wanted: &Wanted, line: &[u8]) -> Option<Map<String, Value>> {
     deserializer.end().ok()?;
     let Value::Object(mut object) = kept else { return None };
     if room.get() == 0 {
-        // A part of an answer could pass for another answer.
+        // A part of an answer could be mistaken for another answer.
         object.remove(wanted.answer);
     }
     Some(object)
 }
 
-/// A value, as far as there is room; null for what has none.
+/// A value within the memory bound; null if it does not fit.
 #[derive(Clone, Copy)]
 struct Kept<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a KeptKeys,
     room: &'a Cell<usize>,
-    /// Every key, as in the answer.
+    /// Keep every key, as in the answer.
     all: bool,
-    /// Longest string, unless all is kept.
+    /// Longest string, unless `all` is set.
     longest: usize,
 }
 
 impl Kept<'_> {
-    /// Is there room for so much? When there once was none, there is none for the rest.
+    /// Reserves memory. After the first failure nothing more fits.
     fn take(self, bytes: usize) -> bool {
         let left = self.room.get().saturating_sub(bytes);
         self.room.set(left);
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Kept<'_> {
     }
 }
 
-/// A key, if its value is wanted and there is room.
+/// A key, if it is wanted and fits.
 struct Key<'a>(Kept<'a>);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    const WANTED: Wanted = Wanted {
+    const KEPT: KeptKeys = KeptKeys {
         keys: &["content", "id", "message", "name", "result", "structured_output", "type"],
         answer: "structured_output",
         long: ("result", MAX_RESULT_TEXT),
@@ -182,7 +182,7 @@ mod tests {
     const MAX_RESULT_TEXT: usize = 256 << 10;
 
     fn read(line: &str) -> Value {
-        object(&WANTED, line.as_bytes()).map_or(Value::Null, Value::Object)
+        object(&KEPT, line.as_bytes()).map_or(Value::Null, Value::Object)
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
         let line =
             json!({ "structured_output": { "list": vec![0; MAX_KEPT / 100] }, "type": "result" });
         let kept = read(&line.to_string());
-        assert!(kept.get(WANTED.answer).is_none());
+        assert!(kept.get(KEPT.answer).is_none());
     }
 
     #[test]
@@ -223,9 +223,9 @@ mod tests {
     #[test]
     fn what_is_no_object_is_nothing() {
         for line in ["[]", "1", "\"x\"", "{", "{} {}", "{\"a\":}", "nul", ""] {
-            assert_eq!(object(&WANTED, line.as_bytes()), None, "{line}");
+            assert_eq!(object(&KEPT, line.as_bytes()), None, "{line}");
         }
-        // The last of two equal keys counts, as everywhere in JSON.
+        // The last of two equal keys counts.
         assert_eq!(read(r#"{"type":"a","type":"b"}"#), json!({ "type": "b" }));
     }
 }

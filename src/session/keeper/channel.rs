@@ -1,4 +1,4 @@
-//! A keeper's end of a socket: blocking writes, reads that never wait.
+//! A keeper's end of a socket: blocking writes, non-blocking reads.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,7 +8,6 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::protocol::{Frames, encode};
 
-/// One end.
 #[derive(Debug)]
 pub struct Channel {
     stream: UnixStream,
@@ -24,29 +23,29 @@ impl Channel {
         Ok(Self { stream, frames: Frames::default(), open: true })
     }
 
-    /// Is the other end still there, as far as we have read?
+    /// Whether the other end was still open at the last read.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Sends; an unreachable other end is noticed by reading, so it is no error here.
+    /// Errors are ignored: reading detects a closed socket.
     pub fn send<M: Serialize>(&mut self, message: &M) {
         let Ok(frame) = encode(message) else { return };
-        // Blocks only if the other end has stopped reading with a full buffer; then the message is
-        // lost with it.
+        // Blocks only if the other end has stopped reading and the buffer is full; then the message
+        // is lost.
         self.stream.set_nonblocking(false).ok();
         self.stream.set_write_timeout(Some(std::time::Duration::from_secs(2))).ok();
         self.stream.write_all(&frame).ok();
         self.stream.set_nonblocking(true).ok();
     }
 
-    /// Whole messages that are there; the end of the stream closes the channel.
+    /// Complete messages received so far; the end of the stream closes the channel.
     pub fn receive<M: DeserializeOwned>(&mut self) -> Vec<M> {
         self.fill();
         std::iter::from_fn(|| self.next()).collect()
     }
 
-    /// The first message that is there; later ones stay for the next call.
+    /// The first received message; later ones stay for the next call.
     pub fn receive_one<M: DeserializeOwned>(&mut self) -> Option<M> {
         self.fill();
         self.next()
@@ -67,7 +66,7 @@ impl Channel {
 
     fn next<M: DeserializeOwned>(&mut self) -> Option<M> {
         self.frames.take().unwrap_or_else(|_| {
-            // Whoever speaks another language is not our supervisor.
+            // Not our protocol: not our supervisor.
             self.open = false;
             None
         })

@@ -1,5 +1,5 @@
-//! Confines the process that is about to become the agent. What is applied here holds for everything
-//! it starts and cannot be taken back.
+//! Confines the process that is about to become the agent. The restrictions apply to everything it
+//! starts and cannot be lifted.
 
 use std::io;
 use std::path::Path;
@@ -15,16 +15,16 @@ use landlock::{
 /// Landlock with files, TCP ports and the scopes of signals and abstract sockets.
 const VERSION: ABI = ABI::V6;
 
-/// Applies it to the calling thread, which must be the only one.
+/// Applies to the calling thread, which must be the only one.
 pub fn confine(allowed: &Confinement) -> io::Result<()> {
     restrict(allowed)?;
-    // With no-new-privileges set above, root does not get them back from the program it executes.
+    // With no-new-privileges set above, root does not regain them by executing a program.
     system::drop_capabilities(allowed.makes_own_sandbox);
     match filter::programs(allowed.makes_own_sandbox) {
         Ok(programs) => programs
             .iter()
             .try_for_each(|program| seccompiler::apply_filter(program).map_err(io::Error::other)),
-        // An architecture without a compiler for filters: told as partial.
+        // No filter compiler for this architecture: reported as partial.
         Err(_) if Strength::of_this_machine() != Strength::Full => Ok(()),
         Err(error) => Err(io::Error::other(error)),
     }
@@ -69,7 +69,7 @@ fn restrict(allowed: &Confinement) -> io::Result<()> {
     rules.restrict_self().map(drop).map_err(io::Error::other)
 }
 
-/// What is not there, or may not be reached by this user, is closed anyway.
+/// Paths that do not exist or are inaccessible to this user are closed anyway.
 fn add(
     rules: RulesetCreated,
     path: &Path,

@@ -1,4 +1,4 @@
-//! The system calls that are closed to an agent: what Landlock leaves open.
+//! System calls that are closed to an agent because Landlock does not cover them.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use seccompiler::{
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Without conditions: whatever the arguments are.
+/// No conditions on the arguments.
 const ALWAYS: Vec<SeccompRule> = Vec::new();
 
-/// The filters, to be applied in this order. An agent that makes a sandbox of its own needs user
-/// namespaces and local sockets for it.
+/// The filters, in the order of application. An agent with its own sandbox needs user namespaces
+/// and local sockets for it.
 pub fn programs(makes_own_sandbox: bool) -> Result<[BpfProgram; 2], BackendError> {
     let mut refused: Rules = BTreeMap::new();
     refused.extend(sockets(makes_own_sandbox)?);
@@ -23,13 +23,13 @@ pub fn programs(makes_own_sandbox: bool) -> Result<[BpfProgram; 2], BackendError
         refused.extend(namespaces()?);
     }
     refused.extend(CLOSED.iter().map(|call| (*call, ALWAYS)));
-    // Their arguments are in memory, where no filter sees them. Programs fall back to older calls.
+    // A filter cannot see their arguments, which are in memory. Programs fall back to older calls.
     let unknown = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, ALWAYS));
     Ok([program(refused, libc::EPERM)?, program(unknown.into_iter().collect(), libc::ENOSYS)?])
 }
 
-/// Key rings, shared memory, tracing, attributes of files, memory of others, and rings of system
-/// calls that no filter sees.
+/// Key rings, shared memory, tracing, file attributes, memory of other processes, and io_uring,
+/// which bypasses filters.
 const CLOSED: &[i64] = &[
     libc::SYS_keyctl,
     libc::SYS_add_key,
@@ -52,7 +52,7 @@ const CLOSED: &[i64] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
-    // Landlock refuses to bind a port, but listening without one takes any.
+    // Landlock refuses to bind a port, but listening without binding takes any port.
     libc::SYS_listen,
     libc::SYS_setns,
 ];
@@ -62,7 +62,7 @@ fn program(rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, pass, refuse, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Only plain TCP and UDP. A pair of datagram sockets could be connected to any path afterwards.
+/// Only TCP and UDP. A pair of datagram sockets could later be connected to any path.
 fn sockets(with_local_ones: bool) -> Result<Rules, BackendError> {
     const MPTCP: u64 = 262;
     const TYPE: u64 = 0xf;
@@ -85,11 +85,18 @@ fn sockets(with_local_ones: bool) -> Result<Rules, BackendError> {
     ]))
 }
 
+/// A process, as opposed to a group or a user, for `setpriority` and for `ioprio_set`.
+const PRIO_PROCESS: u64 = 0;
+const IOPRIO_WHO_PROCESS: u64 = 1;
+
 /// Limits and scheduling of other processes, and the session's mark.
 fn limits_of_others() -> Result<Rules, BackendError> {
     let mark = u64::from(libc::RLIMIT_RTTIME);
     let other = |index| Ok::<_, BackendError>(vec![rule(&[differs(index, 0)?])?]);
     let limits = vec![rule(&[differs(0, 0)?])?, rule(&[equals(1, mark)?, differs_wide(2, 0)?])?];
+    let own_only = |process: u64| {
+        Ok::<_, BackendError>(vec![rule(&[differs(0, process)?])?, rule(&[differs(1, 0)?])?])
+    };
     Ok(Rules::from([
         (libc::SYS_prlimit64, limits),
         (libc::SYS_setrlimit, vec![rule(&[equals(0, mark)?])?]),
@@ -97,12 +104,13 @@ fn limits_of_others() -> Result<Rules, BackendError> {
         (libc::SYS_sched_setparam, other(0)?),
         (libc::SYS_sched_setattr, other(0)?),
         (libc::SYS_sched_setaffinity, other(0)?),
-        (libc::SYS_setpriority, other(1)?),
-        (libc::SYS_ioprio_set, other(1)?),
+        // A zero also names the group and the user of the caller.
+        (libc::SYS_setpriority, own_only(PRIO_PROCESS)?),
+        (libc::SYS_ioprio_set, own_only(IOPRIO_WHO_PROCESS)?),
     ]))
 }
 
-/// A program with these bits would run as this user for everybody who can reach it.
+/// A setuid or setgid program would run as this user for everyone who can reach it.
 fn files_that_lend_their_owner() -> Result<Rules, BackendError> {
     let bits = [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)];
     type Found = Result<Vec<SeccompRule>, BackendError>;
@@ -129,7 +137,7 @@ fn files_that_lend_their_owner() -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// In a user namespace of its own an agent would have every capability over what it makes there.
+/// In its own user namespace an agent would have every capability over what it creates there.
 fn namespaces() -> Result<Rules, BackendError> {
     let user = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
     let makes_one = || Ok::<_, BackendError>(vec![rule(&[has(0, user)?])?]);
@@ -140,7 +148,7 @@ fn rule(conditions: &[SeccompCondition]) -> Result<SeccompRule, BackendError> {
     SeccompRule::new(conditions.to_vec())
 }
 
-/// All of these bits are set.
+/// Matches if all of these bits are set.
 fn has(index: u8, bits: u64) -> Result<SeccompCondition, BackendError> {
     masked(index, bits, bits)
 }
@@ -160,4 +168,43 @@ fn differs(index: u8, value: u64) -> Result<SeccompCondition, BackendError> {
 
 fn differs_wide(index: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(index, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Output};
+
+    use super::*;
+
+    /// Runs a program under the filters, in its own process group. They stay with this thread.
+    #[expect(clippy::disallowed_methods, reason = "the filter of the starting thread is tested")]
+    fn filtered(words: &'static [&str]) -> Option<Output> {
+        let run = move || {
+            for program in programs(false).unwrap() {
+                seccompiler::apply_filter(&program).unwrap();
+            }
+            Command::new(words[0]).args(&words[1..]).process_group(0).output().ok()
+        };
+        std::thread::spawn(run).join().unwrap()
+    }
+
+    /// Zero is the own process, but also the own group and the own user.
+    #[test]
+    fn a_priority_is_set_for_the_own_process_only() {
+        for (own, group) in [
+            (&["renice", "-n", "19", "-p", "0"][..], &["renice", "-n", "19", "-g", "0"][..]),
+            (&["ionice", "-c", "3", "-p", "0"], &["ionice", "-c", "3", "-P", "0"]),
+        ] {
+            let Some(allowed) = filtered(own) else {
+                println!("skipped: no {} program", own[0]);
+                continue;
+            };
+            assert!(allowed.status.success(), "{own:?}: {allowed:?}");
+            let refused = filtered(group).unwrap();
+            let why = String::from_utf8_lossy(&refused.stderr);
+            assert!(!refused.status.success(), "{group:?}: {refused:?}");
+            assert!(why.contains("not permitted"), "{group:?}: {why}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Heartbeat's side of a keeper: starting it and talking to it.
+//! Heartbeat's side of a keeper: starts it and exchanges messages.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -32,33 +32,26 @@ pub const STRONGEST: &str = "auto";
 /// Argument for no namespaces and no control groups.
 pub const SUBREAPER: &str = "subreaper";
 
-/// How long a keeper may take to come up.
+/// Time limit for the keeper's `Ready` message.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
-/// A keeper that waits for the word.
+/// A keeper that is ready to start its agent.
 #[derive(Debug)]
 pub struct Keeper {
-    /// Who it is, by its own word.
+    /// As the keeper reported it.
     pub identity: ProcessIdentity,
-    /// What it has built.
     pub tier: Tier,
-    /// The session's control group.
     pub cgroup: Option<std::path::PathBuf>,
-    /// A process below it that is no part of the session.
+    /// A process below it that does not belong to the session.
     pub watcher: Option<u32>,
-    /// To it.
     pub to: Sender,
-    /// From it.
     pub from: Receiver,
-    /// The agent's standard output.
     pub stdout: ChildStdout,
-    /// The agent's standard error.
     pub stderr: ChildStderr,
-    /// The process.
     pub process: KeeperProcess,
 }
 
-/// The keeper as our child.
+/// The keeper as our child process.
 #[derive(Debug)]
 pub struct KeeperProcess {
     child: Child,
@@ -67,12 +60,11 @@ pub struct KeeperProcess {
 }
 
 impl KeeperProcess {
-    /// Waits for its end.
     pub async fn wait(&mut self) -> io::Result<std::process::ExitStatus> {
         self.child.wait().await
     }
 
-    /// Kills it: it is our own child and not collected yet, so the number is its own.
+    /// It is our child and not reaped yet, so the pid is still its own.
     pub fn kill(&mut self) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
             let pid = nix::unistd::Pid::from_raw(pid);
@@ -80,7 +72,7 @@ impl KeeperProcess {
         }
     }
 
-    /// Wakes it if somebody stopped it.
+    /// Sends SIGCONT, in case it was stopped.
     pub fn wake(&self) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
             let pid = nix::unistd::Pid::from_raw(pid);
@@ -89,12 +81,11 @@ impl KeeperProcess {
     }
 }
 
-/// Messages to a keeper.
 #[derive(Debug)]
 pub struct Sender(OwnedWriteHalf);
 
 impl Sender {
-    /// The word to start: what to start, and the bounds that the keeper holds by itself.
+    /// Tells the keeper what to start, and the limits that it enforces itself.
     pub async fn go(&mut self, spec: &SessionSpec, lease: Duration) {
         let limits = &spec.limits;
         let order = Order {
@@ -116,7 +107,7 @@ impl Sender {
         self.send(&ToKeeper::Go(Box::new(order))).await;
     }
 
-    /// Sends; a keeper that is gone is noticed by its receiver.
+    /// Errors are ignored: the receiver detects a keeper that is gone.
     pub async fn send(&mut self, message: &ToKeeper) {
         send(&mut self.0, message).await;
     }
@@ -124,11 +115,10 @@ impl Sender {
 
 async fn send<M: Serialize>(to: &mut OwnedWriteHalf, message: &M) {
     let Ok(frame) = encode(message) else { return };
-    // A stopped keeper with a full buffer must not hold up its session.
+    // A stopped keeper with a full buffer must not block its session.
     tokio::time::timeout(Duration::from_secs(5), to.write_all(&frame)).await.ok();
 }
 
-/// Messages from a keeper.
 #[derive(Debug)]
 pub struct Receiver {
     half: OwnedReadHalf,
@@ -136,7 +126,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The next message; none when the keeper is gone. Safe to drop while it waits.
+    /// `None` when the keeper is gone. Cancel-safe.
     pub async fn next(&mut self) -> Option<FromKeeper> {
         next(&mut self.half, &mut self.frames).await
     }
@@ -155,7 +145,6 @@ async fn next<M: DeserializeOwned>(half: &mut OwnedReadHalf, frames: &mut Frames
     }
 }
 
-/// Why there is no keeper.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error("all session slots of this machine are in use ({in_use})")]
@@ -194,7 +183,7 @@ pub async fn launch(
         }),
         Ok(Some(FromKeeper::NoSlot { in_use })) => Err(LaunchError::NoSlot { in_use }),
         Ok(Some(FromKeeper::SlotsFailed { error })) => Err(io::Error::other(error).into()),
-        // Dropping our end of the socket lets it leave, if it is there at all.
+        // Dropping our end of the socket makes it exit, if it exists.
         Ok(_) => Err(io::Error::other("the keeper exited before it was ready").into()),
         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
     }
@@ -227,15 +216,15 @@ fn start(
         .stdin(Stdio::from(control))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // The end of the socket ends it with its whole tree; a plain kill would orphan the tree.
+        // Closing the socket ends it with its tree; a kill would orphan the tree.
         .kill_on_drop(false);
     children::start_registered(&mut command)
 }
 
-/// Opens a handle on the keeper of a session; none if it is gone, whoever has its number now.
+/// Opens a handle on a session's keeper; `None` if it is gone, even if the pid was reused.
 ///
-/// Beside the identity its command line must name the session: on kernels without exact process
-/// handles a number and a start time can come together twice within one tick of the clock.
+/// Its command line must name the session too: on kernels without exact process handles a pid and a
+/// start time can coincide within one clock tick.
 pub fn open_keeper(identity: &ProcessIdentity, session: SessionId) -> Option<Pidfd> {
     let pidfd = process::open_verified(identity)?;
     let line = process::command_line(identity.pid);
@@ -243,7 +232,7 @@ pub fn open_keeper(identity: &ProcessIdentity, session: SessionId) -> Option<Pid
     (line.get(at + 1)? == &session.to_string()).then_some(pidfd)
 }
 
-/// Is the heartbeat that started this keeper still alive?
+/// Whether the heartbeat process that started this keeper is alive.
 pub fn owner_is_alive(keeper_pid: u32) -> bool {
     let line = process::command_line(keeper_pid);
     let Some(at) = line.iter().position(|part| part == ARGUMENT) else { return false };
@@ -255,10 +244,9 @@ pub fn owner_is_alive(keeper_pid: u32) -> bool {
         .is_some_and(|stat| stat.start_time == start && !stat.is_dead())
 }
 
-/// Variables by which work could be handed to a service outside of the tree, where no sweep
-/// reaches: service managers, container engines, terminal multiplexers, message buses, agents of
-/// other logins.
-const DOORS: [&str; 22] = [
+/// Variables that give access to a service outside the tree, which a sweep does not reach: service
+/// managers, container engines, terminal multiplexers, message buses, login agents.
+const ESCAPE_VARIABLES: [&str; 22] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "DBUS_SYSTEM_BUS_ADDRESS",
     "XDG_RUNTIME_DIR",
@@ -283,10 +271,11 @@ const DOORS: [&str; 22] = [
     "SSH_CONNECTION",
 ];
 
-/// What the agent gets: the given environment without the doors, with the session's mark.
+/// The agent's environment: the given one without `ESCAPE_VARIABLES`, with the session's mark.
 fn scrub(given: &[(OsString, OsString)], session: SessionId) -> Vec<(OsString, OsString)> {
     let is_door = |name: &OsStr| {
-        name == OsStr::new(mark::VARIABLE) || DOORS.iter().any(|door| name == OsStr::new(door))
+        name == OsStr::new(mark::VARIABLE)
+            || ESCAPE_VARIABLES.iter().any(|variable| name == OsStr::new(variable))
     };
     let mut kept: Vec<_> = given.iter().filter(|(name, _)| !is_door(name)).cloned().collect();
     kept.push((mark::VARIABLE.into(), session.to_string().into()));

@@ -1,4 +1,4 @@
-//! A keeper's life: from the word to start until nothing is left.
+//! A keeper's main loop, from `Go` until no process is left.
 
 use std::os::fd::AsFd;
 use std::process::ExitCode;
@@ -18,49 +18,44 @@ use super::start;
 use super::sweep::{Swept, describe_left, sweep};
 #[cfg(not(target_os = "linux"))]
 use crate::process;
-use crate::process::system::{self, Birthplace};
+use crate::process::system::{self, SpawnTarget};
 
-/// After this long something counts as unkillable; the keeper goes on trying.
+/// After this time a process counts as unkillable; the keeper keeps trying.
 const SWEEP_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often descendants are looked at where they have to be followed; elsewhere a keeper sleeps
-/// until something happens.
+/// How often descendants are scanned where they have to be tracked; elsewhere a keeper sleeps until
+/// an event.
 const LOOK_EVERY: Duration =
     if cfg!(target_os = "linux") { Duration::from_secs(3_600) } else { Duration::from_millis(250) };
 
-/// Where the agent lives.
+/// Where the agent runs.
 #[derive(Debug)]
 pub enum Tree {
     /// Directly below the keeper.
     Direct(Option<Pid>),
-    /// In a namespace.
     Namespace(Namespace),
 }
 
-/// All a keeper has.
 #[derive(Debug)]
-pub struct Life {
-    /// To heartbeat.
+pub struct KeeperLoop {
+    /// Connection to heartbeat.
     pub control: Channel,
-    /// Ours to read.
     pub signals: Signals,
-    /// The agent's place.
     pub tree: Tree,
     /// The session's group, if there is one.
     pub group: Option<Group>,
-    /// Wakes us if somebody stopped us; no part of the session.
+    /// Sends SIGCONT if the keeper was stopped; does not belong to the session.
     pub watcher: Option<Pid>,
     #[cfg(not(target_os = "linux"))]
     tracked: super::tracked::Tracked,
 }
 
-/// When something has to happen by itself.
 struct Times {
     hard: Instant,
     lease: Instant,
     lease_length: Duration,
     grace: Duration,
-    /// SIGTERM, if SIGINT was not enough.
+    /// When SIGTERM follows SIGINT.
     terminate: Option<Instant>,
     kill: Option<Instant>,
 }
@@ -72,8 +67,7 @@ impl Times {
     }
 }
 
-impl Life {
-    /// Before the word.
+impl KeeperLoop {
     pub fn new(
         control: Channel,
         signals: Signals,
@@ -92,7 +86,7 @@ impl Life {
         }
     }
 
-    /// Remembers who is below us now, where nobody else does it for us.
+    /// Records the current descendants where there is no subreaper.
     #[cfg(not(target_os = "linux"))]
     fn track(&mut self) {
         let children = |pid| process::children(pid).unwrap_or_default();
@@ -103,7 +97,7 @@ impl Life {
     #[cfg(target_os = "linux")]
     fn track(&mut self) {}
 
-    /// Kills those who have detached; how many were there.
+    /// Kills detached processes; returns how many there were.
     #[cfg(not(target_os = "linux"))]
     fn kill_detached(&mut self) -> usize {
         self.track();
@@ -115,19 +109,19 @@ impl Life {
         alive.len()
     }
 
-    /// Whoever detaches becomes our direct child here.
+    /// A subreaper: detached processes become direct children.
     #[cfg(target_os = "linux")]
     fn kill_detached(&mut self) -> usize {
         0
     }
 
-    /// Starts the agent and keeps it until nothing of it is left.
+    /// Starts the agent and runs until none of its processes is left.
     pub fn run(mut self, order: &Order) -> ExitCode {
         if let Some(group) = &self.group {
             group.bound(order);
         }
         let started = self.start(order);
-        start::let_go_of_standard_streams();
+        start::detach_standard_streams();
         match started {
             Ok(pid) => self.control.send(&FromKeeper::Started { pid }),
             Err(failure) => {
@@ -139,7 +133,7 @@ impl Life {
         self.finish(exited)
     }
 
-    /// Takes down what was prepared, without ever having started an agent.
+    /// Cleans up without having started an agent.
     pub fn leave(mut self) -> ExitCode {
         self.finish(true)
     }
@@ -149,15 +143,15 @@ impl Life {
         match &mut self.tree {
             Tree::Namespace(namespace) => namespace.start(order),
             Tree::Direct(leader) => {
-                let place = Birthplace { group, ..Birthplace::default() };
-                let pid = start::start(order, place)?;
+                let target = SpawnTarget { group, ..SpawnTarget::default() };
+                let pid = start::start(order, target)?;
                 *leader = Some(pid);
                 Ok(u32::try_from(pid.as_raw()).unwrap_or_default())
             }
         }
     }
 
-    /// Until it is time to sweep; true if the agent's end is already reported.
+    /// Runs until the sweep is due; true if the agent's end was already reported.
     fn keep(&mut self, order: &Order) -> bool {
         let now = Instant::now();
         let lease_length = Duration::from_millis(order.lease_ms);
@@ -170,8 +164,8 @@ impl Life {
             kill: None,
         };
         loop {
-            // Looked at before the first wait: a report may already be in our own buffer.
-            if self.obey(&mut times) {
+            // Before the first wait: a message may already be in our buffer.
+            if self.handle_messages(&mut times) {
                 return false;
             }
             let arrived = self.signals.take();
@@ -201,13 +195,13 @@ impl Life {
         if let Tree::Namespace(namespace) = &self.tree {
             fds.push(PollFd::new(namespace.channel().as_fd(), PollFlags::POLLIN));
         }
-        // Rounded up, or the last millisecond would be spent in a busy loop.
+        // Rounded up to avoid a busy loop in the last millisecond.
         let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         wait_at_rest(&mut fds, left);
     }
 
-    /// Does what heartbeat says; true if the sweep is due at once.
-    fn obey(&mut self, times: &mut Times) -> bool {
+    /// Handles heartbeat's messages; true if the sweep is due at once.
+    fn handle_messages(&mut self, times: &mut Times) -> bool {
         for message in self.control.receive::<ToKeeper>() {
             times.lease = Instant::now() + times.lease_length;
             match message {
@@ -217,12 +211,12 @@ impl Life {
                 ToKeeper::Stop | ToKeeper::Terminate | ToKeeper::Go(_) => {}
             }
         }
-        // Nobody is left to wait for: no grace.
+        // Heartbeat is gone: no grace period.
         !self.control.is_open()
     }
 
-    /// SIGINT to the agent: an agent that is interrupted still says what it has spent. SIGTERM follows
-    /// after half of the grace, the sweep when it has left or after all of it.
+    /// Sends SIGINT, on which an agent still reports its cost. SIGTERM follows after half of the
+    /// grace period; the sweep when the agent has exited or the period is over.
     fn begin(&mut self, times: &mut Times, reason: Option<OwnReason>) {
         if let Some(reason) = reason {
             self.control.send(&FromKeeper::Stopping(reason));
@@ -260,7 +254,7 @@ impl Life {
         false
     }
 
-    /// Collects the dead; the agent's end, if it is among them.
+    /// Reaps dead children; returns the agent's end if it is among them.
     fn collect(&mut self) -> Option<Ending> {
         match &mut self.tree {
             Tree::Namespace(namespace) => namespace.collect(),
@@ -283,7 +277,7 @@ impl Life {
         matches!(&self.tree, Tree::Namespace(namespace) if namespace.is_gone())
     }
 
-    /// Sweeps until nothing is left, however long it takes.
+    /// Sweeps until no process is left, without a time limit.
     fn finish(&mut self, exit_reported: bool) -> ExitCode {
         let mut reported = exit_reported;
         let mut killed = 0;
@@ -298,12 +292,12 @@ impl Life {
                 reported = true;
             }
             if swept.empty {
-                // Removed before the word goes out: whoever hears it may look.
+                // Removed before the message: the receiver may check.
                 self.group = None;
                 self.control.send(&FromKeeper::Swept { killed });
-                // Not before: it wakes us should somebody stop us on the way here.
+                // Only now: it resumes us if we are stopped before this point.
                 if let Some(watcher) = self.watcher.take() {
-                    system::end_aside(watcher);
+                    system::kill_detached(watcher);
                 }
                 return ExitCode::SUCCESS;
             }
@@ -330,7 +324,7 @@ impl Life {
             Tree::Namespace(_) => None,
         };
         let mut swept = sweep(leader, self.watcher, &self.signals, SWEEP_WITHIN);
-        // Where the kernel's certificate covers direct children only, two empty looks stand for it.
+        // Where the kernel reports only direct children, two empty scans are required.
         swept.empty = swept.empty && self.kill_detached() == 0 && self.kill_detached() == 0;
         if let Some(population) = population {
             swept.killed = population;
@@ -339,20 +333,19 @@ impl Life {
     }
 }
 
-/// Waits as `poll` does. When nothing happens for a moment, it first gives back the pages of the
-/// program that are not needed until something does; they come back in microseconds. Not at once: an
-/// agent may make us wake up often.
+/// Like `poll`, but after a second without events it releases the program's pages; they are
+/// reloaded in microseconds. Not at once, since an agent may cause frequent wake-ups.
 pub fn wait_at_rest(fds: &mut [PollFd<'_>], at_most: Duration) {
     const MOMENT: Duration = Duration::from_secs(1);
     let timeout = |time| PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
-    // An error only makes the caller look again.
+    // On an error the caller only checks again.
     if poll(fds, timeout(at_most.min(MOMENT))) == Ok(0) && at_most > MOMENT {
         system::release_program_pages();
         poll(fds, timeout(at_most.saturating_sub(MOMENT))).ok();
     }
 }
 
-/// How a collected process ended.
+/// How a reaped process ended.
 pub fn ending_of(status: WaitStatus) -> Option<Ending> {
     match status {
         WaitStatus::Exited(_, code) => Some(Ending::Code(code)),
@@ -361,7 +354,7 @@ pub fn ending_of(status: WaitStatus) -> Option<Ending> {
     }
 }
 
-/// The signal, and SIGCONT so that a stopped process can act on it.
+/// Sends the signal, and SIGCONT so that a stopped process handles it.
 pub fn signal_agent(leader: Option<Pid>, signal: Signal) {
     if let Some(leader) = leader {
         kill(leader, signal).ok();

@@ -1,11 +1,11 @@
 //! The keeper: this binary started again as a small process around one agent.
 //!
 //! It has one thread and no runtime. It is the child subreaper of everything the agent starts,
-//! holds the deadline and a lease by itself, and ends the whole tree when its agent ends, when it is
-//! told to, when the time is up, or when the socket to heartbeat closes, for whatever reason.
+//! enforces the deadline and a lease, and ends the whole tree when the agent exits, on request, at
+//! the deadline, or when the socket to heartbeat closes for any reason.
 //!
-//! Before the word to start it only prepares: it tells who it is, heartbeat commits the row, and
-//! then says GO. If the socket ends before that, it leaves and no agent has ever run.
+//! At first it only prepares and reports its identity. Heartbeat then commits the row and sends
+//! `Go`. If the socket closes before that, the keeper exits and no agent has run.
 
 mod channel;
 #[cfg(target_os = "linux")]
@@ -36,7 +36,7 @@ use nix::unistd::Pid;
 
 use self::channel::Channel;
 use self::group::Group;
-use self::life::{Life, Tree};
+use self::life::{KeeperLoop, Tree};
 use self::namespace::Namespace;
 use self::protocol::{FromKeeper, Order, ToKeeper};
 use self::signals::Signals;
@@ -49,12 +49,12 @@ pub use self::group::{kill as kill_group, remove_empty as remove_empty_groups};
 /// The hidden first argument.
 pub const ARGUMENT: &str = "__keeper";
 
-/// How long a keeper waits for the word.
+/// How long a keeper waits for `Go`.
 const GO_WITHIN: Duration = Duration::from_secs(60);
 
-/// If this process was started as a keeper: lives that life and returns its end.
+/// Runs as a keeper if this process was started as one, and returns its exit code.
 ///
-/// To be called first in `main`, before any thread exists.
+/// Call it first in `main`, before any thread exists.
 pub fn main_if_keeper() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != ARGUMENT {
@@ -62,7 +62,7 @@ pub fn main_if_keeper() -> Option<ExitCode> {
     }
     let mut text = || args.next().and_then(|arg| arg.into_string().ok()).unwrap_or_default();
     let (session, containment) = (text(), text());
-    // Its owner, for whoever looks at the command line.
+    // The owner, for readers of the command line.
     let (_, _) = (text(), text());
     let (folder, limit) = (text(), text());
     let slots = limit.parse().ok().map(|limit| Slots::new(folder.into(), limit));
@@ -71,13 +71,14 @@ pub fn main_if_keeper() -> Option<ExitCode> {
 
 fn run(session: &str, containment: &str, slots: Option<&Slots>) -> Option<ExitCode> {
     let mut control = Channel::new(system::take_standard_input().ok()?).ok()?;
-    // The copy on descriptor 0 would be inherited and keep the socket open beyond our own end.
+    // Children would inherit the copy on descriptor 0, which would keep the socket open after our
+    // exit.
     start::let_go_of_standard_input();
     start::set_name(OsStr::new("heartbeat-keep"));
     nix::unistd::setsid().ok();
     let signals = Signals::block().ok()?;
     become_subreaper()?;
-    // Held until this process is gone.
+    // Held until this process exits.
     let _slot = match slots.map(Slots::take).transpose() {
         Ok(slot) => match slot.transpose() {
             Ok(slot) => slot,
@@ -95,7 +96,7 @@ fn run(session: &str, containment: &str, slots: Option<&Slots>) -> Option<ExitCo
     let group = strong.then(|| Group::create(session)).flatten();
     let namespace = strong.then(|| create_namespace(group.as_ref(), &control)).flatten();
     let watcher = watch_over_us(&control);
-    // After the namespace: its maps can be written only from a process that may be inspected.
+    // After the namespace: its id maps can be written only while the process is inspectable.
     crate::process::protect_from_inspection();
     let tier = Tier::from_parts(namespace.is_some(), group.is_some());
     control.send(&FromKeeper::Ready {
@@ -106,7 +107,7 @@ fn run(session: &str, containment: &str, slots: Option<&Slots>) -> Option<ExitCo
     });
     let tree = namespace.map_or(Tree::Direct(None), Tree::Namespace);
     let order = wait_for_go(&mut control, &signals);
-    let life = Life::new(control, signals, tree, group, watcher);
+    let life = KeeperLoop::new(control, signals, tree, group, watcher);
     match order {
         Some(order) => Some(life.run(&order)),
         None => Some(life.leave()),
@@ -137,7 +138,7 @@ fn become_subreaper() -> Option<()> {
     Some(())
 }
 
-/// Waits for the word; none if it never comes.
+/// Waits for `Go`; `None` if it does not come.
 fn wait_for_go(control: &mut Channel, signals: &Signals) -> Option<Order> {
     let until = Instant::now() + GO_WITHIN;
     loop {
@@ -147,7 +148,7 @@ fn wait_for_go(control: &mut Channel, signals: &Signals) -> Option<Order> {
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
         ];
         poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)).ok();
-        // One at a time: what comes after the word belongs to the life that begins with it.
+        // One at a time: messages after `Go` belong to the main loop.
         while let Some(message) = control.receive_one::<ToKeeper>() {
             match message {
                 ToKeeper::Go(order) => return Some(*order),

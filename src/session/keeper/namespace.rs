@@ -1,9 +1,9 @@
-//! A PID namespace around the agent, where this machine allows one without privilege (or as root).
+//! A PID namespace around the agent, where this machine allows one unprivileged or as root.
 //!
-//! Its first process, the init, does nothing but start the agent, collect the dead and report. When
-//! it ends, the kernel kills everything in the namespace, and collecting it returns only when that
-//! is done. It ends when its keeper does: by the parent-death signal and, should that be lost, by
-//! the end of its socket. Processes inside can neither see nor signal the keeper.
+//! Its init only starts the agent, reaps dead processes and reports. When it exits, the kernel
+//! kills everything in the namespace, and waiting for it returns only when that is done. It exits
+//! with its keeper: by the parent-death signal and, if that is lost, when its socket closes.
+//! Processes inside can neither see nor signal the keeper.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -27,9 +27,9 @@ use super::signals::Signals;
 use super::start;
 use super::watcher::is_hung_up;
 use crate::process;
-use crate::process::system::{self, Birthplace};
+use crate::process::system::{self, SpawnTarget};
 
-/// How long the init may take to come up.
+/// Time limit for the init to start.
 const INIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// The keeper's handle on the namespace.
@@ -37,8 +37,8 @@ const INIT_WITHIN: Duration = Duration::from_secs(5);
 pub struct Namespace {
     init: Pid,
     channel: Channel,
-    /// The mounts of the namespace, held so that taking them down (slow in the kernel) happens
-    /// after the certificate and not before it.
+    /// Keeps the mounts of the namespace alive, so that tearing them down (slow in the kernel)
+    /// happens after the tree is certified empty.
     _mounts: Option<File>,
 }
 
@@ -46,29 +46,29 @@ pub struct Namespace {
 struct Up;
 
 impl Namespace {
-    /// Creates one; none if the machine does not allow it. It begins in `group`, if there is one.
+    /// Creates one, in `group` if given; `None` if the machine does not allow it.
     ///
-    /// It ends with `control`, the socket to heartbeat, also when its keeper is stopped.
+    /// It ends when `control`, the socket to heartbeat, closes, also while its keeper is stopped.
     pub fn create(group: Option<&File>, control: &Channel) -> Option<Self> {
         let root_first = if getuid().is_root() { &[false, true][..] } else { &[true][..] };
         root_first.iter().find_map(|new_users| {
-            let place = Birthplace { new_processes: true, new_users: *new_users, group };
-            Self::attempt(place, control)
+            let target = SpawnTarget { new_processes: true, new_users: *new_users, group };
+            Self::attempt(target, control)
         })
     }
 
-    fn attempt(place: Birthplace<'_>, control: &Channel) -> Option<Self> {
+    fn attempt(target: SpawnTarget<'_>, control: &Channel) -> Option<Self> {
         let (ours, theirs) =
             socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC).ok()?;
         let (users, groups) = (getuid().as_raw(), getgid().as_raw());
-        let init = system::fork_into_place(place, || {
+        let init = system::fork_into_target(target, || {
             let Ok(ours) = nix::unistd::dup(&theirs) else { return 1 };
             let Ok(lifeline) = nix::unistd::dup(control) else { return 1 };
             close_all_but(&[&ours, &lifeline]);
             let Ok(channel) = Channel::new(ours) else { return 1 };
-            let prepared = (!place.new_users || map_users(users, groups)) && prepare();
-            // The kernel counts tasks per user of a user namespace, and exempts root.
-            let has_cap = place.new_users && users != 0;
+            let prepared = (!target.new_users || map_users(users, groups)) && prepare();
+            // The kernel counts tasks per user of a user namespace, but not for root.
+            let has_cap = target.new_users && users != 0;
             if prepared { Init { channel, lifeline, has_cap }.run() } else { 1 }
         })
         .ok()?;
@@ -98,7 +98,7 @@ impl Namespace {
         None
     }
 
-    /// Starts the agent in it; its process id as the keeper sees it.
+    /// Starts the agent in it; returns its pid as seen by the keeper.
     pub fn start(&mut self, order: &Order) -> Result<u32, StartFailure> {
         self.channel.send(&ToKeeper::Go(Box::new(order.clone())));
         let lost = StartFailure { step: StartStep::Fork, errno: libc::ESRCH };
@@ -109,7 +109,7 @@ impl Namespace {
         }
     }
 
-    /// Finds the agent's number outside from its number inside.
+    /// The agent's outer pid, from its inner pid.
     fn outer_pid(&self, inner: u32) -> Option<u32> {
         let init = u32::try_from(self.init.as_raw()).ok()?;
         process::children(init)?.into_iter().find(|pid| {
@@ -120,7 +120,7 @@ impl Namespace {
         })
     }
 
-    /// Asks the init to signal the agent.
+    /// Makes the init signal the agent.
     pub fn signal(&mut self, signal: Signal) {
         let message = match signal {
             Signal::SIGTERM => ToKeeper::Terminate,
@@ -129,7 +129,7 @@ impl Namespace {
         self.channel.send(&message);
     }
 
-    /// What the init reports: the agent's end, or its own.
+    /// The agent's end, or the init's, if reported.
     pub fn collect(&mut self) -> Option<super::protocol::Ending> {
         self.channel.receive::<FromKeeper>().into_iter().find_map(|message| match message {
             FromKeeper::Exited(ending) => Some(ending),
@@ -137,12 +137,12 @@ impl Namespace {
         })
     }
 
-    /// Did the init end? Then everything in the namespace did.
+    /// Whether the init has exited, and with it everything in the namespace.
     pub fn is_gone(&self) -> bool {
         !self.channel.is_open()
     }
 
-    /// Live processes in it, the init excluded.
+    /// Live processes in it, without the init.
     pub fn population(&self) -> u32 {
         let init = u32::try_from(self.init.as_raw()).unwrap_or_default();
         let alive = process::descendants(init).iter().filter(|stat| !stat.is_dead()).count();
@@ -155,8 +155,8 @@ impl Namespace {
     }
 }
 
-/// The keeper's ends of its sockets were copied by the fork; in here they must not keep anything
-/// open, or the end of the keeper would go unnoticed.
+/// The fork copied the keeper's ends of its sockets. They are closed here, or the keeper's end
+/// would go unnoticed.
 pub(super) fn close_all_but(keep: &[&OwnedFd]) {
     for fd in 3..256 {
         if keep.iter().all(|kept| kept.as_raw_fd() != fd) {
@@ -171,7 +171,7 @@ fn map_users(user: u32, group: u32) -> bool {
         && fs::write("/proc/self/gid_map", format!("{group} {group} 1")).is_ok()
 }
 
-/// A view of `/proc` that fits the namespace, and the tie to the keeper.
+/// Mounts the namespace's `/proc`, and ties the init to the keeper.
 fn prepare() -> bool {
     if unshare(CloneFlags::CLONE_NEWNS).is_err() {
         return false;
@@ -181,26 +181,26 @@ fn prepare() -> bool {
         return false;
     }
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    // Refused where parts of /proc are covered (some containers): the agent then sees the outer
-    // one, which is a matter of view and not of containment.
+    // Refused where parts of /proc are masked (some containers): the agent then sees the outer one,
+    // which does not weaken containment.
     mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>).ok();
-    // Last, because a change of credentials clears it.
+    // Last, since a change of credentials clears it.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_ok()
 }
 
 fn wait_readable(channel: &Channel, within: Duration) {
     let mut fds = [PollFd::new(channel.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
-    // An error only makes the caller look again.
+    // On an error the caller only checks again.
     poll(&mut fds, timeout).ok();
 }
 
-/// The first process of the namespace.
+/// The init of the namespace.
 struct Init {
     channel: Channel,
     /// Our copy of the keeper's socket to heartbeat.
     lifeline: OwnedFd,
-    /// Whether a limit on tasks holds for this session alone.
+    /// Whether a task limit applies to this session alone.
     has_cap: bool,
 }
 
@@ -234,12 +234,12 @@ impl Init {
     }
 
     fn start(&mut self, order: &Order) -> Option<Pid> {
-        // Not before: the keeper opens our mounts when we are up.
+        // Only now: the keeper opens our mounts once we are up.
         crate::process::protect_from_inspection();
         let max_tasks = self.has_cap.then(|| task_cap(order.max_processes));
         let order = Order { max_tasks, ..order.clone() };
-        let started = start::start(&order, Birthplace::default());
-        start::let_go_of_standard_streams();
+        let started = start::start(&order, SpawnTarget::default());
+        start::detach_standard_streams();
         match started {
             Ok(pid) => {
                 let number = u32::try_from(pid.as_raw()).unwrap_or_default();

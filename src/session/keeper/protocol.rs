@@ -1,4 +1,4 @@
-//! The words between heartbeat and a keeper: frames of JSON with their length in front.
+//! Messages between heartbeat and a keeper: JSON frames with a length prefix.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,108 +11,103 @@ use crate::session::agent::Exit;
 use crate::session::confinement::Confinement;
 use crate::session::containment::Tier;
 
-/// No honest frame is longer.
+/// Longer frames are rejected.
 pub const MAX_FRAME: usize = 16 << 20;
 
-/// From heartbeat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToKeeper {
     /// The row is committed: start the agent.
     Go(Box<Order>),
-    /// Heartbeat is alive.
+    /// Renews the lease.
     Beat(u64),
-    /// End it: SIGINT to the agent, SIGTERM after half of the grace, sweep after all of it.
+    /// Ends the session: SIGINT to the agent, SIGTERM after half of the grace period, sweep after
+    /// all of it.
     Stop,
     /// To a namespace's init only: SIGTERM to the agent.
     Terminate,
-    /// End it at once.
+    /// Ends the session without a grace period.
     Kill,
 }
 
-/// What to start, and the bounds that the keeper holds by itself.
+/// What to start, and the limits that the keeper enforces itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// The executable.
     pub program: OsString,
     /// Its arguments, without the program.
     pub args: Vec<OsString>,
-    /// Its whole environment.
+    /// The complete environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Where it starts.
     pub cwd: PathBuf,
-    /// File that is its standard input; unlinked once open.
+    /// Becomes standard input; unlinked once open.
     pub stdin: PathBuf,
-    /// In all.
+    /// Hard limit of the session.
     pub hard_ms: u64,
-    /// Between SIGINT and SIGKILL; SIGTERM comes after half of it.
+    /// Between SIGINT and SIGKILL; SIGTERM follows after half of it.
     pub grace_ms: u64,
     /// Longest silence of heartbeat.
     pub lease_ms: u64,
-    /// Niceness added.
+    /// Added to the niceness.
     pub nice: i32,
-    /// Value of the limit that marks the session.
+    /// Value of the resource limit that marks the session.
     pub mark: u64,
-    /// What the agent may touch; none: whatever this user can.
+    /// What the agent may access; `None`: whatever this user can.
     pub confinement: Option<Confinement>,
-    /// Processes and threads of its user namespace, where it has one.
+    /// Limit of processes and threads in its user namespace, if it has one.
     pub max_tasks: Option<u64>,
-    /// For the control group, where there is one.
+    /// For the control group, if there is one.
     pub max_processes: u32,
-    /// For the control group, where there is one.
+    /// In bytes, for the control group, if there is one.
     pub max_memory: u64,
 }
 
-/// From a keeper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromKeeper {
-    /// It waits for the word.
+    /// It waits for `Go`.
     Ready {
-        /// Who it is.
         keeper: ProcessIdentity,
-        /// What it has built around the agent to come.
+        /// The containment it has set up.
         tier: Tier,
         /// The control group, if there is one.
         cgroup: Option<PathBuf>,
-        /// A process of its own below it that is no part of the session.
+        /// A process below it that does not belong to the session.
         watcher: Option<u32>,
     },
-    /// All session slots of this machine are in use; it leaves.
-    NoSlot { in_use: u32 },
-    /// The session slots cannot be used; it leaves.
-    SlotsFailed { error: String },
-    /// The agent runs.
+    /// All session slots of this machine are in use; it exits.
+    NoSlot {
+        in_use: u32,
+    },
+    /// The session slots cannot be used; it exits.
+    SlotsFailed {
+        error: String,
+    },
+    /// The agent runs; its pid is as heartbeat sees it.
     Started {
-        /// Its process id as heartbeat sees it.
         pid: u32,
     },
     /// The agent could not be started.
     NotStarted(StartFailure),
-    /// The agent ended.
     Exited(Ending),
-    /// The keeper ends it by itself.
+    /// The keeper ends the session on its own.
     Stopping(OwnReason),
-    /// Nothing of it is left.
+    /// No process is left.
     Swept {
-        /// Processes that the sweep ended.
+        /// Processes killed by the sweep.
         killed: u32,
     },
-    /// Something cannot be killed; the keeper goes on trying.
+    /// A process cannot be killed; the keeper keeps trying.
     Unkillable {
-        /// How many.
         left: u32,
         /// Process ids, states and where they wait.
         detail: String,
     },
-    /// Answer to a beat.
+    /// Acknowledges a lease renewal.
     Beat(u64),
 }
 
 /// How the agent's process ended, in a form that can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
-    /// By itself.
     Code(i32),
-    /// By a signal.
     Signal(i32),
 }
 
@@ -125,23 +120,20 @@ impl From<Ending> for Exit {
     }
 }
 
-/// Why a keeper ends its agent without being told to.
+/// Why a keeper ends its agent on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OwnReason {
     /// The hard limit.
     Deadline,
-    /// Heartbeat was silent for too long.
+    /// Heartbeat was silent for longer than the lease.
     LeaseMissed,
-    /// Somebody sent it a signal.
+    /// The keeper received a signal.
     Signalled,
 }
 
-/// Which step of a start failed, and the error number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartFailure {
-    /// The step.
     pub step: StartStep,
-    /// As in `errno`.
     pub errno: i32,
 }
 
@@ -162,22 +154,18 @@ impl std::fmt::Display for StartFailure {
     }
 }
 
-/// The steps of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartStep {
     /// Opening its standard input.
     Input,
-    /// Creating the process.
     Fork,
-    /// Entering the working folder.
+    /// Entering the working directory.
     Folder,
-    /// Confining it.
     Confinement,
-    /// Executing the program.
     Program,
 }
 
-/// Puts a message into a frame.
+/// Encodes a message as a frame.
 pub fn encode<M: Serialize>(message: &M) -> io::Result<Vec<u8>> {
     let body = serde_json::to_vec(message)?;
     let length = u32::try_from(body.len()).map_err(io::Error::other)?;
@@ -186,24 +174,23 @@ pub fn encode<M: Serialize>(message: &M) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Collects bytes and gives back whole messages.
+/// Collects bytes and returns complete messages.
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
 }
 
 impl Frames {
-    /// Adds what was read.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole message, if there is one.
+    /// The next complete message, if there is one.
     pub fn take<M: DeserializeOwned>(&mut self) -> io::Result<Option<M>> {
         let Some(head) = self.bytes.first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_be_bytes(*head)).map_err(io::Error::other)?;
         if length > MAX_FRAME {
-            return Err(io::Error::other("a frame beyond the limit"));
+            return Err(io::Error::other("the frame exceeds the size limit"));
         }
         let end = 4 + length;
         let Some(body) = self.bytes.get(4..end) else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! Signals as something to poll: nothing interrupts a keeper, and nothing but KILL and STOP can
-//! change its course.
+//! Signals as a pollable descriptor: nothing interrupts a keeper; only KILL and STOP affect it
+//! directly.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 
-/// All signals blocked, the ones that matter readable from a descriptor.
+/// Blocks all signals; the relevant ones can be read from a descriptor.
 #[derive(Debug)]
 pub struct Signals(SignalFd);
 
@@ -25,7 +25,7 @@ impl Signals {
         SignalFd::with_flags(&watched, flags).map(Self)
     }
 
-    /// Takes what has arrived: did a child change its state, did somebody ask us to end?
+    /// Reads the pending signals.
     pub fn take(&self) -> Arrived {
         let mut arrived = Arrived::default();
         while let Ok(Some(info)) = self.0.read_signal() {
@@ -37,13 +37,13 @@ impl Signals {
         arrived
     }
 
-    /// Waits until a signal arrives, but not longer.
+    /// Waits for a signal, at most this long.
     pub fn wait_for_child(&self, at_most: Duration) {
         let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        // An error only shortens the pause.
+        // An error only shortens the wait.
         nix::poll::ppoll(&mut fds, Some(TimeSpec::from_duration(at_most)), None).ok();
         if fds[0].any().unwrap_or(false) {
-            // One at a time: a request to end changes nothing in the middle of a sweep.
+            // One at a time: a request to end changes nothing during a sweep.
             self.0.read_signal().ok();
         }
     }
@@ -55,11 +55,11 @@ impl AsFd for Signals {
     }
 }
 
-/// What [`Signals::take`] found.
+/// Result of [`Signals::take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrived {
     /// A child changed its state.
     pub child: bool,
-    /// TERM, INT or HUP, how often.
+    /// Number of TERM, INT and HUP signals.
     pub end_requests: u32,
 }

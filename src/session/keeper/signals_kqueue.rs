@@ -1,4 +1,4 @@
-//! Signals as something to poll, by kqueue: the same as `signals.rs` for systems without signalfd.
+//! Signals as a pollable descriptor, by kqueue: `signals.rs` for systems without signalfd.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 const WATCHED: [Signal; 4] = [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 
-/// All signals blocked, the ones that matter readable from a queue.
+/// Blocks all signals; the relevant ones can be read from a queue.
 #[derive(Debug)]
 pub struct Signals(Kqueue);
 
@@ -27,7 +27,7 @@ impl Signals {
         Ok(Self(queue))
     }
 
-    /// Takes what has arrived: did a child change its state, did somebody ask us to end?
+    /// Reads the pending signals.
     pub fn take(&self) -> Arrived {
         let mut arrived = Arrived::default();
         let empty =
@@ -44,7 +44,7 @@ impl Signals {
         arrived
     }
 
-    /// Waits until a signal arrives, but not longer.
+    /// Waits for a signal, at most this long.
     pub fn wait_for_child(&self, at_most: Duration) {
         let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         let at_most = at_most.max(Duration::from_millis(1));
@@ -61,11 +61,11 @@ impl AsFd for Signals {
     }
 }
 
-/// What [`Signals::take`] found.
+/// Result of [`Signals::take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrived {
     /// A child changed its state.
     pub child: bool,
-    /// TERM, INT or HUP, how often.
+    /// Number of TERM, INT and HUP signals.
     pub end_requests: u32,
 }

@@ -1,4 +1,4 @@
-//! Starting the agent: everything between fork and exec.
+//! Starts the agent: everything between fork and exec.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -12,35 +12,35 @@ use nix::unistd::{Pid, getpid, getppid};
 #[cfg(target_os = "linux")]
 use super::confine::confine;
 use super::protocol::{Order, StartFailure, StartStep};
-use crate::process::system::{self, Birthplace};
+use crate::process::system::{self, SpawnTarget};
 
-/// Starts the agent as a direct child of this process and waits until its program runs.
+/// Starts the agent as a direct child and waits until its program runs.
 ///
-/// It is born in `place`. The child reports a failure through a pipe
-/// that the kernel closes when the program is executed: an empty pipe means success.
-pub fn start(order: &Order, place: Birthplace<'_>) -> Result<Pid, StartFailure> {
+/// It is spawned into `target`. The child reports a failure through a pipe that the kernel closes on
+/// exec: an empty pipe means success.
+pub fn start(order: &Order, target: SpawnTarget<'_>) -> Result<Pid, StartFailure> {
     let failed = |error: &io::Error| StartFailure {
         step: StartStep::Fork,
         errno: error.raw_os_error().unwrap_or_default(),
     };
     let (mut read_end, write_end) = io::pipe().map_err(|error| failed(&error))?;
     let parent = getpid();
-    let child = system::fork_into_place(place, || {
+    let child = system::fork_into_target(target, || {
         let failure = become_agent(order, parent);
         let report = serde_json::to_vec(&failure).unwrap_or_default();
-        // If the parent is gone there is nobody to tell.
+        // If the parent is gone, there is no reader.
         (&write_end).write_all(&report).ok();
         127
     })
     .map_err(|error| failed(&error))?;
     drop(write_end);
     let mut report = Vec::new();
-    // A read error looks like an empty report; the exit of the child tells the rest.
+    // A read error looks like an empty report; the child's exit shows the failure.
     read_end.read_to_end(&mut report).ok();
     if report.is_empty() {
         return Ok(child);
     }
-    // The child leaves by itself; collected here so that the sweep does not count it.
+    // The child exits; reaped here so that the sweep does not count it.
     nix::sys::wait::waitpid(child, None).ok();
     let unknown = StartFailure { step: StartStep::Program, errno: 0 };
     Err(serde_json::from_slice(&report).unwrap_or(unknown))
@@ -49,7 +49,7 @@ pub fn start(order: &Order, place: Birthplace<'_>) -> Result<Pid, StartFailure> 
 /// Runs in the child; returns only if something failed.
 fn become_agent(order: &Order, parent: Pid) -> StartFailure {
     let failed = |step, errno: i32| StartFailure { step, errno };
-    // A session of its own: signals from a terminal reach the agent only through its keeper.
+    // Its own session: terminal signals reach the agent only through its keeper.
     nix::unistd::setsid().ok();
     if let Err(errno) = tie_to(parent) {
         return failed(StartStep::Fork, errno as i32);
@@ -58,7 +58,7 @@ fn become_agent(order: &Order, parent: Pid) -> StartFailure {
         Ok(input) => input,
         Err(error) => return failed(StartStep::Input, error.raw_os_error().unwrap_or_default()),
     };
-    // Left behind only if it cannot be unlinked, and then removed with its folder.
+    // If it cannot be unlinked, it is removed with its folder.
     std::fs::remove_file(&order.stdin).ok();
     if let Err(errno) = nix::unistd::dup2_stdin(input.as_fd()) {
         return failed(StartStep::Input, errno as i32);
@@ -77,7 +77,7 @@ fn become_agent(order: &Order, parent: Pid) -> StartFailure {
     }
     system::close_others_on_exec();
     system::reset_signals();
-    // Last, so that nothing above is in its way.
+    // Last, so that it does not restrict the steps above.
     if let Some(allowed) = &order.confinement
         && let Err(error) = confine(allowed)
     {
@@ -87,7 +87,7 @@ fn become_agent(order: &Order, parent: Pid) -> StartFailure {
     failed(StartStep::Program, error.raw_os_error().unwrap_or_default())
 }
 
-/// Dies with its parent; checks that the parent did not die before the tie was made.
+/// Makes the process die with its parent; checks that the parent did not exit before.
 #[cfg(target_os = "linux")]
 fn tie_to(parent: Pid) -> nix::Result<()> {
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
@@ -101,14 +101,14 @@ fn tie_to(parent: Pid) -> nix::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn set_mark(mark: u64) {
-    // Where the limit is already lower the mark is missing and the environment's one remains.
+    // If the limit is already lower, only the environment mark remains.
     setrlimit(Resource::RLIMIT_RTTIME, mark, mark).ok();
 }
 
 #[cfg(not(target_os = "linux"))]
 fn set_mark(_mark: u64) {}
 
-/// Nothing to confine with; the session's row says so.
+/// Not supported here; the session's row says so.
 #[cfg(not(target_os = "linux"))]
 fn confine(_allowed: &crate::session::confinement::Confinement) -> io::Result<()> {
     Ok(())
@@ -130,17 +130,17 @@ fn environment(env: &[(OsString, OsString)]) -> Vec<CString> {
         .collect()
 }
 
-/// Points the three standard descriptors of this process at nothing, so that a pipe ends with the
-/// agent and not with us.
-pub fn let_go_of_standard_streams() {
+/// Points the standard descriptors at `/dev/null`, so that a pipe closes with the agent and not
+/// with this process.
+pub fn detach_standard_streams() {
     let Ok(nothing) = nothing() else { return };
-    // A descriptor that cannot be replaced stays as it is; the drain after a session is bounded.
+    // A descriptor that cannot be replaced stays; the drain after a session is bounded.
     nix::unistd::dup2_stdin(&nothing).ok();
     nix::unistd::dup2_stdout(&nothing).ok();
     nix::unistd::dup2_stderr(&nothing).ok();
 }
 
-/// Points standard input at nothing.
+/// Points standard input at `/dev/null`.
 pub fn let_go_of_standard_input() {
     if let Ok(nothing) = nothing() {
         nix::unistd::dup2_stdin(&nothing).ok();
@@ -151,7 +151,7 @@ fn nothing() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/null")
 }
 
-/// The name a person sees in `ps` for a keeper's helper.
+/// Sets the process name shown by `ps`.
 #[cfg(target_os = "linux")]
 pub fn set_name(name: &OsStr) {
     if let Ok(name) = CString::new(name.as_bytes()) {

@@ -1,10 +1,10 @@
-//! The sweep: ends everything below this process and proves that nothing is left.
+//! The sweep: kills everything below this process and proves that nothing is left.
 //!
-//! This process is a child subreaper, so whatever a descendant does (own session, double fork,
-//! dropped environment), it becomes a direct child as soon as its parent is gone. A direct child
-//! keeps its number until it is collected, so a signal can never reach a stranger. Killing all
-//! direct children over and over therefore reaches everything, and the kernel's answer "no child
-//! left" (ECHILD) is the certificate.
+//! This process is a child subreaper, so whatever a descendant does (setsid, double fork, cleared
+//! environment), it becomes a direct child when its parent exits. A direct child keeps its pid
+//! until it is reaped, so a signal cannot reach another process. Killing all direct children
+//! repeatedly therefore reaches everything, and the kernel's ECHILD is the proof that nothing is
+//! left.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,24 +17,23 @@ use nix::unistd::Pid;
 use super::signals::Signals;
 use crate::process;
 
-/// Between two passes, unless a child ends before.
+/// Between two passes, unless a child exits earlier.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// How a sweep went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swept {
-    /// Children that this sweep ended.
+    /// Children that this sweep killed.
     pub killed: u32,
-    /// How the leader ended, if it was collected here.
+    /// How the leader ended, if it was reaped here.
     pub leader: Option<WaitStatus>,
-    /// False if the time was up before the kernel said that nothing is left.
+    /// False if the time was up before the kernel reported ECHILD.
     pub empty: bool,
 }
 
-/// Kills and collects until nothing is left or the time is up.
+/// Kills and reaps until no child is left or the time is up.
 ///
-/// `spared` is a child that stands aside (see [`process::system::fork_aside`]): the kernel's answer leaves it
-/// out.
+/// `spared` is a child started with [`process::system::fork_detached`]: the kernel's answer does not
+/// count it.
 pub fn sweep(
     leader: Option<Pid>,
     spared: Option<Pid>,
@@ -44,10 +43,10 @@ pub fn sweep(
     let spared = spared.and_then(|pid| u32::try_from(pid.as_raw()).ok());
     let until = Instant::now() + within;
     let mut swept = Swept { killed: 0, leader: None, empty: false };
-    // A child keeps its number until it is collected, and needs only one signal.
+    // A child keeps its pid until it is reaped, so one signal each suffices.
     let mut signalled = BTreeSet::new();
     if let Some(leader) = leader {
-        // Its group exists as long as the leader is not collected; most of a tree goes at once.
+        // The group exists until the leader is reaped; this kills most of a tree at once.
         killpg(leader, Signal::SIGKILL).ok();
     }
     loop {
@@ -69,13 +68,13 @@ pub fn sweep(
     }
 }
 
-/// Collects every dead child; true when there is none left, dead or alive.
+/// Reaps every dead child; true when none is left, dead or alive.
 fn collect(leader: Option<Pid>, swept: &mut Swept, signalled: &mut BTreeSet<u32>) -> bool {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) => return false,
             Ok(status) => {
-                // Its number may come back as another child.
+                // The pid may be reused by another child.
                 if let Some(child) = status.pid().and_then(|pid| u32::try_from(pid.as_raw()).ok()) {
                     signalled.remove(&child);
                 }
@@ -92,7 +91,7 @@ fn collect(leader: Option<Pid>, swept: &mut Swept, signalled: &mut BTreeSet<u32>
     }
 }
 
-/// What is left, for people: process ids, states and where the kernel holds them.
+/// What is left, for messages: process ids, states and where the kernel blocks them.
 pub fn describe_left(spared: Option<Pid>) -> (u32, String) {
     let spared = spared.and_then(|pid| u32::try_from(pid.as_raw()).ok());
     let mut left = process::descendants(std::process::id());

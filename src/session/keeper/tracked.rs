@@ -1,20 +1,20 @@
-//! Following descendants by looking often, where the kernel has no subreaper (macOS).
+//! Tracks descendants by polling, where the kernel has no subreaper (macOS).
 //!
-//! A process that was seen once below the agent stays known by its number and start time, also
-//! after it has detached. One that detaches between two looks is missed: the tier says so.
+//! A process seen once below the agent stays known by its pid and start time after it has detached.
+//! One that detaches between two polls is missed: the tier says so.
 
 use std::collections::HashMap;
 
-/// Everything that was ever seen below one process, with its start time.
+/// Every process ever seen below one process, with its start time.
 #[derive(Debug, Default)]
 pub struct Tracked {
     known: HashMap<u32, u64>,
 }
 
 impl Tracked {
-    /// Looks at everything below `root` and below everything known, and remembers it.
+    /// Records everything below `root` and below every known process.
     ///
-    /// `children` lists direct children, `start_of` gives the start time of a living process.
+    /// `children` lists direct children, `start_of` returns the start time of a live process.
     pub fn look(
         &mut self,
         root: u32,
@@ -35,7 +35,7 @@ impl Tracked {
         }
     }
 
-    /// Those of them that are alive and still the same.
+    /// Known processes that are alive and unchanged.
     pub fn alive(&self, start_of: impl Fn(u32) -> Option<u64>) -> Vec<u32> {
         let same = |(pid, start): (&u32, &u64)| (start_of(*pid) == Some(*start)).then_some(*pid);
         self.known.iter().filter_map(same).collect()
@@ -46,7 +46,7 @@ impl Tracked {
 mod tests {
     use super::*;
 
-    /// A machine as a table: process, parent, start time.
+    /// A process table: pid, parent, start time.
     struct Table(Vec<(u32, u32, u64)>);
 
     impl Table {
@@ -73,7 +73,7 @@ mod tests {
     fn who_was_seen_once_stays_known_after_it_detached() {
         let mut tracked = Tracked::default();
         Table(vec![(2, 1, 10), (3, 2, 11), (4, 3, 12)]).look(&mut tracked);
-        // The middle one left; its child belongs to the first process of the machine now.
+        // The middle one exited; its child was re-parented to pid 0.
         let later = Table(vec![(2, 1, 10), (4, 0, 12), (5, 4, 13)]);
         later.look(&mut tracked);
         assert_eq!(later.alive(&tracked), [2, 4, 5]);

@@ -4,17 +4,17 @@ use axum::body::Bytes;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::board::{Change, Values};
 use super::patch::stored;
 use super::reply::Reply;
 use super::server::Server;
+use super::tracker_data::{Change, Values};
 
-/// Answers a control request; `path` is what follows `/_simulator/`.
+/// Handles a control request; `path` is what follows `/_simulator/`.
 pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Reply {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut shared = server.lock();
-    if let Some(steered) = shared.traffic.steer(method.as_str(), path, &value) {
-        return steered.map_or_else(|why| wrong(&why), |told| Reply::json(&told));
+    if let Some(handled) = shared.traffic.handle_control(method.as_str(), path, &value) {
+        return handled.map_or_else(|why| wrong(&why), |answer| Reply::json(&answer));
     }
     match (method.as_str(), path) {
         ("POST", "items") => {
@@ -33,7 +33,12 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
     }
 }
 
-fn one_item(board: &mut super::board::Board, verb: &str, id: i64, value: &Value) -> Reply {
+fn one_item(
+    board: &mut super::tracker_data::TrackerData,
+    verb: &str,
+    id: i64,
+    value: &Value,
+) -> Reply {
     let done = match verb {
         "PATCH" => board.edit(id, change(value)),
         "DELETE" => board.delete(id).then_some(0),

@@ -1,4 +1,4 @@
-//! Ways in which the simulated tracker misbehaves on request.
+//! Faults of the simulated tracker.
 
 use std::time::Duration;
 
@@ -7,14 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::reply::{Reply, error_body};
 use crate::simulate::fault::Misbehaviour;
 
-/// A fault, on which requests and how often.
 pub type ActiveFault = crate::simulate::fault::ActiveFault<Fault>;
 
-/// One way to misbehave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// 203 with the sign-in page: what an expired token gets.
+    /// 203 with the sign-in page: the response to an expired token.
     Html203,
     /// 200 with the sign-in page.
     Html200,
@@ -24,13 +22,12 @@ pub enum Fault {
     Empty401,
     /// 401 with `TF400813`.
     Denied401,
-    /// 403.
     Denied403,
     /// 404 for the project, `TF200016`.
     Project404,
     /// 404 as plain text: no such controller.
     Controller404,
-    /// 404 `TF401232`: one item is gone.
+    /// 404 `TF401232`: one item does not exist.
     Gone404,
     /// 429 with `Retry-After: 1`.
     Throttled429,
@@ -38,7 +35,7 @@ pub enum Fault {
     Throttled429Long,
     /// 429 without `Retry-After`.
     Throttled429Bare,
-    /// The right answer with `Retry-After: 1` and spent limits.
+    /// The correct response with `Retry-After: 1` and used-up limits.
     Delayed200,
     /// 503 whose JSON begins with a byte order mark.
     Bom503,
@@ -52,7 +49,6 @@ pub enum Fault {
     TooMany400,
     /// 400 `VS402335`: the query took too long.
     TooSlow400,
-    /// 408.
     Timeout408,
     /// 500 `VS402612`: a macro without a team.
     Team500,
@@ -60,7 +56,7 @@ pub enum Fault {
     Query400,
     /// 400 for the API version.
     Version400,
-    /// 412: the item changed.
+    /// 412: the item has changed.
     Conflict412,
     /// Every second entry of a batch is null.
     Nulls,
@@ -70,13 +66,13 @@ pub enum Fault {
     NotJson,
     /// Plain text.
     Text200,
-    /// The right answer, a second late.
+    /// The correct response, a second late.
     Slow,
-    /// The right answer, cut in the middle.
+    /// The correct response, cut in the middle.
     Truncated,
-    /// The connection is reset before the answer.
+    /// The connection is reset before the response.
     Reset,
-    /// No answer at all.
+    /// No response.
     Hang,
 }
 
@@ -118,7 +114,8 @@ impl Misbehaviour for Fault {
 }
 
 impl Fault {
-    /// The answer that takes the place of the right one; none: the right one is bent or late.
+    /// The response that replaces the correct one; `None` if the correct one is modified or
+    /// delayed.
     pub fn answer(self, path: &str) -> Option<Reply> {
         let html = |status| Some(Reply::sign_in(status));
         let error = |status, key: &str, text: &str| Some(Reply::error(status, key, text));
@@ -220,8 +217,8 @@ impl Fault {
         }
     }
 
-    /// Changes the right answer.
-    pub fn bend(self, reply: Reply, reset_at: i64) -> Reply {
+    /// Modifies the correct response.
+    pub fn modify(self, reply: Reply, reset_at: i64) -> Reply {
         match self {
             Self::Delayed200 => reply
                 .with("retry-after", "1")
@@ -235,7 +232,7 @@ impl Fault {
         }
     }
 
-    /// How late the right answer comes.
+    /// Delay of the correct response.
     pub fn delay(self) -> Duration {
         if self == Self::Slow { Duration::from_secs(1) } else { Duration::ZERO }
     }
@@ -248,7 +245,7 @@ fn blocked() -> Reply {
     Reply::error(429, "RequestBlockedException", text)
 }
 
-/// The answer to a query with more rows than are allowed.
+/// The response to a query with too many rows.
 pub fn too_many_rows(limit: usize) -> Reply {
     let text = format!(
         "VS402337: The number of work items returned exceeds the size limit of {limit}. Change the \

@@ -1,32 +1,31 @@
-//! Which items a query returns, and in which order.
+//! Evaluates a query: which items it returns, in which order.
 
 use std::cmp::Ordering;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::board::{Board, PROJECT, Revision, Stored};
+use super::tracker_data::{PROJECT, Revision, Stored, TrackerData};
 use super::wiql::{Condition, Operand, Operator, Query, Refused, date_literal};
 
-/// Where and how a query runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
-    /// `timePrecision=true` was in the address.
+    /// `timePrecision=true` is in the address.
     pub time_precision: bool,
-    /// A team was in the path.
+    /// A team is in the path.
     pub has_team: bool,
     /// The server's time.
     pub now: Timestamp,
 }
 
-/// A value that an operand stands for, ready to be compared.
+/// An operand's value, ready for comparison.
 enum Wanted {
     Text(String),
     Number(i64),
     Date(Timestamp),
 }
 
-/// Ids of the items that meet the query, in its order.
-pub fn run(board: &Board, query: &Query, scope: Scope) -> Result<Vec<i64>, Refused> {
+/// Ids of the matching items, in the query's order.
+pub fn run(board: &TrackerData, query: &Query, scope: Scope) -> Result<Vec<i64>, Refused> {
     for field in query.columns.iter().chain(query.order.iter().map(|(field, _)| field)) {
         known(board, field)?;
     }
@@ -34,7 +33,7 @@ pub fn run(board: &Board, query: &Query, scope: Scope) -> Result<Vec<i64>, Refus
         Some(condition) => Some(prepare(board, condition, scope)?),
         None => None,
     };
-    // Sort keys are looked up once per row and not once per comparison.
+    // Sort keys are looked up once per row instead of once per comparison.
     let mut found: Vec<(Vec<Option<&Stored>>, i64)> = Vec::new();
     for item in board.items.values().filter(|item| item.deleted.is_none()) {
         let Some(revision) = item.revisions.last() else { continue };
@@ -53,8 +52,8 @@ pub fn run(board: &Board, query: &Query, scope: Scope) -> Result<Vec<i64>, Refus
     Ok(found.into_iter().map(|(_, id)| id).collect())
 }
 
-fn known<'a>(board: &'a Board, field: &str) -> Result<(&'a str, &'static str), Refused> {
-    // Short names are accepted for the common fields, as the service does.
+fn known<'a>(board: &'a TrackerData, field: &str) -> Result<(&'a str, &'static str), Refused> {
+    // Short names are accepted for the common fields, as in the service.
     let with_prefix = format!("System.{field}");
     board.field(field).or_else(|| board.field(&with_prefix)).ok_or_else(|| Refused {
         code: "TF51005",
@@ -62,7 +61,7 @@ fn known<'a>(board: &'a Board, field: &str) -> Result<(&'a str, &'static str), R
     })
 }
 
-/// A condition with its operands worked out once.
+/// A condition with evaluated operands.
 enum Test {
     And(Box<Self>, Box<Self>),
     Or(Box<Self>, Box<Self>),
@@ -70,7 +69,7 @@ enum Test {
     Compare { field: String, operator: Operator, values: Vec<Wanted> },
 }
 
-fn prepare(board: &Board, condition: &Condition, scope: Scope) -> Result<Test, Refused> {
+fn prepare(board: &TrackerData, condition: &Condition, scope: Scope) -> Result<Test, Refused> {
     let boxed = |condition: &Condition| prepare(board, condition, scope).map(Box::new);
     Ok(match condition {
         Condition::And(a, b) => Test::And(boxed(a)?, boxed(b)?),

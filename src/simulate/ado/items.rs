@@ -1,36 +1,32 @@
-//! Reading and writing the simulated work items.
+//! Reads and writes the simulated work items.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
-use super::beside::relations as relations_of;
-use super::board::{Board, Item, PROJECT_ID, Revision};
+use super::linked::relations as relations_of;
 use super::reply::Reply;
 use super::request::ApiRequest;
+use super::tracker_data::{Item, PROJECT_ID, Revision, TrackerData};
 
-/// The limit of ids in one request.
+/// Maximum number of ids in one request.
 pub const LARGEST_BATCH: usize = 200;
 
-/// How an item is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// Address of the collection, for links.
     pub base_url: &'a str,
-    /// Only these fields; none: all.
+    /// `None` means all fields.
     pub fields: Option<&'a [String]>,
-    /// With links to other items, which this board knows.
-    pub relations: Option<&'a Board>,
+    /// If set, includes relations to other items of this board.
+    pub relations: Option<&'a TrackerData>,
 }
 
-/// An item as JSON, written without a copy.
+/// An item that is serialised without a copy.
 pub struct Shown<'a> {
-    /// The item.
     pub item: &'a Item,
-    /// Which of its revisions.
     pub revision: &'a Revision,
-    /// How.
     pub view: View<'a>,
 }
 
@@ -45,7 +41,7 @@ impl Serialize for Shown<'_> {
         map.serialize_entry("multilineFieldsFormat", &*self.revision.formats)?;
         let relations = self.view.relations;
         let relations = relations.map(|board| relations_of(board, self.item, self.view.base_url));
-        // Absent when there are none.
+        // Absent if there are none.
         if let Some(relations) = relations.filter(|relations| !relations.is_empty()) {
             map.serialize_entry("relations", &relations)?;
         }
@@ -66,7 +62,7 @@ impl Serialize for ShownFields<'_> {
         for (name, value) in self.0.revision.values.iter().filter(|(name, _)| wanted(name)) {
             map.serialize_entry(&**name, value)?;
         }
-        // Counted when they are requested by name.
+        // Only counted when requested by name.
         for name in self.0.view.fields.into_iter().flatten() {
             if let Some(count) = self.0.item.link_count(name) {
                 map.serialize_entry(name, &count)?;
@@ -76,12 +72,11 @@ impl Serialize for ShownFields<'_> {
     }
 }
 
-/// The address of an item.
 pub fn item_url(base_url: &str, id: i64) -> String {
     format!("{base_url}/{PROJECT_ID}/_apis/wit/workItems/{id}")
 }
 
-/// A list with nulls in the place of what cannot be read.
+/// A list with null for items that cannot be read.
 struct ShownList<'a>(Vec<Option<Shown<'a>>>);
 
 impl Serialize for ShownList<'_> {
@@ -103,7 +98,7 @@ impl Serialize for ShownList<'_> {
     }
 }
 
-/// The body of a batch request, and what the GET form says in its query string.
+/// The body of a batch request; the GET form has the same in its query string.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct BatchRequest {
@@ -118,7 +113,7 @@ struct BatchRequest {
 }
 
 /// `POST workitemsbatch`.
-pub fn batch(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
+pub fn batch(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
     match serde_json::from_slice::<BatchRequest>(&request.body) {
         Ok(request) => list(board, &request, base_url),
         Err(error) => {
@@ -129,7 +124,7 @@ pub fn batch(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
 }
 
 /// `GET workitems?ids=…`.
-pub fn get_many(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
+pub fn get_many(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
     let split = |text: &str| text.split(',').map(|part| part.trim().to_owned()).collect();
     let ids: Vec<String> = request.get("ids").map(split).unwrap_or_default();
     let request = BatchRequest {
@@ -142,13 +137,13 @@ pub fn get_many(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
     list(board, &request, base_url)
 }
 
-/// Enums come as words or as numbers.
+/// Enums are sent as words or as numbers.
 fn is_word_or_number(value: &Value, word: &str, number: i64) -> bool {
     value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(word))
         || value.as_i64() == Some(number)
 }
 
-fn list(board: &Board, request: &BatchRequest, base_url: &str) -> Reply {
+fn list(board: &TrackerData, request: &BatchRequest, base_url: &str) -> Reply {
     if request.ids.len() > LARGEST_BATCH {
         let text = format!(
             "VS403474: You requested {} work items which exceeds the limit of {LARGEST_BATCH}.",
@@ -182,12 +177,12 @@ fn list(board: &Board, request: &BatchRequest, base_url: &str) -> Reply {
     Reply::json(&ShownList(shown))
 }
 
-fn unknown_field<'a>(board: &Board, fields: Option<&'a [String]>) -> Option<&'a str> {
+fn unknown_field<'a>(board: &TrackerData, fields: Option<&'a [String]>) -> Option<&'a str> {
     let unknown = |name: &&String| board.field(name).is_none();
     fields.and_then(|names| names.iter().find(unknown)).map(String::as_str)
 }
 
-/// The answer for an item that is not there.
+/// The response for an item that does not exist.
 pub fn gone(id: i64) -> Reply {
     let text = format!(
         "TF401232: Work item {id} does not exist, or you do not have permissions to read it."
@@ -196,7 +191,7 @@ pub fn gone(id: i64) -> Reply {
 }
 
 /// `GET workitems/{id}`.
-pub fn get_one(board: &Board, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+pub fn get_one(board: &TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
     let fields: Option<Vec<String>> =
         request.get("fields").map(|text| text.split(',').map(|f| f.trim().to_owned()).collect());
     let relations = request
@@ -212,15 +207,15 @@ pub fn get_one(board: &Board, request: &ApiRequest, id: i64, base_url: &str) -> 
 }
 
 /// `DELETE workitems/{id}`.
-pub fn delete(board: &mut Board, id: i64, base_url: &str) -> Reply {
+pub fn delete(board: &mut TrackerData, id: i64, base_url: &str) -> Reply {
     let Some(item) = board.item(id) else { return gone(id) };
     let name = item.at(None).and_then(|r| r.values.get("System.Title").cloned());
     board.delete(id);
     Reply::json(&json!({ "id": id, "code": 200, "name": name, "url": item_url(base_url, id) }))
 }
 
-/// The comments of an item as JSON, and adding one.
-pub fn comments(board: &mut Board, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+/// Lists the comments of an item, or adds one.
+pub fn comments(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
     if board.item(id).is_none() {
         return gone(id);
     }
@@ -228,18 +223,18 @@ pub fn comments(board: &mut Board, request: &ApiRequest, id: i64, base_url: &str
         return add_comment(board, request, id, base_url);
     }
     let Some(item) = board.item(id) else { return gone(id) };
-    let mut remarks: Vec<_> = item.remarks.iter().collect();
+    let mut comments: Vec<_> = item.comments.iter().collect();
     if request.get("order").is_none_or(|order| order.eq_ignore_ascii_case("desc")) {
-        remarks.reverse();
+        comments.reverse();
     }
     let top = request.get("$top").and_then(|top| top.parse().ok()).unwrap_or(200_usize);
-    let total = remarks.len();
-    remarks.truncate(top);
-    let shown: Vec<Value> = remarks.iter().map(|r| show_comment(r, id, base_url)).collect();
+    let total = comments.len();
+    comments.truncate(top);
+    let shown: Vec<Value> = comments.iter().map(|r| show_comment(r, id, base_url)).collect();
     Reply::json(&json!({ "totalCount": total, "count": shown.len(), "comments": shown }))
 }
 
-fn add_comment(board: &mut Board, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+fn add_comment(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let Some(text) = body.get("text").and_then(Value::as_str) else {
         let text = "VS403302: The comment text must not be empty.";
@@ -249,23 +244,23 @@ fn add_comment(board: &mut Board, request: &ApiRequest, id: i64, base_url: &str)
         .get("format")
         .is_some_and(|format| format.eq_ignore_ascii_case("markdown") || format == "0");
     let format = if markdown { "markdown" } else { "html" };
-    let Some(remark) = board.remark(id, text, format) else { return gone(id) };
-    board.edit(id, vec![("System.History".into(), Some(super::board::Stored::text(text)))]);
-    Reply::json(&show_comment(&remark, id, base_url))
+    let Some(comment) = board.add_comment(id, text, format) else { return gone(id) };
+    board.edit(id, vec![("System.History".into(), Some(super::tracker_data::Stored::text(text)))]);
+    Reply::json(&show_comment(&comment, id, base_url))
 }
 
-fn show_comment(remark: &super::board::Remark, id: i64, base_url: &str) -> Value {
+fn show_comment(comment: &super::tracker_data::Comment, id: i64, base_url: &str) -> Value {
     json!({
         "workItemId": id,
-        "id": remark.id,
+        "id": comment.id,
         "version": 1,
-        "text": remark.text,
-        "format": remark.format,
-        "createdBy": super::board::identity(&remark.by),
-        "createdDate": remark.at,
-        "modifiedBy": super::board::identity(&remark.by),
-        "modifiedDate": remark.at,
+        "text": comment.text,
+        "format": comment.format,
+        "createdBy": super::tracker_data::identity(&comment.by),
+        "createdDate": comment.at,
+        "modifiedBy": super::tracker_data::identity(&comment.by),
+        "modifiedDate": comment.at,
         "isDeleted": false,
-        "url": format!("{}/comments/{}", item_url(base_url, id), remark.id),
+        "url": format!("{}/comments/{}", item_url(base_url, id), comment.id),
     })
 }

@@ -1,12 +1,12 @@
-//! JSON patches on simulated work items: all or nothing, one revision.
+//! JSON patches on simulated work items: atomic, one revision.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::board::{Board, Change, Stored, Values};
 use super::items::{Shown, View, gone};
 use super::reply::Reply;
 use super::request::ApiRequest;
+use super::tracker_data::{Change, Stored, TrackerData, Values};
 
 #[derive(Debug, Deserialize)]
 struct Operation {
@@ -16,17 +16,17 @@ struct Operation {
     value: Value,
 }
 
-/// What a patch does, worked out before anything is changed.
+/// The effect of a patch, computed before anything is changed.
 #[derive(Default)]
 struct Plan {
     change: Change,
-    remarks: Vec<(String, &'static str)>,
+    comments: Vec<(String, &'static str)>,
     formats: Vec<(String, String)>,
     links: Vec<Value>,
 }
 
 /// `PATCH workitems/{id}`.
-pub fn update(board: &mut Board, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+pub fn update(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
     let Some(item) = board.item(id) else { return gone(id) };
     let Some(current) = item.at(None) else { return gone(id) };
     let plan = match plan(board, &current.values, current.rev, &request.body) {
@@ -41,7 +41,12 @@ pub fn update(board: &mut Board, request: &ApiRequest, id: i64, base_url: &str) 
 }
 
 /// `POST workitems/${type}`.
-pub fn create(board: &mut Board, request: &ApiRequest, item_type: &str, base_url: &str) -> Reply {
+pub fn create(
+    board: &mut TrackerData,
+    request: &ApiRequest,
+    item_type: &str,
+    base_url: &str,
+) -> Reply {
     let plan = match plan(board, &Values::new(), 0, &request.body) {
         Ok(plan) => plan,
         Err(reply) => return *reply,
@@ -57,7 +62,7 @@ pub fn create(board: &mut Board, request: &ApiRequest, item_type: &str, base_url
     show(board, id, base_url, None)
 }
 
-fn show(board: &Board, id: i64, base_url: &str, comment: Option<i64>) -> Reply {
+fn show(board: &TrackerData, id: i64, base_url: &str, comment: Option<i64>) -> Reply {
     let Some(item) = board.item(id) else { return gone(id) };
     let Some(revision) = item.at(None) else { return gone(id) };
     let view = View { base_url, fields: None, relations: Some(board) };
@@ -68,12 +73,12 @@ fn show(board: &Board, id: i64, base_url: &str, comment: Option<i64>) -> Reply {
     Reply::json(&value)
 }
 
-fn apply(board: &mut Board, id: i64, plan: Plan) -> Option<i64> {
+fn apply(board: &mut TrackerData, id: i64, plan: Plan) -> Option<i64> {
     let mut comment = None;
-    for (text, format) in &plan.remarks {
-        comment = board.remark(id, text, format).map(|remark| remark.id);
+    for (text, format) in &plan.comments {
+        comment = board.add_comment(id, text, format).map(|comment| comment.id);
     }
-    // Links to other items move neither the revision nor the date; files and pages do.
+    // Links to other items change neither revision nor date; files and pages do.
     let is_item_link =
         |link: &Value| link["rel"].as_str().is_some_and(|rel| rel.starts_with("System.LinkTypes."));
     let moves = !plan.links.iter().all(is_item_link);
@@ -93,7 +98,7 @@ fn apply(board: &mut Board, id: i64, plan: Plan) -> Option<i64> {
     comment
 }
 
-fn plan(board: &Board, values: &Values, rev: i64, body: &[u8]) -> Result<Plan, Box<Reply>> {
+fn plan(board: &TrackerData, values: &Values, rev: i64, body: &[u8]) -> Result<Plan, Box<Reply>> {
     let operations: Vec<Operation> = serde_json::from_slice(body).map_err(|error| {
         let text =
             format!("You must pass a valid patch document in the body of the request: {error}");
@@ -112,7 +117,7 @@ fn plan(board: &Board, values: &Values, rev: i64, body: &[u8]) -> Result<Plan, B
 }
 
 fn add_to_plan(
-    board: &Board,
+    board: &TrackerData,
     values: &Values,
     rev: i64,
     operation: Operation,
@@ -129,7 +134,7 @@ fn add_to_plan(
             return Err(Box::new(Reply::error(400, "WorkItemFieldInvalidException", &text)));
         };
         match (name, op.as_str()) {
-            ("System.History", _) => plan.remarks.push(remark(&value)),
+            ("System.History", _) => plan.comments.push(comment_text(&value)),
             ("System.Tags", "add") => {
                 let merged = merge_tags(values.get("System.Tags"), &value);
                 plan.change.push((name.to_owned(), Some(Stored::text(&merged))));
@@ -165,14 +170,14 @@ fn test(values: &Values, rev: i64, path: &str, value: &Value) -> Result<(), Box<
     Err(Box::new(Reply::error(412, "TestPatchOperationFailedException", &text)))
 }
 
-fn remark(value: &Value) -> (String, &'static str) {
+fn comment_text(value: &Value) -> (String, &'static str) {
     match value.get("text").and_then(Value::as_str) {
         Some(text) => (text.to_owned(), "markdown"),
         None => (value.as_str().unwrap_or_default().to_owned(), "html"),
     }
 }
 
-/// A value of a patch or of the control interface as it is stored; null removes.
+/// Converts a value of a patch or of the control interface; null removes.
 pub fn stored(value: &Value) -> Option<Stored> {
     match value {
         Value::Null => None,
@@ -186,7 +191,7 @@ pub fn stored(value: &Value) -> Option<Stored> {
     }
 }
 
-/// `add` merges into the set of tags, whatever their case.
+/// `add` merges into the set of tags, ignoring case.
 fn merge_tags(current: Option<&Stored>, added: &Value) -> String {
     let current = match current {
         Some(Stored::Text(text)) => text.to_string(),

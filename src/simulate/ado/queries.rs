@@ -3,21 +3,20 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::board::{Board, Saved, Stored};
 use super::fault::too_many_rows;
 use super::filter::{self, Scope};
 use super::items::{Shown, View, item_url};
 use super::reply::Reply;
 use super::request::ApiRequest;
+use super::tracker_data::{Saved, Stored, TrackerData};
 use super::wiql::{self, Query, Refused};
 
-/// Longest query text.
 const LONGEST_QUERY: usize = 32_000;
-/// Revisions in one batch of the stream unless requested otherwise.
+/// Default number of revisions in one batch of the stream.
 const STREAM_PAGE: usize = 200;
 
 /// `POST wiql`.
-pub fn run(board: &Board, request: &ApiRequest, base_url: &str, limit: usize) -> Reply {
+pub fn run(board: &TrackerData, request: &ApiRequest, base_url: &str, limit: usize) -> Reply {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let Some(text) = body.get("query").and_then(Value::as_str) else {
         let text = "VS402347: The query must not be empty.";
@@ -33,7 +32,11 @@ pub fn run(board: &Board, request: &ApiRequest, base_url: &str, limit: usize) ->
     }
 }
 
-fn find(board: &Board, request: &ApiRequest, text: &str) -> Result<(Query, Vec<i64>), Refused> {
+fn find(
+    board: &TrackerData,
+    request: &ApiRequest,
+    text: &str,
+) -> Result<(Query, Vec<i64>), Refused> {
     let query = wiql::parse(text)?;
     let scope = Scope {
         time_precision: request.flag("timeprecision"),
@@ -49,7 +52,7 @@ fn refusal(refused: &Refused) -> Reply {
         "" => refused.message.clone(),
         code => format!("{code}: {}", refused.message),
     };
-    // The one mistake in a query that the service takes for its own.
+    // The only query error that the service reports as its own failure.
     let status = if refused.code == "VS402612" { 500 } else { 400 };
     Reply::error(status, "SyntaxErrorException", &text)
 }
@@ -90,7 +93,7 @@ fn head(kind: &str, result: &str, as_of: Timestamp, query: &Query, base_url: &st
 
 /// `GET wiql/{id}`.
 pub fn run_saved(
-    board: &Board,
+    board: &TrackerData,
     request: &ApiRequest,
     id: &str,
     base_url: &str,
@@ -112,8 +115,8 @@ pub fn run_saved(
     Reply::json(&answer)
 }
 
-/// Each item as a root, and each child below its parent: ids come more than once.
-fn links(board: &Board, ids: &[i64], base_url: &str) -> Vec<Value> {
+/// Each item as a root, and each child below its parent: ids may be repeated.
+fn links(board: &TrackerData, ids: &[i64], base_url: &str) -> Vec<Value> {
     let end = |id: i64| json!({ "id": id, "url": item_url(base_url, id) });
     let mut rows: Vec<Value> =
         ids.iter().map(|id| json!({ "rel": null, "source": null, "target": end(*id) })).collect();
@@ -128,7 +131,7 @@ fn links(board: &Board, ids: &[i64], base_url: &str) -> Vec<Value> {
 }
 
 /// `GET queries/{path or id}`.
-pub fn saved_query(board: &Board, name: &str) -> Reply {
+pub fn saved_query(board: &TrackerData, name: &str) -> Reply {
     let found = |saved: &&Saved| {
         saved.id.eq_ignore_ascii_case(name) || saved.path.eq_ignore_ascii_case(name)
     };
@@ -151,7 +154,7 @@ pub fn saved_query(board: &Board, name: &str) -> Reply {
 }
 
 /// `GET|POST reporting/workitemrevisions`.
-pub fn revisions(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
+pub fn revisions(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
     let size = request.get("$maxpagesize").and_then(|n| n.parse().ok()).unwrap_or(STREAM_PAGE);
     let start = match request.get("continuationtoken").filter(|token| !token.is_empty()) {
         Some(token) => token.split(';').next().and_then(|n| n.parse().ok()).unwrap_or(0),
@@ -183,7 +186,7 @@ pub fn revisions(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
     let encoded = token.replace(';', "%3B");
     Reply::json(&json!({
         "values": values,
-        // There even on the last batch.
+        // Present even on the last batch.
         "nextLink": format!(
             "{base_url}/_apis/wit/reporting/workItemRevisions?continuationToken={encoded}"
         ),
@@ -192,9 +195,9 @@ pub fn revisions(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
     }))
 }
 
-fn first_since(board: &Board, since: Option<Timestamp>) -> usize {
+fn first_since(board: &TrackerData, since: Option<Timestamp>) -> usize {
     let Some(since) = since else { return 0 };
-    let at = |entry: &super::board::Entry| {
+    let at = |entry: &super::tracker_data::Entry| {
         let item = board.items.get(&entry.id)?;
         match entry.rev {
             Some(rev) => item.revisions.iter().find(|r| r.rev == rev).map(|r| r.changed),
@@ -207,8 +210,8 @@ fn first_since(board: &Board, since: Option<Timestamp>) -> usize {
 
 /// Identities are strings in the stream, and long texts are only sent on request.
 fn stream_entry(
-    item: &super::board::Item,
-    revision: &super::board::Revision,
+    item: &super::tracker_data::Item,
+    revision: &super::tracker_data::Revision,
     request: &ApiRequest,
     base_url: &str,
 ) -> Value {

@@ -1,4 +1,4 @@
-//! Answers in the service's own shapes.
+//! Responses in the service's own format.
 
 use std::io::Write as _;
 
@@ -10,22 +10,19 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::json;
 
-/// How hard to pack: what a web server of that kind does for answers made on the fly.
+/// The usual compression level of web servers for dynamic responses.
 const PACKING: Compression = Compression::new(4);
 
-/// Answers shorter than this are sent as they are.
+/// Shorter responses are not compressed.
 pub const SHORTEST_PACKED: usize = 256;
 
-/// An answer before it becomes HTTP.
+/// A response before it is sent.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// Status code.
     pub status: u16,
-    /// Content type; empty: none.
+    /// Empty for none.
     pub content_type: String,
-    /// Further headers.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -36,7 +33,6 @@ impl Reply {
         Self { body, ..Self::bytes(200, "application/json; charset=utf-8", vec![]) }
     }
 
-    /// Any status, type and body.
     pub fn bytes(status: u16, content_type: &str, body: Vec<u8>) -> Self {
         Self { status, content_type: content_type.to_owned(), headers: vec![], body }
     }
@@ -47,7 +43,6 @@ impl Reply {
         Self { status, ..Self::json(&body) }
     }
 
-    /// A web page.
     pub fn page(status: u16, title: &str) -> Self {
         let page = format!(
             "<!DOCTYPE html><html lang=\"en-US\"><head><title>{title}</title></head>\
@@ -56,12 +51,12 @@ impl Reply {
         Self::bytes(status, "text/html; charset=utf-8", page.into_bytes())
     }
 
-    /// The sign-in page that an unknown caller is shown.
+    /// The sign-in page for unauthenticated clients.
     pub fn sign_in(status: u16) -> Self {
         Self::page(status, "Azure DevOps Services | Sign In")
     }
 
-    /// The plain text that a wrong address is answered with.
+    /// The plain text for a wrong address.
     pub fn no_controller(path: &str) -> Self {
         let text = format!(
             "The controller for path '{path}' was not found or does not implement IController."
@@ -69,18 +64,18 @@ impl Reply {
         Self::bytes(404, "text/plain; charset=utf-8", text.into_bytes())
     }
 
-    /// With another header.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// Packed, as the service does it for who accepts that.
+    /// Compresses the body.
     #[must_use]
     pub fn packed(mut self) -> Self {
         let mut encoder = GzEncoder::new(Vec::new(), PACKING);
-        // Writing into memory cannot fail; if it did, the answer would go out as it is.
+        // Writing to memory cannot fail; if it did, the response would be sent uncompressed.
         if encoder.write_all(&self.body).is_ok()
             && let Ok(packed) = encoder.finish()
         {
@@ -90,7 +85,7 @@ impl Reply {
         self
     }
 
-    /// As HTTP, with the ids every answer carries and the session of the caller.
+    /// Adds the ids that every response has and the caller's session.
     pub fn into_response(self, session: Option<&HeaderValue>) -> Response {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or_default();
@@ -111,7 +106,6 @@ impl Reply {
     }
 }
 
-/// The usual error body.
 pub fn error_body(type_key: &str, message: &str) -> serde_json::Value {
     json!({
         "$id": "1",

@@ -1,29 +1,27 @@
-//! A request as the tracker understands it: case-insensitive, scoped, versioned.
+//! Parses a request as the tracker does: case-insensitive, scoped, versioned.
 
 use axum::http::{HeaderMap, Method};
 use base64::Engine as _;
 
-/// A parsed request to the REST API.
 #[derive(Debug)]
 pub struct ApiRequest {
-    /// The verb, after `X-HTTP-Method-Override`.
+    /// After `X-HTTP-Method-Override`.
     pub method: Method,
-    /// The path as it came.
+    /// As received.
     pub path: String,
     /// Project and team before `_apis`, decoded.
     pub scope: Vec<String>,
     /// What follows `_apis`, decoded.
     pub resource: Vec<String>,
-    /// The query string, decoded, keys in lower case.
+    /// Decoded, keys in lower case.
     pub query: Vec<(String, String)>,
-    /// The requested version, in either place.
+    /// From the query string or the `Accept` header.
     pub version: Option<String>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
 impl ApiRequest {
-    /// Parses a request; `collection` is the part of the path before the project.
+    /// `collection` is the part of the path before the project.
     pub fn new(
         method: &Method,
         uri: &axum::http::Uri,
@@ -68,22 +66,20 @@ impl ApiRequest {
         Some(request)
     }
 
-    /// A value of the query string.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// Is this value of the query string `true`?
     pub fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// The part of the resource at `at`, in lower case.
+    /// In lower case.
     pub fn part(&self, at: usize) -> String {
         self.resource.get(at).map(|part| part.to_ascii_lowercase()).unwrap_or_default()
     }
 
-    /// What kind of request it is, for counters and faults.
+    /// The kind of request, for counters and faults.
     pub fn kind(&self) -> &'static str {
         if self.method == Method::OPTIONS {
             return "options";
@@ -123,7 +119,7 @@ pub fn decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// The secret of an `Authorization` header: the password of Basic, or the Bearer token.
+/// The password of Basic, or the Bearer token.
 pub fn secret(headers: &HeaderMap) -> Option<String> {
     let header = headers.get("authorization")?.to_str().ok()?;
     let (scheme, value) = header.split_once(' ')?;

@@ -1,5 +1,5 @@
-//! The items the simulated tracker begins with: the backlog of a small parcel-tracking product,
-//! and as many variations of it as are asked for.
+//! The initial items: the backlog of a small parcel-tracking product, and as many variations of it
+//! as requested.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::board::{Board, PROJECT, Person, Remark, Saved, Stored, Values};
-use crate::simulate::Dice;
+use super::tracker_data::{Comment, PROJECT, Person, Saved, Stored, TrackerData, Values};
+use crate::simulate::SeededRng;
 
 static ITEMS: &str = include_str!("items.json");
 
@@ -47,14 +47,14 @@ struct SeedItem {
     #[serde(default)]
     assigned_to: Option<String>,
     created_by: String,
-    /// Before the start of the simulator.
+    /// Relative to the simulator's start.
     created_hours_ago: i64,
-    /// Before the start of the simulator.
+    /// Relative to the simulator's start.
     changed_hours_ago: i64,
     /// Position of its parent in the list, from 1.
     #[serde(default)]
     parent: Option<i64>,
-    /// Long texts by reference name.
+    /// Keyed by reference name.
     texts: BTreeMap<String, Text>,
     /// Names of the texts that are Markdown.
     #[serde(default)]
@@ -88,8 +88,8 @@ struct SeedComment {
     text: String,
 }
 
-/// Fills an empty board with `count` items; the first 24 are always the same.
-pub fn fill(board: &mut Board, count: usize, seed: u64) -> Result<(), serde_json::Error> {
+/// Fills an empty board; the first 24 items are always the same.
+pub fn fill(board: &mut TrackerData, count: usize, seed: u64) -> Result<(), serde_json::Error> {
     let data: Seed = serde_json::from_str(ITEMS)?;
     let people: BTreeMap<&str, Arc<Person>> = data
         .people
@@ -105,13 +105,13 @@ pub fn fill(board: &mut Board, count: usize, seed: u64) -> Result<(), serde_json
     for (id, template) in (FIRST_ID..).zip(templates.iter().take(count)) {
         template.add(board, id, template.changed, None);
     }
-    let mut dice = Dice::new(seed);
+    let mut rng = SeededRng::new(seed);
     let generated = count.saturating_sub(templates.len());
     for number in 0..generated {
-        let template = &templates[dice.roll(templates.len())];
+        let template = &templates[rng.roll(templates.len())];
         let id = FIRST_ID + i64::try_from(templates.len() + number).unwrap_or(0);
-        // Spread over the last twenty days, several to the same second.
-        let seconds = i64::try_from(dice.roll(20 * 86_400)).unwrap_or(0);
+        // Spread over the last twenty days, several in the same second.
+        let seconds = i64::try_from(rng.roll(20 * 86_400)).unwrap_or(0);
         let changed = now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(now);
         template.add(board, id, changed, Some(number));
     }
@@ -120,8 +120,8 @@ pub fn fill(board: &mut Board, count: usize, seed: u64) -> Result<(), serde_json
     Ok(())
 }
 
-/// The revision stream is in the order of time, whatever the order of adding was.
-fn sort_stream(board: &mut Board) {
+/// Sorts the revision stream by time, whatever the order of adding was.
+fn sort_stream(board: &mut TrackerData) {
     let items = &board.items;
     board.stream.sort_by_key(|entry| {
         items.get(&entry.id).and_then(|item| {
@@ -156,14 +156,14 @@ fn saved_queries() -> Vec<Saved> {
     ]
 }
 
-/// An item of the list, ready to be added any number of times at little cost.
+/// An item of the list, prepared to be added many times cheaply.
 struct Template {
     values: Values,
     title: String,
     formats: Arc<BTreeMap<String, String>>,
     created: Timestamp,
     changed: Timestamp,
-    remarks: Vec<Remark>,
+    comments: Vec<Comment>,
 }
 
 impl Template {
@@ -191,9 +191,9 @@ impl Template {
             set(name, text(&value.joined()));
         }
         let markdown = item.markdown.iter().map(|name| (name.clone(), "markdown".to_owned()));
-        let remarks = item.comments.iter().zip(1..).filter_map(|(comment, id)| {
+        let comments = item.comments.iter().zip(1..).filter_map(|(comment, id)| {
             let (at, text) = (before(comment.hours_ago), comment.text.clone());
-            Some(Remark { id, by: person(&comment.by)?, at, text, format: "html" })
+            Some(Comment { id, by: person(&comment.by)?, at, text, format: "html" })
         });
         Self {
             values,
@@ -201,11 +201,11 @@ impl Template {
             formats: Arc::new(markdown.collect()),
             created: before(item.created_hours_ago),
             changed: before(item.changed_hours_ago),
-            remarks: remarks.collect(),
+            comments: comments.collect(),
         }
     }
 
-    fn add(&self, board: &mut Board, id: i64, changed: Timestamp, number: Option<usize>) {
+    fn add(&self, board: &mut TrackerData, id: i64, changed: Timestamp, number: Option<usize>) {
         let mut values = self.values.clone();
         let title = match number {
             Some(number) => format!("{} (case {number})", self.title),
@@ -213,16 +213,16 @@ impl Template {
         };
         values.insert("System.Title".into(), Stored::text(&title));
         values.insert("System.CreatedDate".into(), Stored::Date(self.created.min(changed)));
-        let comments = i64::try_from(self.remarks.len()).unwrap_or(0);
-        let remarks = self.remarks.clone();
+        let count = i64::try_from(self.comments.len()).unwrap_or(0);
+        let comments = self.comments.clone();
         board.add_formatted(id, changed, values, Arc::clone(&self.formats));
         if let Some(item) = board.items.get_mut(&id)
-            && comments > 0
+            && count > 0
         {
-            item.remarks = remarks;
+            item.comments = comments;
             if let Some(revision) = item.revisions.last_mut() {
                 let values = Arc::make_mut(&mut revision.values);
-                values.insert("System.CommentCount".into(), Stored::Number(comments));
+                values.insert("System.CommentCount".into(), Stored::Number(count));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Requests in, answers out: who asks, which version, which resource.
+//! Handles requests: authentication, API version, resource.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,32 +8,30 @@ use axum::http::{HeaderMap, Method, Request};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::board::{Board, PROJECT, PROJECT_ID};
 use super::fault::Fault;
 use super::reply::{Reply, SHORTEST_PACKED};
 use super::request::{ApiRequest, secret};
+use super::tracker_data::{PROJECT, PROJECT_ID, TrackerData};
 use super::{control, items, patch, queries};
 use crate::simulate::connection::Switch;
 use crate::simulate::traffic::Traffic;
 
-/// The service's own list of its resources.
+/// The service's list of its resources.
 static LOCATIONS: &str = include_str!("locations.json");
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug)]
 pub struct Shared {
-    /// The data.
-    pub board: Board,
+    pub board: TrackerData,
     pub traffic: Traffic<Fault>,
-    /// Are answers packed for who accepts that?
+    /// Whether responses are compressed for clients that accept it.
     pub packs: bool,
-    /// Answers that went out packed.
+    /// Number of compressed responses.
     pub packed: u64,
-    /// The only secret that is accepted; none: any.
+    /// The only accepted secret; `None` accepts any.
     pub token: Option<String>,
-    /// Highest API version.
     pub max_version: (u32, u32),
-    /// Rows of a query.
+    /// Maximum number of rows of a query.
     pub row_limit: usize,
     /// Path before the project.
     pub collection: String,
@@ -41,17 +39,16 @@ pub struct Shared {
     pub base_url: String,
 }
 
-/// The state of the server.
 #[derive(Debug, Clone)]
 pub struct Server(pub Arc<Mutex<Shared>>);
 
 impl Server {
-    /// The data, whatever happened to an earlier holder.
+    /// Ignores poisoning.
     pub fn lock(&self) -> MutexGuard<'_, Shared> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Packs an answer that is worth it.
+    /// Compresses a response if it is long enough.
     fn pack(&self, reply: Reply) -> Reply {
         {
             let mut shared = self.lock();
@@ -64,7 +61,6 @@ impl Server {
     }
 }
 
-/// Answers every request.
 pub async fn handle(
     State(server): State<Server>,
     ConnectInfo(switch): ConnectInfo<Switch>,
@@ -100,7 +96,7 @@ pub async fn handle(
                 None => {
                     let mut shared = server.lock();
                     let reset_at = shared.board.now().as_second() + 300;
-                    fault.bend(shared.answer(&request, &parts.headers), reset_at)
+                    fault.modify(shared.answer(&request, &parts.headers), reset_at)
                 }
             }
         }
@@ -133,7 +129,7 @@ impl Shared {
         reply
     }
 
-    /// An unknown caller is shown the sign-in page, or a bare 401 if it asks for that.
+    /// An unauthenticated client gets the sign-in page, or a bare 401 if it asks for that.
     fn refuse_stranger(&self, request: &ApiRequest, headers: &HeaderMap) -> Option<Reply> {
         let known = match (secret(headers), &self.token) {
             (Some(secret), Some(token)) => secret == *token,
@@ -194,7 +190,7 @@ impl Shared {
             "resourceareas" => resource_areas(request, &base_url),
             "connectiondata" => connection_data(),
             "projects" => project(request, &base_url),
-            "git" => super::beside::code(&self.board, request),
+            "git" => super::linked::code(&self.board, request),
             "wit" => match request.scope.first() {
                 Some(name) if !is_project(name) => no_project(name),
                 _ => self.route_work_items(request, &base_url),
@@ -220,7 +216,7 @@ impl Shared {
                 patch::create(board, request, &rest[1..], base_url)
             }
             (_, "workitems") => route_item(board, request, &rest, base_url),
-            ("GET" | "POST", "attachments") => super::beside::attachments(board, request, base_url),
+            ("GET" | "POST", "attachments") => super::linked::attachments(board, request, base_url),
             ("GET", "fields") => fields(board, &rest, base_url),
             ("GET" | "POST", "reporting") => queries::revisions(board, request, base_url),
             ("GET", "recyclebin") => recycle_bin(board),
@@ -249,7 +245,6 @@ impl Shared {
     }
 }
 
-/// Does the caller take a packed answer?
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers.get("accept-encoding").and_then(|value| value.to_str().ok());
     accepted.is_some_and(|list| {
@@ -260,7 +255,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-fn route_item(board: &mut Board, request: &ApiRequest, rest: &str, base_url: &str) -> Reply {
+fn route_item(board: &mut TrackerData, request: &ApiRequest, rest: &str, base_url: &str) -> Reply {
     let Ok(id) = rest.parse::<i64>() else { return Reply::no_controller(&request.path) };
     match (request.method.as_str(), request.part(3).as_str()) {
         ("GET" | "POST", "comments") => items::comments(board, request, id, base_url),
@@ -309,7 +304,7 @@ fn connection_data() -> Reply {
                          "instanceId": "0a9e1d5c-2222-4222-8333-444455556666" }))
 }
 
-fn fields(board: &Board, name: &str, base_url: &str) -> Reply {
+fn fields(board: &TrackerData, name: &str, base_url: &str) -> Reply {
     let show = |name: &str, kind: &str| {
         json!({ "name": name.rsplit('.').next(), "referenceName": name, "type": kind,
                 "readOnly": false, "url": format!("{base_url}/_apis/wit/fields/{name}") })
@@ -327,7 +322,7 @@ fn fields(board: &Board, name: &str, base_url: &str) -> Reply {
     Reply::json(&json!({ "count": all.len(), "value": all }))
 }
 
-fn recycle_bin(board: &Board) -> Reply {
+fn recycle_bin(board: &TrackerData) -> Reply {
     let deleted = board.items.values().filter(|item| item.deleted.is_some());
     let value: Vec<Value> = deleted
         .map(|item| json!({ "id": item.id, "deletedDate": item.deleted, "project": PROJECT }))

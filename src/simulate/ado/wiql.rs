@@ -1,39 +1,31 @@
-//! The query language of the simulated tracker: from text to a condition and an order.
+//! Parses the tracker's query language into a condition and an order.
 
 use jiff::Timestamp;
 
-/// A parsed query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     /// Columns after SELECT.
     pub columns: Vec<String>,
-    /// WHERE; none: everything.
+    /// WHERE; `None` matches everything.
     pub condition: Option<Condition>,
     /// ORDER BY: field, descending.
     pub order: Vec<(String, bool)>,
 }
 
-/// A condition on an item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Condition {
-    /// Both.
     And(Box<Self>, Box<Self>),
-    /// Either.
     Or(Box<Self>, Box<Self>),
-    /// Not.
     Not(Box<Self>),
-    /// A field compared.
     Compare {
         /// Reference name.
         field: String,
-        /// How.
         operator: Operator,
-        /// With what; several for IN.
+        /// Several for IN.
         values: Vec<Operand>,
     },
 }
 
-/// How a field is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 
 pub enum Operator {
@@ -48,23 +40,20 @@ pub enum Operator {
     Under,
 }
 
-/// What a field is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operand {
-    /// A string; dates are strings too until they meet a date field.
+    /// Dates are strings until they are compared with a date field.
     Text(String),
-    /// A number.
     Number(i64),
     /// `@project`, `@me`, `@today - 7`, …
     Macro(String, i64),
 }
 
-/// Why a query is refused.
+/// Why a query is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// Such as `TF51006`.
     pub code: &'static str,
-    /// What is wrong.
     pub message: String,
 }
 

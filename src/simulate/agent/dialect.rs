@@ -1,7 +1,7 @@
-//! The same session in the words of another CLI.
+//! Converts a session to the output format of another CLI.
 //!
-//! The scripted agent thinks in the lines of Claude Code; for another kind its turns are written as
-//! that CLI writes them, in the shape and order of the recorded sessions.
+//! The scripted agent produces the lines of Claude Code; for another kind, its turns are converted
+//! to that CLI's lines, in the format and order of the recorded sessions.
 
 use std::io;
 use std::path::Path;
@@ -11,20 +11,18 @@ use serde_json::{Value, json};
 
 use super::Session;
 
-/// Whose words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Dialect {
-    /// Claude Code.
+    /// Claude Code
     #[default]
     Claude,
-    /// Codex.
+    /// Codex
     Codex,
-    /// GitHub Copilot.
+    /// GitHub Copilot
     Copilot,
 }
 
-/// The session as this CLI would write it.
-pub(super) fn told_by(dialect: Dialect, session: Session) -> Session {
+pub(super) fn convert_to(dialect: Dialect, session: Session) -> Session {
     let lines = match dialect {
         Dialect::Claude => return session,
         Dialect::Codex => codex(&session.lines),
@@ -66,7 +64,7 @@ fn answer_of(result: &Value) -> String {
 }
 
 fn codex(lines: &[Value]) -> Vec<Value> {
-    let mut told = vec![
+    let mut converted = vec![
         json!({ "type": "thread.started", "thread_id": "0199a000-0000-7000-8000-000000000001" }),
         json!({ "type": "turn.started" }),
     ];
@@ -82,15 +80,15 @@ fn codex(lines: &[Value]) -> Vec<Value> {
         match meaning(line) {
             Meaning::Said(text) => {
                 let said = json!({ "id": "item_said", "type": "agent_message", "text": text });
-                told.push(item("item.completed", said));
+                converted.push(item("item.completed", said));
             }
             Meaning::Read { id, path } => {
                 path.clone_into(&mut reading);
-                told.push(item("item.started", command(id, path, "in_progress", Value::Null)));
+                converted.push(item("item.started", command(id, path, "in_progress", Value::Null)));
             }
             Meaning::Returned { id, failed } if !reading.is_empty() => {
                 let (status, code) = if failed { ("failed", 1) } else { ("completed", 0) };
-                told.push(item("item.completed", command(id, &reading, status, json!(code))));
+                converted.push(item("item.completed", command(id, &reading, status, json!(code))));
                 reading.clear();
             }
             Meaning::Ended(result) if result["is_error"] == true => {
@@ -100,15 +98,15 @@ fn codex(lines: &[Value]) -> Vec<Value> {
                         "We\u{2019}re currently experiencing high demand, which may cause temporary errors."
                     }
                 };
-                told.push(json!({ "type": "error", "message": message }));
-                told.push(json!({ "type": "turn.failed", "error": { "message": message } }));
+                converted.push(json!({ "type": "error", "message": message }));
+                converted.push(json!({ "type": "turn.failed", "error": { "message": message } }));
             }
             Meaning::Ended(result) => {
                 let text = answer_of(result);
                 let said = json!({ "id": "item_last", "type": "agent_message", "text": text });
-                told.push(item("item.completed", said));
+                converted.push(item("item.completed", said));
                 let usage = &result["usage"];
-                told.push(json!({ "type": "turn.completed", "usage": {
+                converted.push(json!({ "type": "turn.completed", "usage": {
                     "input_tokens": usage["input_tokens"], "cached_input_tokens": 0,
                     "cache_write_input_tokens": 0, "output_tokens": usage["output_tokens"],
                     "reasoning_output_tokens": 0,
@@ -117,21 +115,21 @@ fn codex(lines: &[Value]) -> Vec<Value> {
             Meaning::Returned { .. } | Meaning::Other => {}
         }
     }
-    told
+    converted
 }
 
 fn copilot(lines: &[Value]) -> Vec<Value> {
     let line = |kind: &str, data: Value| json!({ "type": kind, "data": data });
-    let mut told = vec![
+    let mut out = vec![
         line("session.skills_loaded", json!({})),
         line("session.tools_updated", json!({ "model": "simulated" })),
     ];
     let mut turn = 0;
-    let mut asks = |told: &mut Vec<Value>| {
+    let mut asks = |out: &mut Vec<Value>| {
         let id = json!({ "turnId": turn.to_string() });
         turn += 1;
-        told.push(line("assistant.turn_start", id.clone()));
-        told.push(line("model.call_start", id));
+        out.push(line("assistant.turn_start", id.clone()));
+        out.push(line("model.call_start", id));
     };
     let message = |content: &str, requests: Value| {
         line("assistant.message", json!({ "content": content, "toolRequests": requests }))
@@ -140,50 +138,50 @@ fn copilot(lines: &[Value]) -> Vec<Value> {
     for line_of_script in lines {
         match meaning(line_of_script) {
             Meaning::Read { id, path } => {
-                asks(&mut told);
-                told.push(line("model.call_finished", json!({ "outcome": "success" })));
+                asks(&mut out);
+                out.push(line("model.call_finished", json!({ "outcome": "success" })));
                 let request = json!([{ "toolCallId": id, "name": "view" }]);
-                told.push(message("", request));
+                out.push(message("", request));
                 let call =
                     json!({ "toolCallId": id, "toolName": "view", "arguments": { "path": path } });
-                told.push(line("tool.execution_start", call));
+                out.push(line("tool.execution_start", call));
                 open = true;
             }
             Meaning::Returned { id, failed } if open => {
                 let data = json!({ "toolCallId": id, "success": !failed });
-                told.push(line("tool.execution_complete", data));
-                told.push(line("assistant.turn_end", json!({})));
+                out.push(line("tool.execution_complete", data));
+                out.push(line("assistant.turn_end", json!({})));
                 open = false;
             }
             Meaning::Ended(result) => {
-                asks(&mut told);
+                asks(&mut out);
                 let failed = result["is_error"] == true;
                 if failed {
                     let status = &result["api_error_status"];
-                    told.push(line(
+                    out.push(line(
                         "model.call_failure",
                         json!({ "statusCode": status, "retryAttempt": 0 }),
                     ));
                     let kind = if *status == 429 { "rate_limit" } else { "query" };
                     let data = json!({ "errorType": kind, "message": result["result"], "statusCode": status });
-                    told.push(line("session.error", data));
+                    out.push(line("session.error", data));
                 } else {
                     let text = answer_of(result);
-                    told.push(line("assistant.message_delta", json!({ "deltaContent": text })));
-                    told.push(line("model.call_finished", json!({ "outcome": "success" })));
-                    told.push(message(&text, json!([])));
-                    told.push(line("assistant.turn_end", json!({})));
+                    out.push(line("assistant.message_delta", json!({ "deltaContent": text })));
+                    out.push(line("model.call_finished", json!({ "outcome": "success" })));
+                    out.push(message(&text, json!([])));
+                    out.push(line("assistant.turn_end", json!({})));
                 }
-                told.push(line("assistant.idle", json!({})));
-                told.push(json!({ "type": "result", "exitCode": i32::from(failed), "usage": {} }));
+                out.push(line("assistant.idle", json!({})));
+                out.push(json!({ "type": "result", "exitCode": i32::from(failed), "usage": {} }));
             }
             Meaning::Said(_) | Meaning::Returned { .. } | Meaning::Other => {}
         }
     }
-    told
+    out
 }
 
-/// Writes the file with tokens that Copilot leaves, if the session told its own.
+/// Writes the usage file that Copilot leaves, if the session reported its tokens.
 pub(super) fn leave_usage(file: &Path, lines: &[Value]) -> io::Result<()> {
     let Some(Meaning::Ended(result)) = lines.last().map(meaning) else { return Ok(()) };
     let usage = json!({ "modelMetrics": { "simulated": { "usage": {

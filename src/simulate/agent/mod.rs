@@ -1,11 +1,11 @@
-//! A scripted agent that speaks the Claude Code CLI's `stream-json`, or the stream of another kind, and
-//! always does as it is told; or that plays a recorded session.
+//! A scripted agent that writes the Claude Code CLI's `stream-json`, or the stream of another kind,
+//! and always follows its instructions; or that replays a recorded session.
 //!
-//! It takes the same arguments (those it does not know are ignored), reads its prompt from
-//! standard input, tells triage from deep analysis by the schema, and answers by simple fixed
-//! rules, or for the demo's items with answers that were written in advance: no model, no network,
-//! no cost, the same answer for the same prompt. Its figures for tokens and cost are estimates by
-//! the list prices of the models it is asked for.
+//! It takes the same arguments (unknown ones are ignored), reads its prompt from standard input,
+//! distinguishes triage from deep analysis by the schema, and answers by simple fixed rules, or
+//! with prepared answers for the demo's items: no model, no network, no cost, the same answer for
+//! the same prompt. Its token and cost figures are estimates by the list prices of the requested
+//! models.
 
 mod dialect;
 mod parcel;
@@ -25,51 +25,50 @@ use serde_json::Value;
 pub use dialect::Dialect;
 
 use crate::clock::Clock;
-use parcel::{Mishap, Script};
+use parcel::{Script, ScriptedFailure};
 use script::Ending;
 
-/// Arguments of `heartbeat simulate agent`: its own first, then those of the simulated agent.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct SimulateAgentArgs {
-    /// Speak like the CLI of this kind.
+    /// Imitate the CLI of this kind
     #[arg(long, value_enum, default_value_t)]
     pub kind: Dialect,
-    /// Play the recorded session in this file, whatever is asked.
+    /// Replay the recorded session in this file, whatever the prompt is
     #[arg(long, value_name = "FILE")]
     pub play: Option<PathBuf>,
-    /// With --play: exit with this code, and not as the notes beside the recording (.meta.json) say.
+    /// With --play: exit with this code instead of the one in the recording's notes (.meta.json)
     #[arg(long, value_name = "CODE")]
     pub exit: Option<u8>,
-    /// Duration of a session in milliseconds.
+    /// Duration of a session in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub pace: u64,
-    /// Give this item no verdict in triage and fail its analysis; repeatable.
+    /// Give this item no verdict in triage and fail its analysis; may be repeated
     #[arg(long, value_name = "ID")]
     pub fail_item: Vec<i64>,
-    /// Fraction of analyses that fail, between 0 and 1.
+    /// Fraction of analyses that fail, between 0 and 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub fail_rate: f64,
-    /// Act like a provider that answers every analysis with an error of its own.
+    /// Act like a provider that answers every analysis with a server error
     #[arg(long)]
     pub provider_down: bool,
-    /// Act like a provider whose usage limit resets in this many seconds.
+    /// Act like a provider whose usage limit resets in this many seconds
     #[arg(long, value_name = "SECONDS")]
     pub provider_limit: Option<i64>,
-    /// Give the demo's work items the findings that were written for them.
+    /// Give the demo's work items their prepared findings
     #[arg(long)]
     pub demo: bool,
-    /// With --demo: until this time (seconds since 1970) the first attempts at two items go wrong.
+    /// With --demo: until this time (seconds since 1970), the first attempts at two items fail
     #[arg(long, value_name = "TIME")]
     pub mishaps_until: Option<i64>,
-    /// Misbehave in a named way, for tests of the supervisor.
+    /// Misbehave in a named way, for tests of the supervisor
     #[arg(long, value_name = "NAME")]
     pub misbehave: Option<String>,
-    /// Arguments of the simulated agent.
+    /// Arguments of the simulated agent
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     pub rest: Vec<OsString>,
 }
 
-/// What the agent's own arguments ask for.
+/// The parsed arguments of the simulated agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Invocation {
     model: String,
@@ -92,7 +91,7 @@ impl Invocation {
             match word.as_ref() {
                 "--include-partial-messages" => invocation.partial = true,
                 "--version" | "-v" => invocation.version = true,
-                // Codex names a file, Copilot asks for one.
+                // Codex passes a file, Copilot expects one.
                 "--output-schema" => {
                     let file = std::fs::read_to_string(words.next().unwrap_or_default().as_ref());
                     invocation.schema = file.ok().and_then(|text| serde_json::from_str(&text).ok());
@@ -117,8 +116,8 @@ impl Invocation {
 
 /// Plays one session.
 ///
-/// `--misbehave` is for the caller: it hands the name to the misbehaving stand-ins
-/// (`crate::simulate::hostile::run(name)`) and does not come here.
+/// `--misbehave` does not come here: the caller passes the name to the misbehaving agents
+/// (`crate::simulate::hostile::run(name)`).
 pub fn run(args: &SimulateAgentArgs) -> ExitCode {
     let invocation = Invocation::from_args(&args.rest);
     let mut out = std::io::stdout().lock();
@@ -127,7 +126,7 @@ pub fn run(args: &SimulateAgentArgs) -> ExitCode {
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if invocation.sandbox {
-        // A probe of Codex' sandbox: there is none here that could fail.
+        // A probe of Codex's sandbox, which always works here.
         return if writeln!(out, "sandboxed").is_ok() {
             ExitCode::SUCCESS
         } else {
@@ -137,7 +136,7 @@ pub fn run(args: &SimulateAgentArgs) -> ExitCode {
     let mut prompt = String::new();
     if std::io::stdin().lock().read_to_string(&mut prompt).is_err() || prompt.trim().is_empty() {
         let word = "Error: Input must be provided through stdin when using --print\n";
-        // Nobody may be reading; the exit code says the same.
+        // Standard error may be closed; the exit code says the same.
         std::io::stderr().write_all(word.as_bytes()).ok();
         return ExitCode::FAILURE;
     }
@@ -163,12 +162,11 @@ fn wait_to_be_stopped() -> ! {
     }
 }
 
-/// What a session will write, and whether it ends well.
+/// The output of a session, and how it ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
-    /// Its lines, in order.
     pub lines: Vec<Value>,
-    /// Exit code 0?
+    /// Whether the exit code is 0.
     pub succeeded: bool,
     /// Stays alive after its last line and writes nothing more.
     pub hangs: bool,
@@ -181,7 +179,7 @@ pub fn session(args: &SimulateAgentArgs, prompt: &str) -> Session {
     let mut prompt = prompt;
     if args.kind == Dialect::Copilot {
         invocation.schema = prompt::schema_in(prompt);
-        // What stands before the question are instructions, which name items as examples.
+        // The instructions before the question contain example items.
         prompt = prompt.split_once("\n# Question\n").map_or(prompt, |(_, question)| question);
     }
     let script = if args.demo { Script::load() } else { None };
@@ -190,10 +188,10 @@ pub fn session(args: &SimulateAgentArgs, prompt: &str) -> Session {
     let hangs = ending == Ending::Hang;
     let lines = script::session(&invocation, prompt, &ending, script.as_ref());
     if let Some(file) = &invocation.usage_file {
-        // An agent that cannot leave it is booked at its worst case, like a real one.
+        // If the file cannot be written, the session is charged at its worst case, like a real one.
         dialect::leave_usage(file, &lines).ok();
     }
-    dialect::told_by(args.kind, Session { lines, succeeded, hangs })
+    dialect::convert_to(args.kind, Session { lines, succeeded, hangs })
 }
 
 fn ending(
@@ -205,11 +203,11 @@ fn ending(
     if let Some(seconds) = args.provider_limit {
         return Ending::Limit { resets_at: Clock::system().now().as_second() + seconds };
     }
-    let asked = prompt::Asked::read(prompt);
+    let parsed = prompt::ParsedPrompt::read(prompt);
     let failing = |id: i64| args.fail_item.contains(&id);
-    match asked.deep_item() {
+    match parsed.deep_item() {
         None => {
-            let silent = asked.items.iter().map(|item| item.id).filter(|id| failing(*id));
+            let silent = parsed.items.iter().map(|item| item.id).filter(|id| failing(*id));
             match silent.collect::<Vec<_>>() {
                 ids if ids.is_empty() => Ending::Good,
                 ids => Ending::Without { ids },
@@ -219,10 +217,10 @@ fn ending(
         Some(item) if failing(item.id) || chance(&invocation.session) < args.fail_rate => {
             Ending::Prose
         }
-        Some(item) => match script.and_then(|script| script.mishap(&item.title)) {
-            Some(mishap) if is_early(args) => match mishap {
-                Mishap::AnswersInProse => Ending::Prose,
-                Mishap::Hangs => Ending::Hang,
+        Some(item) => match script.and_then(|script| script.scripted_failure(&item.title)) {
+            Some(scripted_failure) if is_early(args) => match scripted_failure {
+                ScriptedFailure::AnswersInProse => Ending::Prose,
+                ScriptedFailure::Hangs => Ending::Hang,
             },
             _ => Ending::Good,
         },
@@ -233,7 +231,7 @@ fn is_early(args: &SimulateAgentArgs) -> bool {
     args.mishaps_until.is_some_and(|until| Clock::system().now().as_second() < until)
 }
 
-/// A figure in `[0, 1)` that is the same for the same text.
+/// A number in `[0, 1)` that is the same for the same text.
 fn chance(text: &str) -> f64 {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -241,7 +239,7 @@ fn chance(text: &str) -> f64 {
     f64::from(u32::try_from(hash >> 32).unwrap_or_default()) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// Writes the lines; the first two at once, as the real one does, the rest spread over `pace`.
+/// Writes the first two lines at once, like the real agent, and the rest spread over `pace`.
 fn play(out: &mut impl Write, lines: &[Value], pace: Duration) -> std::io::Result<()> {
     const AT_ONCE: usize = 2;
     let steps = u32::try_from(lines.len().saturating_sub(AT_ONCE)).unwrap_or(u32::MAX).max(1);

@@ -1,28 +1,28 @@
-//! Answers written in advance for the demo's work items and its sample code base, so that a demo
-//! shows what a finding is worth. Each is true to the code in `simulate/sample`, line by line.
+//! Prepared answers for the demo's work items and its sample code base, so that a demo shows
+//! realistic findings. Each answer matches the code in `simulate/sample` line by line.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::prompt::AskedItem;
+use super::prompt::PromptItem;
 
 static ANSWERS: &str = include_str!("parcel.json");
 
-/// How the first attempt at an item goes wrong.
+/// How the first attempt at an item fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Mishap {
-    /// It ends without the structured answer.
+pub(super) enum ScriptedFailure {
+    /// Ends without the structured answer.
     AnswersInProse,
-    /// It writes nothing more, and never ends.
+    /// Writes nothing more and never ends.
     Hangs,
 }
 
 #[derive(Debug, Deserialize)]
 struct Answers {
-    first_attempt: BTreeMap<String, Mishap>,
+    first_attempt: BTreeMap<String, ScriptedFailure>,
     verdicts: Vec<Answer>,
     findings: Vec<Answer>,
 }
@@ -36,13 +36,13 @@ struct Answer {
 
 /// All answers, by the titles of the items.
 pub(super) struct Script {
-    first_attempt: BTreeMap<String, Mishap>,
+    first_attempt: BTreeMap<String, ScriptedFailure>,
     verdicts: HashMap<String, Map<String, Value>>,
     findings: HashMap<String, Map<String, Value>>,
 }
 
 impl Script {
-    /// None: the data that this program was built with cannot be read.
+    /// `None` if the embedded data cannot be parsed.
     pub fn load() -> Option<Self> {
         let answers: Answers = serde_json::from_str(ANSWERS).ok()?;
         let by_title = |answers: Vec<Answer>| {
@@ -55,8 +55,8 @@ impl Script {
         })
     }
 
-    /// The verdict on an item among all that were asked about, in the shape of `schema`.
-    pub fn verdict(&self, item: &AskedItem, all: &[AskedItem], schema: &Value) -> Option<Value> {
+    /// The verdict on one of the requested items, adapted to `schema`.
+    pub fn verdict(&self, item: &PromptItem, all: &[PromptItem], schema: &Value) -> Option<Value> {
         let mut verdict = self.verdicts.get(&item.title)?.clone();
         verdict.insert("id".into(), json!(item.id));
         for name in ["related", "duplicates"] {
@@ -75,19 +75,19 @@ impl Script {
         Some(fit(Value::Object(verdict), schema))
     }
 
-    /// The finding for an item, in the shape of `schema`.
+    /// The finding for an item, adapted to `schema`.
     pub fn finding(&self, title: &str, schema: &Value) -> Option<Value> {
         Some(fit(Value::Object(self.findings.get(title)?.clone()), schema))
     }
 
-    /// What goes wrong at the first attempt.
-    pub fn mishap(&self, title: &str) -> Option<Mishap> {
+    /// How the first attempt fails, if it does.
+    pub fn scripted_failure(&self, title: &str) -> Option<ScriptedFailure> {
         self.first_attempt.get(title).copied()
     }
 }
 
-/// Leaves out what the schema does not know and adds what it requires, so that prompts can change
-/// without the script.
+/// Removes unknown properties and adds required ones, so that prompts can change without the
+/// script.
 fn fit(value: Value, schema: &Value) -> Value {
     match (value, schema.get("properties"), schema.get("items")) {
         (Value::Object(mut fields), Some(Value::Object(known)), _) => {

@@ -1,19 +1,16 @@
-//! What the scripted agent finds in a prompt.
+//! Parses a prompt for the scripted agent.
 
-/// One fenced work item.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct AskedItem {
-    /// Its id.
+pub(super) struct PromptItem {
     pub id: i64,
     /// Its first line.
     pub title: String,
     /// Its second line.
     pub facts: Vec<String>,
-    /// All of it.
     pub text: String,
 }
 
-impl AskedItem {
+impl PromptItem {
     fn new(id: i64, text: &str) -> Self {
         let mut lines = text.lines();
         let title = lines.next().unwrap_or_default().trim().to_owned();
@@ -37,41 +34,40 @@ impl AskedItem {
     }
 }
 
-/// The fenced parts of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Asked {
+pub(super) struct ParsedPrompt {
     /// Items to judge, in order.
-    pub items: Vec<AskedItem>,
-    deep: Option<AskedItem>,
+    pub items: Vec<PromptItem>,
+    deep: Option<PromptItem>,
     context: String,
 }
 
-impl Asked {
-    /// Reads the fences. The first line that opens one decides the name of all of them, so that a
-    /// tag with another name is text, as it is to a careful reader.
+impl ParsedPrompt {
+    /// Parses the fences. The first opening line decides the name of all of them; a tag with
+    /// another name is plain text.
     pub fn read(prompt: &str) -> Self {
-        let mut asked = Self::default();
-        let Some(tag) = prompt.lines().find_map(opened_tag) else { return asked };
+        let mut parsed = Self::default();
+        let Some(tag) = prompt.lines().find_map(opened_tag) else { return parsed };
         let (open, close) = (format!("<{tag} "), format!("</{tag}>"));
         let mut rest = prompt;
         while let Some(start) = rest.find(&open) {
             let inside = &rest[start + open.len()..];
             let Some((attribute, body)) = inside.split_once(">\n") else { break };
             let end = body.find(&close).unwrap_or(body.len());
-            asked.part(attribute, body[..end].trim(), prompt);
+            parsed.part(attribute, body[..end].trim(), prompt);
             rest = &body[end..];
         }
-        asked
+        parsed
     }
 
     fn part(&mut self, attribute: &str, body: &str, prompt: &str) {
         let value = attribute.split('"').nth(1).unwrap_or_default();
         match (attribute.split('=').next().unwrap_or_default(), value) {
             ("item", id) => {
-                self.items.extend(id.parse().ok().map(|id| AskedItem::new(id, body)));
+                self.items.extend(id.parse().ok().map(|id| PromptItem::new(id, body)));
             }
             ("part", "item") => {
-                self.deep = Some(AskedItem::new(first_number(prompt).unwrap_or_default(), body));
+                self.deep = Some(PromptItem::new(first_number(prompt).unwrap_or_default(), body));
             }
             ("part", "context" | "overview") => {
                 self.context.push_str(body);
@@ -82,11 +78,11 @@ impl Asked {
     }
 
     /// The item of a deep analysis.
-    pub fn deep_item(&self) -> Option<&AskedItem> {
+    pub fn deep_item(&self) -> Option<&PromptItem> {
         self.deep.as_ref()
     }
 
-    /// Paths named in the picture of the code base, in order, each once.
+    /// Paths in the code overview, in order, without duplicates.
     pub fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = Vec::new();
         let is_break = |c: char| !c.is_ascii_alphanumeric() && !"_-./+@".contains(c);
@@ -118,7 +114,7 @@ fn looks_like_a_path(word: &str) -> bool {
     is_extension && stays_inside && stem.contains(|c: char| c.is_ascii_alphabetic())
 }
 
-/// The schema inside a prompt that has to say everything in one.
+/// The schema inside a prompt that contains everything in one text.
 pub(super) fn schema_in(prompt: &str) -> Option<serde_json::Value> {
     let (_, rest) = prompt.split_once("# Form of the answer")?;
     let schema = rest.split("\n\n# Question\n").next()?;

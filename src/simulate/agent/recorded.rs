@@ -1,5 +1,5 @@
-//! Plays a session that was recorded: what it wrote, and from the notes beside the recording what it
-//! said on standard error, the file with tokens that it left, and how it ended.
+//! Replays a recorded session: its output, and from the notes next to the recording its standard
+//! error, its usage file and how it ended.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use nix::sys::signal::{Signal, raise};
 use serde_json::Value;
 
-/// Plays it, line by line as it is, and ends as it ended; `exit` takes the place of its exit code.
+/// Replays it line by line and ends as it did; `exit` overrides its exit code.
 pub(super) fn play(file: &Path, exit: Option<u8>, usage_file: Option<&Path>) -> ExitCode {
     let notes = notes(file);
-    match tell(file, &notes, usage_file) {
+    match replay(file, &notes, usage_file) {
         Err(error) => {
-            // Nobody may be reading; the exit code says the same.
+            // Standard error may be closed; the exit code says the same.
             writeln!(io::stderr(), "cannot play {}: {error}", file.display()).ok();
             ExitCode::FAILURE
         }
@@ -21,13 +21,13 @@ pub(super) fn play(file: &Path, exit: Option<u8>, usage_file: Option<&Path>) -> 
     }
 }
 
-/// What is noted about a recording; nothing if there are no notes.
+/// The notes of a recording; null if there are none.
 fn notes(file: &Path) -> Value {
     let text = std::fs::read_to_string(file.with_extension("meta.json"));
     text.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-fn tell(file: &Path, notes: &Value, usage_file: Option<&Path>) -> io::Result<()> {
+fn replay(file: &Path, notes: &Value, usage_file: Option<&Path>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(&std::fs::read(file)?)?;
     out.flush()?;
@@ -46,7 +46,7 @@ fn end(notes: &Value, exit: Option<u8>) -> ExitCode {
         return exit.into();
     }
     if let Some(signal) = number("exit_signal").and_then(|number| Signal::try_from(number).ok()) {
-        // Only a signal that is blocked lets it go on.
+        // Returns only if the signal is blocked.
         raise(signal).ok();
     }
     if !notes["cut_after_seconds"].is_null() {

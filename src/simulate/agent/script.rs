@@ -1,33 +1,33 @@
-//! What the scripted agent says: fixed rules in place of a model.
+//! The scripted agent's answers: fixed rules instead of a model.
 
 use serde_json::{Value, json};
 
 use super::Invocation;
 use super::parcel::Script;
-use super::prompt::{Asked, AskedItem};
+use super::prompt::{ParsedPrompt, PromptItem};
 use super::stream::{Lines, Turn};
 
-/// How a session is to end.
+/// How a session ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// With a good answer.
+    /// With a valid answer.
     Good,
     /// With an answer that lacks these ids.
     Without { ids: Vec<i64> },
-    /// With an error of the provider.
+    /// With a provider error.
     Failure,
-    /// With the provider's refusal of more work.
+    /// With a provider limit.
     Limit { resets_at: i64 },
-    /// With words in place of the structured answer.
+    /// With prose instead of the structured answer.
     Prose,
     /// Never, after it has read its files.
     Hang,
 }
 
-/// The bound that prompts give to a session.
+/// The limit that prompts state.
 const MOST_WRITTEN_FILES: usize = 5;
 
-/// Words that make an item look like a hunt.
+/// Words that make an item look difficult.
 const HARD_WORDS: [&str; 22] = [
     "crash",
     "deadlock",
@@ -67,10 +67,10 @@ pub(super) fn session(
         Ending::Limit { resets_at } => return lines.provider_limit(*resets_at),
         Ending::Good | Ending::Without { .. } | Ending::Prose | Ending::Hang => {}
     }
-    let asked = Asked::read(prompt);
+    let parsed = ParsedPrompt::read(prompt);
     let schema = invocation.schema.clone().unwrap_or_default();
     if let Some(of_verdict) = schema.pointer("/properties/verdicts/items") {
-        let mut items = asked.items.clone();
+        let mut items = parsed.items.clone();
         if let Ending::Without { ids } = ending {
             items.retain(|item| !ids.contains(&item.id));
         }
@@ -81,11 +81,11 @@ pub(super) fn session(
             .collect();
         return lines.answer(json!({ "verdicts": verdicts }));
     }
-    let item = asked.deep_item().cloned().unwrap_or_default();
+    let item = parsed.deep_item().cloned().unwrap_or_default();
     let written = script.and_then(|script| script.finding(&item.title, &schema));
     let files = match &written {
         Some(finding) => contents(named_in(finding), MOST_WRITTEN_FILES),
-        None => contents(asked.paths(), invocation.max_output_files),
+        None => contents(parsed.paths(), invocation.max_output_files),
     };
     for (path, content) in &files {
         lines.turn(Turn::Read { path, content: content.as_deref() });
@@ -103,7 +103,7 @@ fn named_in(finding: &Value) -> Vec<String> {
     files.filter_map(|file| file["path"].as_str().map(str::to_owned)).collect()
 }
 
-fn verdict(item: &AskedItem, all: &[AskedItem]) -> Value {
+fn verdict(item: &PromptItem, all: &[PromptItem]) -> Value {
     let hard = hard_words(&item.text);
     let is_bug = item.kind().eq_ignore_ascii_case("bug");
     let urgent = item.priority().is_some_and(|priority| priority <= 2);
@@ -125,7 +125,7 @@ fn verdict(item: &AskedItem, all: &[AskedItem]) -> Value {
         }
     };
     let same =
-        |other: &&AskedItem| other.id != item.id && other.title.eq_ignore_ascii_case(&item.title);
+        |other: &&PromptItem| other.id != item.id && other.title.eq_ignore_ascii_case(&item.title);
     let twins: Vec<i64> = all.iter().filter(same).map(|other| other.id).take(20).collect();
     let why = |id: &i64| json!({ "id": id, "why": "Both have the same title." });
     let duplicates: Vec<Value> = twins.iter().map(why).collect();
@@ -138,8 +138,8 @@ fn verdict(item: &AskedItem, all: &[AskedItem]) -> Value {
     })
 }
 
-/// The longest words of the title: a script knows no better ones.
-fn terms(item: &AskedItem) -> Vec<&str> {
+/// The longest words of the title.
+fn terms(item: &PromptItem) -> Vec<&str> {
     let mut words: Vec<&str> = item.title.split(|c: char| !c.is_alphanumeric()).collect();
     words.retain(|word| word.chars().count() > 3);
     words.sort_by_key(|word| std::cmp::Reverse(word.chars().count()));
@@ -152,7 +152,7 @@ fn hard_words(text: &str) -> Vec<&'static str> {
     HARD_WORDS.into_iter().filter(|word| stands_in(&text, word)).collect()
 }
 
-/// At the beginning of a word: "changed" does not speak of "hang".
+/// Only at the beginning of a word: "changed" does not contain "hang".
 fn stands_in(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| !text[..at].ends_with(char::is_alphanumeric))
 }
@@ -167,7 +167,7 @@ fn short(text: &str) -> String {
     format!("{}\u{2026}", cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words))
 }
 
-/// The first of these files, with what they hold if they are there.
+/// The first of these files, with their content if they exist.
 fn contents(paths: Vec<String>, most: usize) -> Vec<(String, Option<String>)> {
     const MOST_BYTES: usize = 2_000;
     let mut files: Vec<(String, Option<String>)> = paths
@@ -186,7 +186,7 @@ fn contents(paths: Vec<String>, most: usize) -> Vec<(String, Option<String>)> {
     files
 }
 
-fn finding(item: &AskedItem, files: &[(String, Option<String>)]) -> Value {
+fn finding(item: &PromptItem, files: &[(String, Option<String>)]) -> Value {
     let title = match item.title.as_str() {
         "" => "the item".to_owned(),
         title => short(title),

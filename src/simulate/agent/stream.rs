@@ -1,21 +1,20 @@
-//! The lines of a session, in the shape and order of the Claude Code CLI 2.1.325.
+//! The lines of a session, in the format and order of the Claude Code CLI 2.1.325.
 
 use serde_json::{Value, json};
 
 use super::Invocation;
 
-/// The version it speaks like.
+/// The imitated version.
 pub(super) const VERSION: &str = "2.1.325";
 
 const BYTES_PER_TOKEN: usize = 4;
 
-/// One call of a tool.
 pub(super) enum Turn<'a> {
-    /// A file is read, or asked for in vain.
+    /// A file is read; `None` if it does not exist.
     Read { path: &'a str, content: Option<&'a str> },
 }
 
-/// A session's lines as they grow.
+/// The lines of a session so far.
 pub(super) struct Lines<'a> {
     invocation: &'a Invocation,
     model: &'static str,
@@ -27,7 +26,7 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The agent is up.
+    /// The first lines.
     pub fn begin(invocation: &'a Invocation, prompt: &str) -> Self {
         let schema_bytes = invocation.schema.as_ref().map_or(0, |schema| schema.to_string().len());
         let mut session = Self {
@@ -57,7 +56,7 @@ impl<'a> Lines<'a> {
         self.lines.push(line);
     }
 
-    /// One request to the model that ends in a tool call, and the tool's answer.
+    /// One request to the model that ends in a tool call, and the tool's result.
     pub fn turn(&mut self, turn: Turn<'_>) {
         let Turn::Read { path, content } = turn;
         let id = self.request("Read", &json!({ "file_path": path }));
@@ -120,7 +119,7 @@ impl<'a> Lines<'a> {
         self.push(json!({ "type": "stream_event", "event": event, "parent_tool_use_id": null }));
     }
 
-    /// The structured answer, and the end.
+    /// Adds the structured answer and the end.
     pub fn answer(mut self, answer: Value) -> Vec<Value> {
         let id = self.request("StructuredOutput", &answer);
         let said = "Structured output provided successfully";
@@ -138,7 +137,7 @@ impl<'a> Lines<'a> {
         self.lines
     }
 
-    /// Words in place of the structured answer, and the end.
+    /// Adds prose instead of the structured answer, and the end.
     pub fn prose(mut self, text: &str) -> Vec<Value> {
         self.turns += 1;
         let message = json!({
@@ -154,7 +153,7 @@ impl<'a> Lines<'a> {
         self.lines
     }
 
-    /// Nothing more.
+    /// Ends without further lines.
     pub fn unfinished(self) -> Vec<Value> {
         self.lines
     }
@@ -170,7 +169,7 @@ impl<'a> Lines<'a> {
         self.failed("server_error", 500, "api_error", "API Error: 500 scripted failure")
     }
 
-    /// The provider refuses more work until its reset.
+    /// The provider accepts no more work until its reset.
     pub fn provider_limit(mut self, resets_at: i64) -> Vec<Value> {
         let info = json!({ "status": "rejected", "resetsAt": resets_at, "rateLimitType": "five_hour", "isUsingOverage": false });
         self.push(json!({ "type": "rate_limit_event", "rate_limit_info": info }));

@@ -1,4 +1,4 @@
-//! The GitHub App that may sign in: claims in, tokens of its installation out.
+//! The GitHub App sign-in: exchanges claims for installation tokens.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,30 +7,27 @@ use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use serde_json::{Value, json};
 
 use super::reply::Reply;
-use super::server::{Asked, Shared};
+use super::server::{ApiRequest, Shared};
 
-/// The number of the only installation.
+/// Id of the only installation.
 const INSTALLATION: i64 = 25_164_822;
 
-/// An App with one installation.
 #[derive(Debug, Clone)]
 pub struct App {
     pub id: String,
-    /// Its public key, as PKCS#1 DER.
+    /// As PKCS#1 DER.
     pub public_key: Vec<u8>,
-    /// How long a token is valid.
     pub token_lasts: SignedDuration,
-    /// Tokens and their ends.
+    /// Tokens and their expiry times.
     pub tokens: Vec<(String, Timestamp)>,
 }
 
 impl App {
-    /// Whether this is a token that is still valid.
     pub fn accepts(&self, token: &str, now: Timestamp) -> bool {
         self.tokens.iter().any(|(known, ends)| known == token && *ends > now)
     }
 
-    /// Why a claim is not accepted.
+    /// Why a claim is rejected.
     fn refuse(&self, claim: &str, now: Timestamp) -> Option<&'static str> {
         let wrong = Some("A JSON web token could not be decoded");
         let Some((message, signature)) = claim.rsplit_once('.') else { return wrong };
@@ -61,14 +58,14 @@ impl App {
     }
 }
 
-/// Answers a request of the App itself.
-pub fn answer(shared: &mut Shared, asked: &Asked) -> Reply {
+/// Handles a request of the App itself.
+pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Reply {
     let now = shared.board.now();
     let Some(app) = &mut shared.app else { return Reply::not_found() };
-    if let Some(why) = app.refuse(&asked.secret().unwrap_or_default(), now) {
+    if let Some(why) = app.refuse(&request.secret().unwrap_or_default(), now) {
         return Reply::error(401, why);
     }
-    match asked.path.last().map(String::as_str) {
+    match request.path.last().map(String::as_str) {
         Some("installation") => Reply::json(
             &json!({ "id": INSTALLATION, "app_id": 29_310, "target_type": "Organization" }),
         ),

@@ -1,4 +1,4 @@
-//! Ways in which the simulated GitHub misbehaves on request.
+//! Faults of the simulated GitHub.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -6,48 +6,43 @@ use serde_json::json;
 use super::reply::{Reply, error_body};
 use crate::simulate::fault::Misbehaviour;
 
-/// A fault, on which requests and how often.
 pub type ActiveFault = crate::simulate::fault::ActiveFault<Fault>;
 
-/// One way to misbehave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// 401 `Bad credentials`.
     Bad401,
-    /// 403: the token lacks a right.
+    /// 403: the token lacks a permission.
     Denied403,
     /// 403: single sign-on.
     Sso403,
-    /// 403: the limit is used up until in half an hour.
+    /// 403: the rate limit is used up for half an hour.
     Limit403,
-    /// 429 with the same words, renewed in a second.
+    /// 429 with the same text, renewed in a second.
     Limit429,
     /// 403: secondary limit with `Retry-After: 1`.
     Secondary403,
-    /// 403: secondary limit that does not say for how long.
+    /// 403: secondary limit without a stated time.
     Secondary403Bare,
-    /// 429 in the older words.
+    /// 429 with the older text.
     Abuse429,
-    /// 404.
     NotFound404,
-    /// 410: issues are switched off.
+    /// 410: issues are disabled.
     Disabled410,
     /// 451: blocked.
     Blocked451,
-    /// 422.
     Invalid422,
-    /// 400: an API version that is not known.
+    /// 400: an unknown API version.
     Version400,
-    /// 500.
     Error500,
-    /// 502 with a page.
+    /// 502 with an HTML page.
     Unicorn502,
     /// 503 with `Retry-After: 1`.
     Unavailable503,
-    /// A page with a JSON type.
+    /// An HTML page with a JSON content type.
     HtmlAsJson,
-    /// A page.
+    /// 200 with an HTML page.
     Html200,
     /// JSON of another shape.
     WrongShape,
@@ -55,15 +50,15 @@ pub enum Fault {
     Elsewhere301,
     /// 301 to itself.
     Circle301,
-    /// The right answer to a write, lost on its way.
+    /// A write succeeds, but its response is lost.
     LostAnswer,
-    /// Labels are accepted and dropped, as without the right to push.
+    /// Labels are accepted and dropped, as without push permission.
     NoLabels,
-    /// The right answer, cut in the middle.
+    /// The correct response, cut in the middle.
     Truncated,
-    /// The connection is reset before the answer.
+    /// The connection is reset before the response.
     Reset,
-    /// No answer at all.
+    /// No response.
     Hang,
 }
 
@@ -104,7 +99,7 @@ const SECONDARY: &str = "You have exceeded a secondary rate limit. Please wait a
 const USED_UP: &str = "API rate limit exceeded for user ID 583231.";
 
 impl Fault {
-    /// The answer that takes the place of the right one; none: the right one is bent.
+    /// The response that replaces the correct one; `None` if the correct one is modified.
     pub fn answer(self, address: &str, now: i64) -> Option<Reply> {
         let spent = |reply: Reply, reset: i64| {
             reply

@@ -1,19 +1,19 @@
-//! Issues: lists, single ones, comments, labels, writes.
+//! Issues: lists, single issues, comments, labels, writes.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::board::{Fate, Issue, ME, NewIssue, Repository};
 use super::reply::{Reply, error_body};
 use super::resources::{counted, encode};
-use super::server::{Asked, Shared};
+use super::server::{ApiRequest, Shared};
+use super::tracker_data::{Fate, Issue, ME, NewIssue, Repository};
 
-/// Characters that a text may have.
+/// In characters.
 const LONGEST_BODY: usize = 65_536;
 
-/// Answers a request about a repository or what is in it.
-pub fn answer(shared: &mut Shared, asked: &Asked, drop_labels: bool) -> Reply {
-    let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
+/// Handles a request about a repository or its content.
+pub fn answer(shared: &mut Shared, request: &ApiRequest, drop_labels: bool) -> Reply {
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     let base = shared.base_url.clone();
     let (name, rest) = match path.as_slice() {
         ["repos", owner, name, rest @ ..] => (format!("{owner}/{name}"), rest),
@@ -27,13 +27,13 @@ pub fn answer(shared: &mut Shared, asked: &Asked, drop_labels: bool) -> Reply {
     let Some(repository) = shared.board.by_name(&name) else {
         let Some(renamed) = shared.board.renamed(&name) else { return Reply::not_found() };
         // A write keeps its method: 307.
-        let status = if asked.method == "GET" { 301 } else { 307 };
+        let status = if request.method == "GET" { 301 } else { 307 };
         let mut to = format!("{base}/repositories/{}", renamed.id);
         for part in rest {
             to.push('/');
             to.push_str(part);
         }
-        return Reply::moved(status, with_query(to, asked));
+        return Reply::moved(status, with_query(to, request));
     };
     if rest.is_empty() {
         return Reply::json(&repository.to_json(&base));
@@ -44,20 +44,20 @@ pub fn answer(shared: &mut Shared, asked: &Asked, drop_labels: bool) -> Reply {
     if repository.without_issues {
         return Reply::error(410, "Issues are disabled for this repo");
     }
-    match (asked.method.as_str(), &rest[1..]) {
-        ("GET", []) => list(shared, &name, asked),
-        ("POST", []) => create(shared, &name, asked),
+    match (request.method.as_str(), &rest[1..]) {
+        ("GET", []) => list(shared, &name, request),
+        ("POST", []) => create(shared, &name, request),
         (_, [number, rest @ ..]) => match number.parse() {
-            Ok(number) => one(shared, &name, number, rest, asked, drop_labels),
+            Ok(number) => one(shared, &name, number, rest, request, drop_labels),
             Err(_) => Reply::not_found(),
         },
         _ => Reply::not_found(),
     }
 }
 
-fn with_query(mut address: String, asked: &Asked) -> String {
+fn with_query(mut address: String, request: &ApiRequest) -> String {
     let query: Vec<String> =
-        asked.query.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
+        request.query.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
     if !query.is_empty() {
         address.push('?');
         address.push_str(&query.join("&"));
@@ -65,10 +65,10 @@ fn with_query(mut address: String, asked: &Asked) -> String {
     address
 }
 
-/// The issues of a repository, pull requests among them.
-fn list(shared: &Shared, name: &str, asked: &Asked) -> Reply {
+/// The issues of a repository, including pull requests.
+fn list(shared: &Shared, name: &str, request: &ApiRequest) -> Reply {
     let Some(repository) = shared.board.by_name(name) else { return Reply::not_found() };
-    let since = asked.query.get("since").map(|text| text.parse::<Timestamp>());
+    let since = request.query.get("since").map(|text| text.parse::<Timestamp>());
     let since = match since {
         Some(Err(_)) => {
             let mut body = error_body(422, "Validation Failed");
@@ -77,9 +77,9 @@ fn list(shared: &Shared, name: &str, asked: &Asked) -> Reply {
         }
         other => other.and_then(Result::ok),
     };
-    let state = asked.query.get("state").map_or("open", String::as_str);
+    let state = request.query.get("state").map_or("open", String::as_str);
     let labels: Vec<&str> =
-        asked.query.get("labels").map(|text| text.split(',').collect()).unwrap_or_default();
+        request.query.get("labels").map(|text| text.split(',').collect()).unwrap_or_default();
     let fits = |issue: &&Issue| {
         issue.fate == Fate::Here
             && since.is_none_or(|since| issue.updated >= since)
@@ -89,10 +89,10 @@ fn list(shared: &Shared, name: &str, asked: &Asked) -> Reply {
                 .all(|label| issue.labels.iter().any(|has| has.eq_ignore_ascii_case(label)))
     };
     let mut rows: Vec<&Issue> = repository.issues.values().filter(fits).collect();
-    let by_update = asked.query.get("sort").map(String::as_str) == Some("updated");
+    let by_update = request.query.get("sort").map(String::as_str) == Some("updated");
     let key = |issue: &Issue| (if by_update { issue.updated } else { issue.created }, issue.number);
     rows.sort_by_key(|issue| key(issue));
-    let descending = asked.query.get("direction").map(String::as_str) != Some("asc");
+    let descending = request.query.get("direction").map(String::as_str) != Some("asc");
     if descending {
         rows.reverse();
     }
@@ -100,28 +100,28 @@ fn list(shared: &Shared, name: &str, asked: &Asked) -> Reply {
     if shared.counts_pages {
         let rows: Vec<Value> =
             rows.iter().map(|issue| repository.issue_json(base, issue)).collect();
-        return counted(&rows, asked, base);
+        return counted(&rows, request, base);
     }
-    continued(repository, rows, asked, base, |issue| {
+    continued(repository, rows, request, base, |issue| {
         let (at, number) = key(issue);
         (at.as_second(), number)
     })
 }
 
-/// A page that is continued after its last row, with a link to the next one only.
+/// A page by cursor, with a link only to the next one.
 fn continued(
     repository: &Repository,
     rows: Vec<&Issue>,
-    asked: &Asked,
+    request: &ApiRequest,
     base: &str,
     key: impl Fn(&Issue) -> (i64, i64),
 ) -> Reply {
-    let size = asked.number("per_page").unwrap_or(30).clamp(1, 100);
-    let after = asked.query.get("after").and_then(|text| {
+    let size = request.number("per_page").unwrap_or(30).clamp(1, 100);
+    let after = request.query.get("after").and_then(|text| {
         let (at, number) = text.strip_prefix("Y3Vyc29y")?.split_once('.')?;
         Some((at.parse::<i64>().ok()?, number.parse::<i64>().ok()?))
     });
-    let descending = asked.query.get("direction").map(String::as_str) != Some("asc");
+    let descending = request.query.get("direction").map(String::as_str) != Some("asc");
     let is_after = |issue: &&&Issue| match after {
         None => true,
         Some(after) if descending => key(issue) < after,
@@ -133,21 +133,21 @@ fn continued(
     let reply = Reply::json(&page);
     let Some(last) = shown.last().filter(|_| rest.next().is_some()) else { return reply };
     let (at, number) = key(last);
-    let mut query: Vec<String> = asked
+    let mut query: Vec<String> = request
         .query
         .iter()
         .filter(|(name, _)| *name != "after" && *name != "page")
         .map(|(name, value)| format!("{name}={}", encode(value)))
         .collect();
-    let page = asked.number("page").unwrap_or(1) + 1;
+    let page = request.number("page").unwrap_or(1) + 1;
     query.push(format!("after=Y3Vyc29y{at}.{number}"));
     query.push(format!("page={page}"));
     let next = format!("{base}/repositories/{}/issues?{}", repository.id, query.join("&"));
     reply.with("link", format!("<{next}>; rel=\"next\""))
 }
 
-fn create(shared: &mut Shared, name: &str, asked: &Asked) -> Reply {
-    let text = |key: &str| asked.body[key].as_str().unwrap_or_default().to_owned();
+fn create(shared: &mut Shared, name: &str, request: &ApiRequest) -> Reply {
+    let text = |key: &str| request.body[key].as_str().unwrap_or_default().to_owned();
     let (title, body, now) = (text("title"), text("body"), shared.board.now());
     if title.is_empty() {
         return Reply::error(422, "Validation Failed");
@@ -157,13 +157,13 @@ fn create(shared: &mut Shared, name: &str, asked: &Asked) -> Reply {
     issue_reply(shared, name, number, 201)
 }
 
-/// One issue and what belongs to it.
+/// One issue and its sub-resources.
 fn one(
     shared: &mut Shared,
     name: &str,
     number: i64,
     rest: &[&str],
-    asked: &Asked,
+    request: &ApiRequest,
     drop_labels: bool,
 ) -> Reply {
     let base = shared.base_url.clone();
@@ -174,25 +174,25 @@ fn one(
         Fate::Deleted => return Reply::error(410, "This issue was deleted"),
         Fate::Discussion => return Reply::not_found(),
         Fate::Transferred(to, number) => {
-            let status = if asked.method == "GET" { 301 } else { 307 };
+            let status = if request.method == "GET" { 301 } else { 307 };
             return Reply::moved(status, format!("{base}/repositories/{to}/issues/{number}"));
         }
     }
-    if asked.method != "GET" && repository.archived {
+    if request.method != "GET" && repository.archived {
         return Reply::error(403, "Repository was archived so is read-only.");
     }
-    match (asked.method.as_str(), rest) {
+    match (request.method.as_str(), rest) {
         ("GET", []) => Reply::json(&repository.issue_json(&base, issue)),
-        ("PATCH", []) => edit(shared, name, number, asked),
+        ("PATCH", []) => edit(shared, name, number, request),
         ("GET", ["comments"]) => {
-            let since = asked.query.get("since").and_then(|text| text.parse::<Timestamp>().ok());
+            let since = request.query.get("since").and_then(|text| text.parse::<Timestamp>().ok());
             let shown = issue.comments.iter().filter(|c| since.is_none_or(|since| c.at >= since));
             let rows: Vec<Value> =
-                shown.map(|remark| repository.comment_json(&base, number, remark)).collect();
-            counted(&rows, asked, &base)
+                shown.map(|comment| repository.comment_json(&base, number, comment)).collect();
+            counted(&rows, request, &base)
         }
         ("POST", ["comments"]) => {
-            let body = asked.body["body"].as_str().unwrap_or_default();
+            let body = request.body["body"].as_str().unwrap_or_default();
             if issue.locked {
                 return Reply::error(403, "Unable to create comment because issue is locked.");
             }
@@ -203,15 +203,15 @@ fn one(
                 );
             }
             let body = body.to_owned();
-            let Some(remark) = shared.board.remark(name, number, ME, &body) else {
+            let Some(comment) = shared.board.add_comment(name, number, ME, &body) else {
                 return Reply::not_found();
             };
             let Some(repository) = shared.board.by_name(name) else { return Reply::not_found() };
-            Reply::with_status(201, &repository.comment_json(&base, number, &remark))
+            Reply::with_status(201, &repository.comment_json(&base, number, &comment))
         }
         ("GET", ["labels"]) => Reply::json(&repository.labels_json(&base, issue)),
-        ("POST", ["labels"]) => add_labels(shared, name, number, asked, drop_labels),
-        ("GET", ["timeline"]) => counted(&issue.events, asked, &base),
+        ("POST", ["labels"]) => add_labels(shared, name, number, request, drop_labels),
+        ("GET", ["timeline"]) => counted(&issue.events, request, &base),
         _ => Reply::not_found(),
     }
 }
@@ -222,9 +222,9 @@ fn issue_reply(shared: &Shared, name: &str, number: i64, status: u16) -> Reply {
     Reply::with_status(status, &repository.issue_json(&shared.base_url, issue))
 }
 
-fn edit(shared: &mut Shared, name: &str, number: i64, asked: &Asked) -> Reply {
-    let Some(fields) = asked.body.as_object().filter(|fields| !fields.is_empty()) else {
-        // An empty change moves nothing.
+fn edit(shared: &mut Shared, name: &str, number: i64, request: &ApiRequest) -> Reply {
+    let Some(fields) = request.body.as_object().filter(|fields| !fields.is_empty()) else {
+        // An empty change has no effect.
         return issue_reply(shared, name, number, 200);
     };
     let fields = fields.clone();
@@ -245,15 +245,15 @@ fn edit(shared: &mut Shared, name: &str, number: i64, asked: &Asked) -> Reply {
     issue_reply(shared, name, number, 200)
 }
 
-/// Adds labels; one that the issue has changes nothing, and one that nobody knew is made.
+/// Adds labels; existing ones have no effect, unknown ones are created.
 fn add_labels(
     shared: &mut Shared,
     name: &str,
     number: i64,
-    asked: &Asked,
+    request: &ApiRequest,
     drop_labels: bool,
 ) -> Reply {
-    let list = asked.body.get("labels").unwrap_or(&asked.body);
+    let list = request.body.get("labels").unwrap_or(&request.body);
     let wanted: Vec<String> = list
         .as_array()
         .into_iter()

@@ -1,21 +1,22 @@
-//! A GitHub that lives on loopback: repositories with issues, pull requests among them, comments and
-//! labels; it keeps marks and limits, moves and deletes, and fails in the service's ways on request.
+//! A simulated GitHub on loopback: repositories with issues, pull requests, comments and labels; it
+//! supports ETags and rate limits, transfers and deletions, and injects the service's faults on
+//! request.
 //!
-//! It is proven by clients we did not write, PyGithub and Octokit. Faults and issues can be changed
-//! through [`Simulator`] or over HTTP below `/_simulator/`. The API is served at the root and, as on
-//! an Enterprise Server, below `/api/v3`.
+//! PyGithub and Octokit, clients we did not write, test it. Faults and issues can be changed
+//! through [`Simulator`] or over HTTP below `/_simulator/`. The API is served at the root and, as
+//! on an Enterprise Server, below `/api/v3`.
 
 mod app;
 mod args;
-mod beside;
-mod board;
 mod control;
 mod fault;
 mod issues;
+mod linked;
 mod reply;
 mod resources;
 mod seed;
 mod server;
+mod tracker_data;
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,38 +27,38 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 pub use args::{SimulateGithubArgs, run};
-pub use board::ME;
 pub use fault::{ActiveFault, Fault};
+pub use tracker_data::ME;
 
-use self::board::{Board, Fate, Issue, NewIssue};
 use self::server::{Server, Shared};
+use self::tracker_data::{Fate, Issue, NewIssue, TrackerData};
 use crate::clock::Clock;
-use crate::simulate::serving::{Place, Serving};
+use crate::simulate::serving::{BoundAddress, Serving};
 use crate::simulate::traffic::Traffic;
 
 /// The repository with the issues.
 pub const REPOSITORY: &str = "parcel/tracking";
-/// Another one of the same owner.
+/// A second repository of the same owner.
 pub const LIBRARY: &str = "parcel/addresses";
 
-/// How a simulator starts.
 #[derive(Debug, Clone)]
 pub struct SimulatorOptions {
-    /// 0 takes a free one.
+    /// 0 picks a free one.
     pub port: u16,
-    /// How many issues the first repository has.
+    /// Number of issues in the first repository.
     pub items: usize,
-    /// For those beyond the first eight.
+    /// For the issues beyond the first eight.
     pub seed: u64,
-    /// The only secret that is accepted; none: any.
+    /// The only accepted secret; `None` accepts any.
     pub token: Option<String>,
-    /// Faults from the start.
+    /// Active from the start.
     pub faults: Vec<ActiveFault>,
-    /// Requests in an hour; none: no limit.
+    /// Requests per hour; `None` for no limit.
     pub limit: Option<i64>,
-    /// Pages are counted, as older servers do.
+    /// Number pages, like older servers.
     pub counts_pages: bool,
-    /// An App that may sign in: its id, its public key as PKCS#1 DER, and how long its tokens last.
+    /// An App that may sign in: its id, its public key as PKCS#1 DER, and the lifetime of its
+    /// tokens.
     pub app: Option<(String, Vec<u8>, SignedDuration)>,
     /// The server's time.
     pub clock: Clock,
@@ -79,7 +80,7 @@ impl Default for SimulatorOptions {
     }
 }
 
-/// A running simulator; it stops when it is dropped.
+/// Stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
     server: Server,
@@ -87,11 +88,11 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Starts to serve on loopback, within the current runtime.
+    /// Starts serving on loopback, within the current runtime.
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
-        let place = Place::take(options.port).await?;
-        let address = place.address;
-        let mut board = Board::new(options.clock);
+        let bound = BoundAddress::bind(options.port).await?;
+        let address = bound.address;
+        let mut board = TrackerData::new(options.clock);
         seed::fill(&mut board, options.items, options.seed);
         let app = options.app.map(|(id, public_key, token_lasts)| app::App {
             id,
@@ -113,7 +114,7 @@ impl Simulator {
         };
         let server = Server(Arc::new(Mutex::new(shared)));
         let router = Router::new().fallback(server::handle).with_state(server.clone());
-        Ok(Self { server, serving: place.serve(router) })
+        Ok(Self { server, serving: bound.serve(router) })
     }
 
     /// Address of the API: the value for `source.base_url`.
@@ -121,12 +122,11 @@ impl Simulator {
         self.server.lock().base_url.clone()
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.serving.address
     }
 
-    /// Reports an issue now; returns its number.
+    /// Returns the issue's number.
     pub fn add_issue(&self, repository: &str, title: &str, body: &str, labels: &[&str]) -> i64 {
         let mut shared = self.server.lock();
         let now = shared.board.now();
@@ -134,14 +134,14 @@ impl Simulator {
         shared.board.add_issue(repository, new, now)
     }
 
-    /// Changes an issue now; false if it is not there.
+    /// False if there is no such issue.
     pub fn edit(&self, repository: &str, number: i64, title: &str) -> bool {
         let title = title.to_owned();
         let edited = self.server.lock().board.edit(repository, number, |issue| issue.title = title);
         edited.is_some()
     }
 
-    /// Gives many issues the same time of change, as a script that labels them does.
+    /// Sets the same time of change on many issues, as a labelling script does.
     pub fn touch_all(&self, repository: &str, numbers: &[i64], at: Timestamp) {
         let mut shared = self.server.lock();
         for number in numbers {
@@ -194,12 +194,12 @@ impl Simulator {
         self.server.lock().board.edit(repository, number, |issue| issue.fate = Fate::Discussion);
     }
 
-    /// Moves an issue to another repository; returns its number there.
+    /// Moves an issue to another repository; returns its new number.
     pub fn transfer(&self, from: &str, number: i64, to: &str) -> Option<i64> {
         self.server.lock().board.transfer(from, number, to)
     }
 
-    /// Gives a repository a new name; the old one is redirected.
+    /// Renames a repository; the old name is redirected.
     pub fn rename(&self, from: &str, to: &str) {
         if let Some(repository) = self.server.lock().board.by_name_mut(from) {
             repository.earlier.push(from.to_owned());
@@ -213,16 +213,15 @@ impl Simulator {
         }
     }
 
-    /// Switches the issues of a repository off.
     pub fn disable_issues(&self, repository: &str) {
         if let Some(repository) = self.server.lock().board.by_name_mut(repository) {
             repository.without_issues = true;
         }
     }
 
-    /// Adds a comment of a person.
+    /// Adds a comment by a person.
     pub fn comment(&self, repository: &str, number: i64, body: &str) {
-        self.server.lock().board.remark(repository, number, "mira", body);
+        self.server.lock().board.add_comment(repository, number, "mira", body);
     }
 
     fn look<T: Default>(&self, repository: &str, number: i64, look: impl FnOnce(&Issue) -> T) -> T {
@@ -231,10 +230,10 @@ impl Simulator {
         issue.map(look).unwrap_or_default()
     }
 
-    /// Texts of an issue's comments, oldest first.
+    /// Oldest first.
     pub fn comments(&self, repository: &str, number: i64) -> Vec<String> {
         self.look(repository, number, |issue| {
-            issue.comments.iter().map(|remark| remark.body.clone()).collect()
+            issue.comments.iter().map(|comment| comment.body.clone()).collect()
         })
     }
 
@@ -246,7 +245,7 @@ impl Simulator {
         self.look(repository, number, |issue| Some(issue.updated))
     }
 
-    /// Numbers of the issues that are there; pull requests are none.
+    /// Numbers of the existing issues, without pull requests.
     pub fn numbers(&self, repository: &str) -> Vec<i64> {
         let shared = self.server.lock();
         let issues = shared.board.by_name(repository).map(|r| r.issues.values());
@@ -254,39 +253,38 @@ impl Simulator {
         issues.into_iter().flatten().filter(here).map(|issue| issue.number).collect()
     }
 
-    /// Puts these faults in the place of all others.
+    /// Replaces all faults.
     pub fn set_faults(&self, faults: impl IntoIterator<Item = ActiveFault>) {
         self.server.lock().traffic.faults = faults.into_iter().collect();
     }
 
-    /// Changes the secret that is accepted.
     pub fn set_token(&self, token: Option<String>) {
         let mut shared = self.server.lock();
         shared.token = token;
         shared.refusals = 0;
     }
 
-    /// Requests so far, control requests not counted.
+    /// Without control requests.
     pub fn requests(&self) -> u64 {
         self.server.lock().traffic.total()
     }
 
-    /// Requests of one kind so far: `issues`, `issue`, `comments`, `comment`, `label`, …
+    /// Requests of one kind: `issues`, `issue`, `comments`, `comment`, `label`, …
     pub fn requests_of(&self, kind: &str) -> u64 {
         self.server.lock().traffic.of(kind)
     }
 
-    /// What the present window of the limit has cost so far.
+    /// Requests counted in the current rate-limit window.
     pub fn used(&self) -> i64 {
         self.server.lock().used
     }
 
-    /// The most requests that were being answered at the same time.
+    /// Maximum number of requests that were in progress at the same time.
     pub fn most_at_once(&self) -> u32 {
         self.server.lock().traffic.most_at_once()
     }
 
-    /// Tokens that the App's installation was given so far.
+    /// Number of tokens given to the App's installation.
     pub fn tokens_given(&self) -> usize {
         self.server.lock().app.as_ref().map_or(0, |app| app.tokens.len())
     }

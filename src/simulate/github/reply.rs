@@ -1,4 +1,4 @@
-//! Answers in GitHub's own shapes.
+//! Responses in GitHub's own format.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 
 const JSON: &str = "application/json; charset=utf-8";
 
-/// An answer before it becomes HTTP.
+/// A response before it is sent.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
-    /// Empty: none.
+    /// Empty for none.
     pub content_type: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
@@ -38,7 +38,6 @@ impl Reply {
         Self::with_status(status, &error_body(status, message))
     }
 
-    /// A web page.
     pub fn page(status: u16, title: &str) -> Self {
         let page =
             format!("<!DOCTYPE html><html><head><title>{title}</title></head><body></body></html>");
@@ -49,7 +48,6 @@ impl Reply {
         Self::error(404, "Not Found")
     }
 
-    /// To where something is now.
     pub fn moved(status: u16, to: String) -> Self {
         let body = json!({
             "message": "Moved Permanently", "url": to,
@@ -64,7 +62,7 @@ impl Reply {
         self
     }
 
-    /// With the mark of its body; 304 without a body for who has it already.
+    /// Adds the ETag of the body; 304 without a body if the client has it already.
     pub fn marked(self, known: Option<&str>) -> Self {
         let digest = Sha256::digest(&self.body);
         let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -100,7 +98,6 @@ fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// The usual error body.
 pub fn error_body(status: u16, message: &str) -> Value {
     json!({
         "message": message, "documentation_url": "https://docs.github.com/rest",

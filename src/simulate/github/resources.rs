@@ -1,16 +1,16 @@
-//! Everything beside issues: accounts, repositories, limits.
+//! Resources other than issues: accounts, repositories, rate limits.
 
 use serde_json::json;
 
 use super::app;
-use super::board::{ME, Repository, account};
 use super::reply::Reply;
-use super::server::{Asked, Shared};
+use super::server::{ApiRequest, Shared};
+use super::tracker_data::{ME, Repository, account};
 
-/// The answer, if the request is about one of these.
-pub fn answer(shared: &mut Shared, asked: &Asked) -> Option<Reply> {
+/// The response, if the request is about one of these.
+pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Option<Reply> {
     let base = shared.base_url.clone();
-    let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     Some(match path.as_slice() {
         [] => Reply::json(&json!({ "current_user_url": format!("{base}/user") })),
         ["user"] => {
@@ -28,7 +28,7 @@ pub fn answer(shared: &mut Shared, asked: &Asked) -> Option<Reply> {
             }
         },
         ["app", ..] | ["repos", _, _, "installation"] | ["users" | "orgs", _, "installation"] => {
-            app::answer(shared, asked)
+            app::answer(shared, request)
         }
         ["installation", "repositories"] => {
             let all: Vec<_> = shared.board.repositories.iter().map(|r| r.to_json(&base)).collect();
@@ -43,16 +43,16 @@ pub fn answer(shared: &mut Shared, asked: &Asked) -> Option<Reply> {
                 return Some(Reply::not_found());
             }
             let rows: Vec<_> = all.into_iter().map(|r| r.to_json(&base)).collect();
-            counted(&rows, asked, &base)
+            counted(&rows, request, &base)
         }
         _ => return None,
     })
 }
 
 /// A page by its number, with links to the next and the last.
-pub fn counted(rows: &[serde_json::Value], asked: &Asked, base: &str) -> Reply {
-    let size = asked.number("per_page").unwrap_or(30).clamp(1, 100);
-    let page = asked.number("page").unwrap_or(1).max(1);
+pub fn counted(rows: &[serde_json::Value], request: &ApiRequest, base: &str) -> Reply {
+    let size = request.number("per_page").unwrap_or(30).clamp(1, 100);
+    let page = request.number("page").unwrap_or(1).max(1);
     let start = (page - 1).saturating_mul(size);
     let shown: Vec<&serde_json::Value> = rows.iter().skip(start).take(size).collect();
     let reply = Reply::json(&shown);
@@ -61,14 +61,14 @@ pub fn counted(rows: &[serde_json::Value], asked: &Asked, base: &str) -> Reply {
         return reply;
     }
     let to = |number: usize| {
-        let mut query: Vec<String> = asked
+        let mut query: Vec<String> = request
             .query
             .iter()
             .filter(|(name, _)| *name != "page")
             .map(|(name, value)| format!("{name}={}", encode(value)))
             .collect();
         query.push(format!("page={number}"));
-        format!("{base}/{}?{}", asked.path.join("/"), query.join("&"))
+        format!("{base}/{}?{}", request.path.join("/"), query.join("&"))
     };
     reply.with("link", format!("<{}>; rel=\"next\", <{}>; rel=\"last\"", to(page + 1), to(last)))
 }

@@ -1,11 +1,11 @@
-//! The issues the simulated GitHub begins with: those of a small parcel-tracking product, and as
-//! many variations of them as are asked for.
+//! The initial issues: those of a small parcel-tracking product, and as many variations of them as
+//! requested.
 
 use jiff::SignedDuration;
 
-use super::board::{Board, NewIssue};
+use super::tracker_data::{NewIssue, TrackerData};
 use super::{LIBRARY, REPOSITORY};
-use crate::simulate::Dice;
+use crate::simulate::SeededRng;
 
 struct Seed {
     title: &'static str,
@@ -80,20 +80,20 @@ const ISSUES: [Seed; 8] = [
 ];
 
 /// Fills an empty board: two repositories, the first with `count` issues and some pull requests.
-pub fn fill(board: &mut Board, count: usize, seed: u64) {
+pub fn fill(board: &mut TrackerData, count: usize, seed: u64) {
     board.add_repository(REPOSITORY);
     board.add_repository(LIBRARY);
     let now = board.now();
     let before = |seconds: i64| now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(now);
-    let mut dice = Dice::new(seed);
+    let mut rng = SeededRng::new(seed);
     for number in 0..count {
         let first = ISSUES.get(number);
-        let seed = first.unwrap_or_else(|| &ISSUES[dice.roll(ISSUES.len())]);
+        let seed = first.unwrap_or_else(|| &ISSUES[rng.roll(ISSUES.len())]);
         let (title, at) = match first {
             Some(_) => (seed.title.to_owned(), before(seed.hours_ago * 3600)),
-            // Spread over the last twenty days, several to the same second.
+            // Spread over the last twenty days, several in the same second.
             None => {
-                let seconds = i64::try_from(dice.roll(20 * 86_400)).unwrap_or(0);
+                let seconds = i64::try_from(rng.roll(20 * 86_400)).unwrap_or(0);
                 (format!("{} (case {number})", seed.title), before(seconds))
             }
         };

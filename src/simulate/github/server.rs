@@ -1,4 +1,4 @@
-//! Requests in, answers out: who asks, what is left of the limit, which resource.
+//! Handles requests: authentication, rate limit, resource.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,50 +11,48 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::board::Board;
 use super::fault::Fault;
 use super::reply::Reply;
-use super::{beside, control, issues, resources};
+use super::tracker_data::TrackerData;
+use super::{control, issues, linked, resources};
 use crate::simulate::connection::Switch;
 use crate::simulate::traffic::Traffic;
 
-/// So many refused tokens lock the account out for a while.
+/// Rejected tokens that lock the account out for a while.
 const MOST_REFUSALS: u32 = 10;
-/// Length of a window of the limit, in seconds.
+/// Length of a rate-limit window, in seconds.
 const WINDOW: i64 = 3600;
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug)]
 pub struct Shared {
-    pub board: Board,
+    pub board: TrackerData,
     pub traffic: Traffic<Fault>,
-    /// The only secret that is accepted; none: any.
+    /// The only accepted secret; `None` accepts any.
     pub token: Option<String>,
     pub refusals: u32,
-    /// Requests in a window; none: no limit, as on an Enterprise Server.
+    /// Requests per window; `None` for no limit, as on an Enterprise Server.
     pub limit: Option<i64>,
     pub used: i64,
     pub window_ends: i64,
-    /// Pages are counted (`page=2`, `rel="last"`) and not continued (`after=`).
+    /// Pages are numbered (`page=2`, `rel="last"`) instead of continued (`after=`).
     pub counts_pages: bool,
     /// The App that may sign in.
     pub app: Option<super::app::App>,
     pub base_url: String,
 }
 
-/// The state of the server.
 #[derive(Debug, Clone)]
 pub struct Server(pub Arc<Mutex<Shared>>);
 
 impl Server {
-    /// The data, whatever happened to an earlier holder.
+    /// Ignores poisoning.
     pub fn lock(&self) -> MutexGuard<'_, Shared> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A request, taken apart.
-pub struct Asked {
+pub struct ApiRequest {
     pub method: String,
     /// Segments below the API's address.
     pub path: Vec<String>,
@@ -63,7 +61,7 @@ pub struct Asked {
     pub body: Value,
 }
 
-impl Asked {
+impl ApiRequest {
     fn new(parts: &axum::http::request::Parts, body: &Bytes) -> Self {
         let path = parts.uri.path();
         let path = path.strip_prefix("/api/v3").unwrap_or(path);
@@ -83,7 +81,7 @@ impl Asked {
         }
     }
 
-    /// What it is about, for faults and counters.
+    /// The kind of request, for faults and counters.
     pub fn kind(&self) -> &'static str {
         let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
         let path = match path.as_slice() {
@@ -107,7 +105,7 @@ impl Asked {
         }
     }
 
-    /// The secret of the caller: `Bearer`, `token`, or the password of `Basic`.
+    /// The caller's secret: `Bearer`, `token`, or the password of `Basic`.
     pub fn secret(&self) -> Option<String> {
         let header = self.headers.get("authorization")?.to_str().ok()?;
         let (scheme, value) = header.split_once(' ')?;
@@ -127,7 +125,6 @@ impl Asked {
     }
 }
 
-/// Answers every request.
 pub async fn handle(
     State(server): State<Server>,
     ConnectInfo(switch): ConnectInfo<Switch>,
@@ -140,12 +137,12 @@ pub async fn handle(
     if let Some(rest) = parts.uri.path().strip_prefix("/_simulator/") {
         return control::handle(&server, &parts.method, rest, &body).into_response();
     }
-    let asked = Asked::new(&parts, &body);
-    let path = format!("/{}", asked.path.join("/"));
+    let request = ApiRequest::new(&parts, &body);
+    let path = format!("/{}", request.path.join("/"));
     let (fault, now) = {
         let mut shared = server.lock();
         let now = shared.board.now().as_second();
-        (shared.traffic.arrived(asked.kind(), &asked.method, &path), now)
+        (shared.traffic.arrived(request.kind(), &request.method, &path), now)
     };
     let address = parts.uri.to_string();
     let replaced = fault.and_then(|fault| fault.answer(&address, now));
@@ -160,7 +157,7 @@ pub async fn handle(
                 switch.cut();
             }
             let drop_labels = fault == Some(Fault::NoLabels);
-            let reply = server.lock().answer(&asked, drop_labels);
+            let reply = server.lock().answer(&request, drop_labels);
             if fault == Some(Fault::LostAnswer) {
                 switch.cut();
             }
@@ -177,13 +174,13 @@ pub async fn handle(
 }
 
 impl Shared {
-    fn answer(&mut self, asked: &Asked, drop_labels: bool) -> Reply {
-        if asked.header("user-agent").unwrap_or_default().is_empty() {
+    fn answer(&mut self, request: &ApiRequest, drop_labels: bool) -> Reply {
+        if request.header("user-agent").unwrap_or_default().is_empty() {
             let text = "Request forbidden by administrative rules. Please make sure your request has \
                         a User-Agent header.";
             return Reply::bytes(403, "application/octet-stream", text.into());
         }
-        if let Some(refused) = self.refuse_stranger(asked) {
+        if let Some(refused) = self.refuse_stranger(request) {
             return refused;
         }
         let now = self.board.now().as_second();
@@ -194,11 +191,11 @@ impl Shared {
             let reply = Reply::error(403, "API rate limit exceeded for user ID 583231.");
             return self.with_limits(reply);
         }
-        let reply = resources::answer(self, asked)
-            .or_else(|| beside::answer(self, asked))
-            .unwrap_or_else(|| issues::answer(self, asked, drop_labels));
-        let marked = asked.method == "GET" && reply.status == 200;
-        let reply = if marked { reply.marked(asked.header("if-none-match")) } else { reply };
+        let reply = resources::answer(self, request)
+            .or_else(|| linked::answer(self, request))
+            .unwrap_or_else(|| issues::answer(self, request, drop_labels));
+        let marked = request.method == "GET" && reply.status == 200;
+        let reply = if marked { reply.marked(request.header("if-none-match")) } else { reply };
         if reply.status != 304 {
             self.used += 1;
         }
@@ -215,12 +212,12 @@ impl Shared {
             .with("x-ratelimit-resource", "core")
     }
 
-    fn refuse_stranger(&mut self, asked: &Asked) -> Option<Reply> {
-        let given = asked.secret();
-        if asked.path.first().is_some_and(|first| first == "media") {
+    fn refuse_stranger(&mut self, request: &ApiRequest) -> Option<Reply> {
+        let given = request.secret();
+        if request.path.first().is_some_and(|first| first == "media") {
             return None;
         }
-        if asked.kind() == "app" && self.app.is_some() && asked.path[0] != "installation" {
+        if request.kind() == "app" && self.app.is_some() && request.path[0] != "installation" {
             // Signed in as the App itself, which `app` checks.
             return None;
         }

@@ -1,5 +1,5 @@
-//! Attacks of an agent on what is not its own: each is tried, and its result line says what came of
-//! all of them. What is reached is not changed: a signal is SIGCONT, a file is opened and not written.
+//! Attacks of an agent on other processes and files: each is tried, and the result line reports all
+//! of them. Targets are not changed: a signal is SIGCONT, a file is opened but not written.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::shapes::{Canary, Shape};
 
-/// One attack, written as `kind:target`.
+/// Written as `kind:target`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attack {
     kind: Kind,
@@ -73,7 +73,7 @@ impl FromStr for Attack {
 }
 
 impl Attack {
-    /// Tries it; what was reached, or why not.
+    /// Tries it; returns what was reached, or why not.
     fn attempt(&self, canary: &Canary) -> io::Result<String> {
         let target = &self.target;
         match self.kind {
@@ -106,7 +106,7 @@ impl Attack {
     }
 }
 
-/// Tries all of them; the structured output of the agent.
+/// Tries all of them; returns the agent's structured output.
 pub fn report(attacks: &[Attack], canary: &Canary) -> Value {
     let mut results = serde_json::Map::new();
     let mut reached = 0;
@@ -124,7 +124,7 @@ pub fn report(attacks: &[Attack], canary: &Canary) -> Value {
     json!({ "reached": reached, "results": results })
 }
 
-/// One of a pair of sockets can be turned to any path.
+/// Redirects one of a pair of sockets to any path.
 fn send_datagram(path: &Path) -> io::Result<String> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, connect, socketpair};
     let (family, kind) = (AddressFamily::Unix, SockType::Datagram);
@@ -133,7 +133,7 @@ fn send_datagram(path: &Path) -> io::Result<String> {
     Ok("connected".to_owned())
 }
 
-/// Without an address the system chooses one, on every interface.
+/// Without an address, the system chooses one on every interface.
 fn listen_anywhere() -> io::Result<String> {
     use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, listen, socket};
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None)?;
@@ -154,7 +154,7 @@ fn reschedule(_process: &str) -> io::Result<String> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// A program that runs as its owner, whoever starts it.
+/// Creates a set-user-id program.
 fn lend_owner() -> io::Result<String> {
     let program = std::env::temp_dir().join("lent");
     File::create(&program)?;
@@ -189,7 +189,7 @@ fn shed_mark() -> io::Result<String> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Opens `PORT/COUNT` connections, says how many, and holds them for a minute.
+/// Opens `PORT/COUNT` connections, prints how many, and holds them for a minute.
 fn hold_connections(target: &str) -> io::Result<String> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
@@ -204,7 +204,7 @@ fn hold_connections(target: &str) -> io::Result<String> {
     Ok(format!("{} connections", held.len()))
 }
 
-/// As many children as the machine gives, but not without end.
+/// Starts as many children as the machine allows, up to a limit.
 fn fork_bomb(at_most: u32, canary: &Canary) -> String {
     let born = (0..at_most).take_while(|_| Shape::Plain.grow(canary)).count();
     format!("{born} children")

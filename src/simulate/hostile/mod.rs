@@ -1,17 +1,17 @@
-//! Agents that misbehave, to run the supervisor against (`heartbeat simulate agent --misbehave`).
+//! Misbehaving agents to test the supervisor (`heartbeat simulate agent --misbehave`).
 //!
-//! Each opens a *canary* (the writing end of a named pipe) that all of its descendants inherit and
-//! nobody closes: as long as one of them lives, the reading end does not end. Each also writes one
-//! byte at its birth. So an observer that knows nothing of process ids can tell how many there were
-//! and whether any is left.
+//! Each opens a *canary* (the write end of a named pipe) that all of its descendants inherit and
+//! none closes: while one of them lives, the read end does not reach its end. Each process also
+//! writes one byte when it starts. So an observer without knowledge of process ids can tell how
+//! many there were and whether any is left.
 //!
-//! They fork, so they must run before the program has a second thread: call
-//! [`main_if_hostile`] next to the keeper's.
+//! They fork, so they must run before the program has a second thread: call [`main_if_hostile`]
+//! next to the keeper's.
 
 mod attacks;
 pub mod oracle;
+pub mod output;
 mod shapes;
-pub mod words;
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -27,7 +27,6 @@ use nix::unistd::{getppid, pause};
 pub use self::attacks::Attack;
 use self::shapes::{Canary, Shape};
 
-/// What an agent can do wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Misbehaviour {
     /// Writes no output.
@@ -46,7 +45,7 @@ pub enum Misbehaviour {
     ResultThenHang,
     /// Ignores every signal that can be ignored.
     IgnoresTerm,
-    /// Starts children in sessions of their own.
+    /// Starts children in their own sessions.
     OwnSessions,
     /// Starts double-forked daemons.
     Daemons,
@@ -80,7 +79,7 @@ pub enum Misbehaviour {
     ClosesOutput,
     /// Forks and exits with 0 at once.
     ForksAndExits,
-    /// Starts search processes in sessions of their own, sends its result and leaves them running.
+    /// Starts search processes in their own sessions, sends its result and leaves them running.
     Searchers,
     /// Uses more memory than it should.
     MemoryHog,
@@ -90,26 +89,25 @@ pub enum Misbehaviour {
     Attacks,
     /// Well-behaved: first line, some work, a result.
     WellBehaved,
-    /// Sleeps; scrubbed-daemons turn into this.
+    /// Sleeps; scrubbed-daemons execute this.
     Sleeper,
 }
 
-/// Arguments of a misbehaving agent.
 #[derive(Debug, Clone, Args)]
 pub struct HostileArgs {
-    /// What to do wrong.
+    /// Kind of misbehaviour
     #[arg(long)]
     pub misbehave: Misbehaviour,
-    /// A named pipe to hold open.
+    /// A named pipe to hold open
     #[arg(long)]
     pub canary: Option<PathBuf>,
-    /// Chooses among shapes.
+    /// Seed that selects the process shapes
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How many processes, where it applies.
+    /// Number of processes, where it applies
     #[arg(long, default_value_t = 30)]
     pub count: u32,
-    /// What to try, as `kind:target`.
+    /// Attack to try, as `kind:target`
     #[arg(long)]
     pub attack: Vec<Attack>,
 }
@@ -120,7 +118,8 @@ struct HostileCommand {
     args: HostileArgs,
 }
 
-/// If this process was started as `simulate agent --misbehave …`: is that agent and returns its end.
+/// Runs as the misbehaving agent if this process was started with `simulate agent --misbehave …`;
+/// returns its exit code.
 pub fn main_if_hostile() -> Option<ExitCode> {
     let args: Vec<_> = std::env::args_os().collect();
     let (first, second) = (args.get(1)?, args.get(2)?);
@@ -138,10 +137,10 @@ pub fn main_if_hostile() -> Option<ExitCode> {
     }
 }
 
-/// Misbehaves. The process must have one thread.
+/// The process must have one thread.
 pub fn run(args: &HostileArgs) -> ExitCode {
     let canary = Canary::new(args.canary.as_deref().and_then(hold));
-    canary.sing();
+    canary.record_start();
     match args.misbehave {
         Misbehaviour::Sleeper => {
             shapes::hide();
@@ -153,16 +152,16 @@ pub fn run(args: &HostileArgs) -> ExitCode {
             ExitCode::SUCCESS
         }
         Misbehaviour::HangBeforeInit => sleep_for_ever(),
-        Misbehaviour::HugeLine => words::endless_line(),
-        Misbehaviour::OutputFlood => words::flood(),
-        Misbehaviour::BadJson => words::say_raw(b"this is not JSON\n{\"type\":\n[1,2\n"),
-        Misbehaviour::InvalidUtf8 => words::say_raw(b"\xff\xfe\x80{\"type\":\"\xc3\x28\"}\n"),
+        Misbehaviour::HugeLine => output::endless_line(),
+        Misbehaviour::OutputFlood => output::flood(),
+        Misbehaviour::BadJson => output::say_raw(b"this is not JSON\n{\"type\":\n[1,2\n"),
+        Misbehaviour::InvalidUtf8 => output::say_raw(b"\xff\xfe\x80{\"type\":\"\xc3\x28\"}\n"),
         other => talk(other, args, &canary),
     }
 }
 
 fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> ExitCode {
-    words::hello();
+    output::hello();
     let grow = |shape: Shape, count: u32| {
         for _ in 0..count {
             shape.grow(canary);
@@ -172,11 +171,11 @@ fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Exit
         Misbehaviour::BusyQuiet => {
             Shape::Busy.grow(canary);
         }
-        Misbehaviour::PingOnly => words::ping_for_ever(Duration::from_millis(50)),
+        Misbehaviour::PingOnly => output::ping_for_ever(Duration::from_millis(50)),
         Misbehaviour::StuckTool => {
             Shape::OwnSession.grow(canary);
-            words::tool_started();
-            words::tool_progress_for_ever(Duration::from_millis(50));
+            output::tool_started();
+            output::tool_progress_for_ever(Duration::from_millis(50));
         }
         Misbehaviour::IgnoresTerm => {
             ignore_signals();
@@ -199,39 +198,39 @@ fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Exit
         | Misbehaviour::Searchers
         | Misbehaviour::Attacks
         | Misbehaviour::WellBehaved => return finish(misbehaviour, args, canary),
-        Misbehaviour::ResultThenHang => words::result(),
+        Misbehaviour::ResultThenHang => output::result(),
         Misbehaviour::MemoryHog => shapes::hog(256 << 20),
-        Misbehaviour::ClosesOutput => words::close_output(),
+        Misbehaviour::ClosesOutput => output::close_output(),
         _ => {}
     }
     if misbehaviour != Misbehaviour::SilentSleeper {
-        words::content();
+        output::content();
     }
     sleep_for_ever()
 }
 
-/// Those that come to an end of their own.
+/// Misbehaviours that end on their own.
 fn finish(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> ExitCode {
     match misbehaviour {
         Misbehaviour::ExitsLeavingChildren => {
             shapes::mix(args.seed, 31, canary);
-            words::result();
+            output::result();
         }
         Misbehaviour::Searchers => {
             for _ in 0..args.count {
                 Shape::Searcher.grow(canary);
             }
-            words::content();
+            output::content();
             std::thread::sleep(Duration::from_millis(300));
-            words::result();
+            output::result();
         }
         Misbehaviour::Attacks => {
-            words::content();
-            words::result_with(&attacks::report(&args.attack, canary));
+            output::content();
+            output::result_with(&attacks::report(&args.attack, canary));
         }
         _ => {
-            words::content();
-            words::result();
+            output::content();
+            output::result();
         }
     }
     ExitCode::SUCCESS
@@ -258,8 +257,8 @@ fn strike(misbehaviour: Misbehaviour) {
         Misbehaviour::KillsKeeper => Signal::SIGKILL,
         _ => Signal::SIGSTOP,
     };
-    words::content();
-    // In a namespace of its own the parent is its init, which the kernel protects.
+    output::content();
+    // In its own PID namespace the parent is the init process, which the kernel protects.
     kill(getppid(), signal).ok();
 }
 

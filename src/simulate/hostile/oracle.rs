@@ -1,4 +1,4 @@
-//! An observer that knows nothing of the supervisor: the reading end of the canary.
+//! An independent observer: the read end of the canary.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 
-/// Watches one canary.
 #[derive(Debug)]
 pub struct Oracle {
     path: PathBuf,
@@ -18,9 +17,9 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Makes the named pipe and watches it.
+    /// Creates the named pipe and watches it.
     pub fn new(path: &Path) -> io::Result<Self> {
-        // Writable for everybody: the agent may run as another user.
+        // Writable for everyone: the agent may run as another user.
         nix::unistd::mkfifo(path, Mode::from_bits_truncate(0o622))?;
         let reader = File::options()
             .read(true)
@@ -29,13 +28,13 @@ impl Oracle {
         Ok(Self { path: path.to_owned(), reader, births: 0 })
     }
 
-    /// Processes born so far, as far as they were counted.
+    /// Processes started so far, as far as they were counted.
     pub fn births(&mut self) -> u64 {
         self.is_silent();
         self.births
     }
 
-    /// Is nobody left who holds the canary? Also true before anybody took it.
+    /// Whether no process holds the canary. Also true before one opened it.
     pub fn is_silent(&mut self) -> bool {
         let mut chunk = [0; 4096];
         loop {
@@ -48,7 +47,7 @@ impl Oracle {
         }
     }
 
-    /// Waits for silence; false if somebody is still there when the time is up.
+    /// Waits for silence; false on a timeout.
     pub fn wait_for_silence(&mut self, within: Duration) -> bool {
         let until = Instant::now() + within;
         while !self.is_silent() {
@@ -60,7 +59,7 @@ impl Oracle {
         true
     }
 
-    /// As [`Oracle::wait_for_silence`], looking again as fast as it can: for measurements.
+    /// Like [`Oracle::wait_for_silence`], polling as fast as possible: for measurements.
     pub fn wait_closely(&mut self, within: Duration) -> bool {
         let until = Instant::now() + within;
         while !self.is_silent() {
@@ -72,8 +71,8 @@ impl Oracle {
         true
     }
 
-    /// How many processes hold the canary, from the table of open files. At least one if it is not
-    /// silent, even where the table cannot be read.
+    /// Number of processes that hold the canary, from the table of open files. At least one if it
+    /// is not silent, even if the table cannot be read.
     pub fn survivors(&mut self) -> u32 {
         if self.is_silent() {
             return 0;
@@ -81,7 +80,7 @@ impl Oracle {
         u32::try_from(self.holders().len()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Who holds the canary, ourselves excluded.
+    /// Processes that hold the canary, without ourselves.
     pub fn holders(&self) -> Vec<u32> {
         let own = std::process::id();
         let holds = |pid: &u32| {

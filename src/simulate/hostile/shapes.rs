@@ -1,4 +1,4 @@
-//! The shapes of processes that a sweep has to cope with.
+//! Kinds of processes that a sweep has to handle.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -12,50 +12,47 @@ use nix::unistd::{getpid, pause, setpgid, setsid};
 
 use crate::process::system;
 
-/// The open end of the named pipe.
+/// The open write end of the named pipe.
 #[derive(Debug)]
 pub struct Canary(Option<File>);
 
 impl Canary {
-    /// Holds it.
     pub fn new(file: Option<File>) -> Self {
         Self(file)
     }
 
-    /// One byte for one birth; lost if the pipe is full, which only hoppers bring about.
-    pub fn sing(&self) {
+    /// Writes one byte per process; lost if the pipe is full, which only hoppers cause.
+    pub fn record_start(&self) {
         if let Some(mut file) = self.0.as_ref() {
             file.write_all(b".").ok();
         }
     }
 }
 
-/// One kind of process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// A child.
+    /// A plain child.
     Plain,
-    /// In a group of its own.
+    /// In its own process group.
     OwnGroup,
-    /// In a session of its own.
+    /// In its own session.
     OwnSession,
-    /// Forked twice, in a session of its own.
+    /// Double-forked, in its own session.
     Daemon,
-    /// A daemon with an empty environment that may not be inspected.
+    /// A daemon with an empty environment that cannot be inspected.
     ScrubbedDaemon,
-    /// Ignores what can be ignored.
+    /// Ignores every signal that can be ignored.
     TermIgnoring,
-    /// Stopped.
     Stopped,
     /// A subreaper with two daemons below it.
     NestedSubreaper,
-    /// Starts its child again whenever it dies.
+    /// Restarts its child whenever it dies.
     Respawner,
     /// Lives for a moment and leaves a successor.
     Hopper,
-    /// Computes.
+    /// Uses CPU.
     Busy,
-    /// Walks folders over and over, in a session of its own.
+    /// Walks folders forever, in its own session.
     Searcher,
 }
 
@@ -72,12 +69,12 @@ const MIXED: [Shape; 10] = [
     Shape::Hopper,
 ];
 
-/// A choice of shapes by a seed; hoppers at most twice, because they breed.
+/// A selection of kinds by seed; at most two hoppers, because they multiply.
 pub fn mix(seed: u64, count: u32, canary: &Canary) {
     let mut state = seed;
     let mut hoppers = 0;
     for _ in 0..count {
-        // A plain congruential generator: reproducible from the seed, nothing more is needed.
+        // A linear congruential generator, reproducible from the seed.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let index = usize::try_from(state >> 33).unwrap_or_default() % MIXED.len();
@@ -92,22 +89,22 @@ pub fn mix(seed: u64, count: u32, canary: &Canary) {
     }
 }
 
-/// Touches that much memory and keeps it.
+/// Allocates and touches this much memory.
 pub fn hog(bytes: usize) {
     let memory = vec![1_u8; bytes];
     std::mem::forget(memory);
 }
 
 impl Shape {
-    /// Starts one process of this shape; false if the machine refuses.
+    /// Starts one process of this kind; false if the system refuses.
     pub fn grow(self, canary: &Canary) -> bool {
         let born = system::fork_into(|| {
             self.live(canary);
             0
         });
-        // A machine that refuses more processes only makes the test easier.
+        // A system that refuses more processes only makes the test easier.
         if born.is_ok() {
-            canary.sing();
+            canary.record_start();
         }
         born.is_ok()
     }
@@ -133,7 +130,7 @@ impl Shape {
                     1
                 });
                 if born.is_ok() {
-                    canary.sing();
+                    canary.record_start();
                 }
                 return;
             }
@@ -189,7 +186,7 @@ fn respawn(canary: &Canary) -> ! {
         });
         match child {
             Ok(child) => {
-                canary.sing();
+                canary.record_start();
                 waitpid(child, None).ok();
             }
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
@@ -197,14 +194,14 @@ fn respawn(canary: &Canary) -> ! {
     }
 }
 
-/// Leaves a successor in another session and is gone: never in two looks at the same place.
+/// Leaves a successor in another session and exits: never at the same place in two scans.
 fn hop(canary: &Canary) {
     setsid().ok();
     std::thread::sleep(Duration::from_millis(2));
     Shape::Hopper.grow(canary);
 }
 
-/// Becomes a program without environment, then hides.
+/// Executes a program without environment, then hides.
 fn scrub() {
     let args = ["heartbeat", "simulate", "agent", "--misbehave", "sleeper"];
     let args: Vec<CString> = args.iter().filter_map(|arg| CString::new(*arg).ok()).collect();
@@ -220,7 +217,7 @@ fn become_subreaper() {
 #[cfg(not(target_os = "linux"))]
 fn become_subreaper() {}
 
-/// Hides this process from inspection by others of the same user.
+/// Hides this process from inspection by other processes of the user.
 #[cfg(target_os = "linux")]
 pub fn hide() {
     nix::sys::prctl::set_dumpable(false).ok();

@@ -4,18 +4,18 @@ use axum::body::Bytes;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::board::PROJECT;
 use super::reply::Reply;
 use super::seed::blank;
 use super::server::Server;
 use super::text::Text;
+use super::tracker_data::PROJECT;
 
-/// Answers a control request; `path` is what follows `/_simulator/`.
+/// Handles a control request; `path` is what follows `/_simulator/`.
 pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Reply {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut shared = server.lock();
-    if let Some(steered) = shared.traffic.steer(method.as_str(), path, &value) {
-        return steered.map_or_else(|why| Reply::error(400, &why), |told| Reply::json(&told));
+    if let Some(handled) = shared.traffic.handle_control(method.as_str(), path, &value) {
+        return handled.map_or_else(|why| Reply::error(400, &why), |answer| Reply::json(&answer));
     }
     match (method.as_str(), path) {
         ("POST", "issues") => {

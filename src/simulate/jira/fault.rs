@@ -1,4 +1,4 @@
-//! Ways in which the simulated Jira misbehaves on request.
+//! Faults of the simulated Jira.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,34 +10,30 @@ use crate::simulate::fault::Misbehaviour;
 /// The token of every page, for [`Fault::SameToken`].
 pub const SAME_TOKEN: &str = "AAAA";
 
-/// A fault, on which requests and how often.
 pub type ActiveFault = crate::simulate::fault::ActiveFault<Fault>;
 
-/// One way to misbehave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// 401: the token is wrong or ended.
+    /// 401: the token is wrong or expired.
     Denied401,
-    /// 401 of the gateway: the token was not made for this.
+    /// 401 of the gateway: the token has the wrong scope.
     Scope401,
-    /// 200 without issues: the token ended, and anonymous readers are allowed.
+    /// 200 without issues: the token expired, and anonymous access is allowed.
     Anonymous200,
     /// 200 with the sign-in page.
     Html200,
     /// 302 to the sign-in page.
     Redirect302,
-    /// 403: somebody must answer a CAPTCHA first.
+    /// 403: a CAPTCHA must be answered first.
     Captcha403,
-    /// 403.
     Denied403,
     /// 400: the query is wrong.
     Query400,
-    /// 400: the project is not there, or not for us.
+    /// 400: the project does not exist or is not visible.
     Project400,
-    /// 400: the page token ended.
+    /// 400: the page token expired.
     Token400,
-    /// 404.
     NotFound404,
     /// 410: the API was removed.
     Removed410,
@@ -49,13 +45,11 @@ pub enum Fault {
     Throttled429Reset,
     /// 429 as a page of the application server, without a time.
     Throttled429Html,
-    /// The right answer with `retry-after: 0` and what is left of the limit.
+    /// The correct response with `retry-after: 0` and the remaining limit.
     RetryAfterZero,
-    /// 500.
     Error500,
     /// 502 with a proxy's page.
     Gateway502,
-    /// 503.
     Unavailable503,
     /// JSON of another shape.
     WrongShape,
@@ -63,21 +57,21 @@ pub enum Fault {
     NotJson,
     /// Plain text.
     Text200,
-    /// The right answer with a warning about the query.
+    /// The correct response with a warning about the query.
     Warning200,
-    /// Issues of another project among the right ones.
+    /// Includes issues of another project.
     OtherProject,
     /// Every page has the same token for the next one.
     SameToken,
-    /// Dates that are numbers are refused.
+    /// Numeric dates are rejected.
     NoNumbers,
-    /// The right answer, cut in the middle.
+    /// The correct response, cut in the middle.
     Truncated,
-    /// The connection is reset before anything is done.
+    /// The connection is reset before the request is processed.
     Reset,
-    /// The request is done, and the connection is reset before the answer.
+    /// The request is processed, and the connection is reset before the response.
     LostAnswer,
-    /// No answer at all.
+    /// No response.
     Hang,
 }
 
@@ -118,7 +112,8 @@ impl Misbehaviour for Fault {
 }
 
 impl Fault {
-    /// The answer that takes the place of the right one; none: the right one is bent or late.
+    /// The response that replaces the correct one; `None` if the correct one is modified or
+    /// delayed.
     pub fn answer(self, now: Timestamp) -> Option<Reply> {
         let error = |status, text: &str| Some(Reply::error(status, text));
         match self {
@@ -175,8 +170,8 @@ impl Fault {
         }
     }
 
-    /// Changes the right answer.
-    pub fn bend(self, reply: Reply) -> Reply {
+    /// Modifies the correct response.
+    pub fn modify(self, reply: Reply) -> Reply {
         let change = |reply: Reply, change: &dyn Fn(&mut Value)| {
             let Ok(mut value) = serde_json::from_slice::<Value>(&reply.body) else { return reply };
             change(&mut value);
@@ -213,7 +208,7 @@ pub fn unauthorized() -> Reply {
         .with("www-authenticate", "OAuth realm=\"https%3A%2F%2Fcontoso.atlassian.net\"")
 }
 
-/// A good answer to somebody who is not signed in.
+/// A successful response to an anonymous client.
 pub fn anonymous(body: &Value) -> Reply {
     Reply::json(body).with("x-seraph-loginreason", "AUTHENTICATED_FAILED")
 }

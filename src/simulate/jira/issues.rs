@@ -1,68 +1,77 @@
-//! Issues: read one by one and many at once, changed, commented on.
+//! Issues: reads, bulk reads, edits, comments.
 
 use serde_json::{Value, json};
 
-use super::beside;
-use super::board::{Issue, PROJECT, Remark, STATES};
+use super::linked;
 use super::reply::Reply;
 use super::resources::{ME, priority, project, user};
 use super::seed::blank;
-use super::server::{Asked, Shared};
+use super::server::{ApiRequest, Shared};
 use super::text::Text;
+use super::tracker_data::{Comment, Edit, Issue, PROJECT, STATES};
 
-/// Characters of a comment.
+/// In characters.
 const LONGEST_COMMENT: usize = 32_767;
-/// Comments that an issue shows of its newest ones.
+/// Newest comments included in an issue.
 const COMMENTS_SHOWN: usize = 20;
 
-pub fn answer(shared: &mut Shared, asked: &Asked) -> Reply {
-    let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
-    match (asked.method.as_str(), path.as_slice()) {
-        ("POST", ["issue"]) => create(shared, asked),
-        ("POST", ["issue", "bulkfetch"]) if shared.is_cloud => bulk(shared, asked),
+pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Reply {
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+    match (request.method.as_str(), path.as_slice()) {
+        ("POST", ["issue"]) => create(shared, request),
+        ("POST", ["issue", "bulkfetch"]) if shared.is_cloud => bulk(shared, request),
         (method, ["issue", name, rest @ ..]) => {
             let Some(id) = shared.board.find(name).map(|issue| issue.id) else {
                 return Reply::no_issue();
             };
-            one(shared, asked, method, id, rest)
+            one(shared, request, method, id, rest)
         }
         _ => Reply::page(404, "Oops, you've found a dead link"),
     }
 }
 
-fn one(shared: &mut Shared, asked: &Asked, method: &str, id: i64, rest: &[&str]) -> Reply {
+fn one(shared: &mut Shared, request: &ApiRequest, method: &str, id: i64, rest: &[&str]) -> Reply {
     match (method, rest) {
         ("GET", []) => {
-            let names: Option<Vec<String>> = asked
+            let names: Option<Vec<String>> = request
                 .query
                 .get("fields")
                 .map(|names| names.split(',').map(str::to_owned).collect::<Vec<_>>())
                 .filter(|names| !names.iter().any(|name| name.starts_with('*')));
             match shared.board.get(id) {
-                Some(issue) => Reply::json(&shown(shared, issue, names.as_deref(), asked.version)),
+                Some(issue) => {
+                    let mut answer = shown(shared, issue, names.as_deref(), request.version);
+                    if request.query.get("expand").is_some_and(|more| more.contains("changelog")) {
+                        let all = histories(shared, issue);
+                        answer["changelog"] =
+                            json!({ "startAt": 0, "total": all.len(), "histories": all });
+                    }
+                    Reply::json(&answer)
+                }
                 None => Reply::no_issue(),
             }
         }
-        ("PUT", []) => edit(shared, asked, id),
+        ("PUT", []) => edit(shared, request, id),
         ("DELETE", []) => {
             shared.board.delete(id);
             Reply::nothing()
         }
-        ("GET", ["comment"]) => comments(shared, asked, id),
+        ("GET", ["changelog"]) if shared.is_cloud => changelog(shared, request, id),
+        ("GET", ["comment"]) => comments(shared, request, id),
         ("GET", ["comment", number]) => {
-            let remarks = shared.board.get(id).map(|issue| &issue.comments).into_iter().flatten();
-            let found = remarks.into_iter().find(|remark| remark.id.to_string() == *number);
+            let comments = shared.board.get(id).map(|issue| &issue.comments).into_iter().flatten();
+            let found = comments.into_iter().find(|comment| comment.id.to_string() == *number);
             match found {
-                Some(remark) => Reply::json(&remark_shown(shared, id, remark, asked.version)),
+                Some(comment) => Reply::json(&comment_json(shared, id, comment, request.version)),
                 None => Reply::error(404, "Can not find a comment for the id."),
             }
         }
-        ("POST", ["comment"]) => comment(shared, asked, id),
+        ("POST", ["comment"]) => comment(shared, request, id),
         _ => Reply::page(405, "Method Not Allowed"),
     }
 }
 
-/// An issue in the service's shape; `names` are the fields that are wanted, none: all.
+/// An issue in the service's format; `names` are the requested fields, `None` means all.
 pub fn shown(shared: &Shared, issue: &Issue, names: Option<&[String]>, version: u8) -> Value {
     let wanted = |name: &str| names.is_none_or(|names| names.iter().any(|one| one == name));
     let mut fields = serde_json::Map::new();
@@ -134,34 +143,63 @@ fn field(shared: &Shared, issue: &Issue, name: &str, version: u8) -> Value {
             let total = issue.comments.len();
             let newest = issue.comments.iter().skip(total.saturating_sub(COMMENTS_SHOWN));
             let newest: Vec<Value> =
-                newest.map(|remark| remark_shown(shared, issue.id, remark, version)).collect();
+                newest.map(|comment| comment_json(shared, issue.id, comment, version)).collect();
             json!({ "comments": newest, "maxResults": COMMENTS_SHOWN, "total": total, "startAt": 0 })
         }
-        _ => beside::field(shared, issue, name, version).unwrap_or_default(),
+        _ => linked::field(shared, issue, name, version).unwrap_or_default(),
     }
 }
 
-fn remark_shown(shared: &Shared, issue: i64, remark: &Remark, version: u8) -> Value {
+fn comment_json(shared: &Shared, issue: i64, comment: &Comment, version: u8) -> Value {
     json!({
-        "id": remark.id.to_string(), "author": user(shared, &remark.author),
-        "body": remark.text.shown(version), "created": shared.board.time(remark.at),
-        "updated": shared.board.time(remark.at),
-        "self": format!("{}/rest/api/{version}/issue/{issue}/comment/{}", shared.base_url, remark.id),
+        "id": comment.id.to_string(), "author": user(shared, &comment.author),
+        "body": comment.text.shown(version), "created": shared.board.time(comment.at),
+        "updated": shared.board.time(comment.at),
+        "self": format!("{}/rest/api/{version}/issue/{issue}/comment/{}", shared.base_url, comment.id),
     })
 }
 
-fn bulk(shared: &Shared, asked: &Asked) -> Reply {
-    let names = asked.body["issueIdsOrKeys"].as_array().cloned().unwrap_or_default();
+/// What changed, oldest first, in the service's shape.
+fn histories(shared: &Shared, issue: &Issue) -> Vec<Value> {
+    let entry = |(edit, number): (&Edit, i64)| {
+        let item = |(name, from, to): &(&str, String, String)| {
+            let mut item = json!({ "field": name, "fieldtype": "jira", "from": null,
+                "fromString": from, "to": null, "toString": to });
+            if shared.is_cloud {
+                item["fieldId"] = json!(name);
+            }
+            item
+        };
+        json!({ "id": number.to_string(), "author": user(shared, ME),
+            "created": shared.board.time(edit.at),
+            "items": edit.fields.iter().map(item).collect::<Vec<_>>() })
+    };
+    issue.history.iter().zip(20_000..).map(entry).collect()
+}
+
+fn changelog(shared: &Shared, request: &ApiRequest, id: i64) -> Reply {
+    let Some(issue) = shared.board.get(id) else { return Reply::no_issue() };
+    let all = histories(shared, issue);
+    let number = |name: &str| request.number(name).and_then(|n| usize::try_from(n).ok());
+    let (start, size) = (number("startAt").unwrap_or(0), number("maxResults").unwrap_or(100));
+    let page: Vec<&Value> = all.iter().skip(start).take(size.min(shared.most_rows)).collect();
+    let is_last = start + page.len() >= all.len();
+    Reply::json(&json!({ "startAt": start, "maxResults": size, "total": all.len(),
+        "isLast": is_last, "values": page }))
+}
+
+fn bulk(shared: &Shared, request: &ApiRequest) -> Reply {
+    let names = request.body["issueIdsOrKeys"].as_array().cloned().unwrap_or_default();
     if names.is_empty() || names.len() > 100 {
         return Reply::error(400, "Provide between 1 and 100 issue IDs or keys.");
     }
-    let fields: Option<Vec<String>> = serde_json::from_value(asked.body["fields"].clone())
+    let fields: Option<Vec<String>> = serde_json::from_value(request.body["fields"].clone())
         .ok()
         .filter(|names: &Vec<String>| !names.is_empty());
     let (mut issues, mut missing) = (Vec::new(), Vec::new());
     for name in names.iter().filter_map(Value::as_str) {
         match shared.board.find(name) {
-            Some(issue) => issues.push(shown(shared, issue, fields.as_deref(), asked.version)),
+            Some(issue) => issues.push(shown(shared, issue, fields.as_deref(), request.version)),
             None => missing.push(json!({ "id": name,
                 "errorMessage": "Issue does not exist or you do not have permission to see it." })),
         }
@@ -169,8 +207,8 @@ fn bulk(shared: &Shared, asked: &Asked) -> Reply {
     Reply::json(&json!({ "issues": issues, "issueErrors": missing, "expand": "" }))
 }
 
-fn create(shared: &mut Shared, asked: &Asked) -> Reply {
-    let fields = &asked.body["fields"];
+fn create(shared: &mut Shared, request: &ApiRequest) -> Reply {
+    let fields = &request.body["fields"];
     let name = fields["project"]["key"].as_str().unwrap_or(PROJECT);
     let Some(key) = shared.board.project(name) else {
         let body =
@@ -195,18 +233,18 @@ fn text_of(value: &Value) -> Text {
     }
 }
 
-/// Sets fields, and adds to or takes from sets.
-fn edit(shared: &mut Shared, asked: &Asked, id: i64) -> Reply {
+/// Sets fields, and adds to or removes from sets.
+fn edit(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
     if !shared.may_edit {
         return Reply::error(403, "You do not have permission to edit issues in this project.");
     }
-    let changes = asked.body["update"]["labels"].as_array().cloned().unwrap_or_default();
+    let changes = request.body["update"]["labels"].as_array().cloned().unwrap_or_default();
     let added = |change: &Value| change["add"].as_str().map(str::to_owned);
     if changes.iter().filter_map(added).any(|label| label.contains(char::is_whitespace)) {
         let errors = json!({ "labels": "The label contains spaces which is invalid." });
         return Reply::with_status(400, &json!({ "errorMessages": [], "errors": errors }));
     }
-    let fields = asked.body["fields"].clone();
+    let fields = request.body["fields"].clone();
     shared.board.edit(id, |issue| {
         for change in &changes {
             if let Some(label) = added(change).filter(|label| !issue.labels.contains(label)) {
@@ -229,29 +267,29 @@ fn edit(shared: &mut Shared, asked: &Asked, id: i64) -> Reply {
     Reply::nothing()
 }
 
-fn comments(shared: &Shared, asked: &Asked, id: i64) -> Reply {
+fn comments(shared: &Shared, request: &ApiRequest, id: i64) -> Reply {
     let Some(issue) = shared.board.get(id) else { return Reply::no_issue() };
-    let mut remarks: Vec<&Remark> = issue.comments.iter().collect();
-    if asked.query.get("orderBy").is_some_and(|order| order == "-created") {
-        remarks.reverse();
+    let mut comments: Vec<&Comment> = issue.comments.iter().collect();
+    if request.query.get("orderBy").is_some_and(|order| order == "-created") {
+        comments.reverse();
     }
-    let number = |name: &str| asked.number(name).and_then(|n| usize::try_from(n).ok());
+    let number = |name: &str| request.number(name).and_then(|n| usize::try_from(n).ok());
     let (start, size) = (number("startAt").unwrap_or(0), number("maxResults").unwrap_or(5000));
     let size = if shared.is_cloud { size.min(100) } else { size };
-    let page = remarks.iter().skip(start).take(size);
+    let page = comments.iter().skip(start).take(size);
     let page: Vec<Value> =
-        page.map(|remark| remark_shown(shared, id, remark, asked.version)).collect();
+        page.map(|comment| comment_json(shared, id, comment, request.version)).collect();
     Reply::json(&json!({
-        "startAt": start, "maxResults": size, "total": remarks.len(), "comments": page,
+        "startAt": start, "maxResults": size, "total": comments.len(), "comments": page,
     }))
 }
 
-fn comment(shared: &mut Shared, asked: &Asked, id: i64) -> Reply {
+fn comment(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
     if !shared.may_comment {
         return Reply::error(403, "You do not have the permission to comment on this issue.");
     }
-    let body = &asked.body["body"];
-    if asked.version == 3 && !(body["type"] == "doc" && body["version"] == 1) {
+    let body = &request.body["body"];
+    if request.version == 3 && !(body["type"] == "doc" && body["version"] == 1) {
         let errors = json!({ "comment": "Comment body is not valid!" });
         return Reply::with_status(400, &json!({ "errorMessages": [], "errors": errors }));
     }
@@ -266,11 +304,11 @@ fn comment(shared: &mut Shared, asked: &Asked, id: i64) -> Reply {
         );
     }
     let text = text_of(body);
-    let Some(remark) = shared.board.comment(id, ME, text) else { return Reply::no_issue() };
+    let Some(comment) = shared.board.add_comment(id, ME, text) else { return Reply::no_issue() };
     let issue = shared.board.get(id);
-    let found = issue.and_then(|issue| issue.comments.iter().find(|one| one.id == remark));
+    let found = issue.and_then(|issue| issue.comments.iter().find(|one| one.id == comment));
     match found {
-        Some(found) => Reply::with_status(201, &remark_shown(shared, id, found, asked.version)),
+        Some(found) => Reply::with_status(201, &comment_json(shared, id, found, request.version)),
         None => Reply::no_issue(),
     }
 }

@@ -1,20 +1,19 @@
-//! The query language, as far as clients use it here.
+//! The part of the query language that clients use here.
 
 use std::iter::Peekable;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
-use super::board::{Board, Issue};
+use super::tracker_data::{Issue, TrackerData};
 
-/// Brackets inside each other.
+/// Maximum nesting of brackets.
 const MAX_DEPTH: usize = 20;
 
-/// A query that was understood.
 #[derive(Debug)]
 pub struct Query {
     condition: Option<Condition>,
-    /// Only what changed since can be in the result.
+    /// The result contains only issues that changed since.
     pub from: Timestamp,
     pub by_change: bool,
 }
@@ -31,8 +30,8 @@ enum Condition {
 }
 
 impl Query {
-    /// Understands a query; what is wrong with it is told in the service's words.
-    pub fn parse(text: &str, board: &Board, takes_numbers: bool) -> Result<Self, String> {
+    /// Parses a query; errors have the service's text.
+    pub fn parse(text: &str, board: &TrackerData, takes_numbers: bool) -> Result<Self, String> {
         let (condition, order) = split_order(text);
         let mut parser =
             Parser { tokens: tokens(condition)?.into_iter().peekable(), board, takes_numbers };
@@ -58,7 +57,7 @@ impl Query {
     }
 }
 
-/// The earliest change that a condition can hold for.
+/// The earliest change that can match a condition.
 fn earliest(condition: &Condition) -> Timestamp {
     match condition {
         Condition::Since(at) => *at,
@@ -105,7 +104,7 @@ fn own_values(field: &str, issue: &Issue) -> Vec<String> {
         "labels" => issue.labels.clone(),
         "component" => issue.components.clone(),
         "assignee" => issue.assignee.iter().cloned().collect(),
-        // The one saved filter: open bugs.
+        // The only saved filter: open bugs.
         _ => {
             let is_open_bug = issue.kind == "Bug" && issue.category() != "done";
             if is_open_bug { vec!["10100".to_owned(), "open bugs".to_owned()] } else { vec![] }
@@ -139,7 +138,7 @@ fn split_order(text: &str) -> (&str, &str) {
     }
 }
 
-/// Words, texts in quotes (after a `"`), and signs.
+/// Words, quoted texts (marked by a leading `"`), and signs.
 fn tokens(text: &str) -> Result<Vec<String>, String> {
     let mut tokens = Vec::new();
     let mut characters = text.chars().peekable();
@@ -185,7 +184,7 @@ fn tokens(text: &str) -> Result<Vec<String>, String> {
 
 struct Parser<'a> {
     tokens: Peekable<std::vec::IntoIter<String>>,
-    board: &'a Board,
+    board: &'a TrackerData,
     takes_numbers: bool,
 }
 
@@ -280,7 +279,7 @@ impl Parser<'_> {
         if self.is_next(")") { Ok(values) } else { Err(unexpected_end()) }
     }
 
-    /// Projects by the keys they have now.
+    /// Projects by their current keys.
     fn projects(&self, names: Vec<String>) -> Result<Vec<String>, String> {
         names
             .into_iter()
@@ -292,7 +291,7 @@ impl Parser<'_> {
             .collect()
     }
 
-    /// Milliseconds, or a date in quotes: in minutes, and in the zone of the account.
+    /// Milliseconds, or a quoted date: to the minute, in the account's time zone.
     fn date(&self, raw: &str) -> Result<Timestamp, String> {
         let wrong = || {
             format!(

@@ -1,23 +1,23 @@
-//! A Jira that lives on loopback, Cloud or Data Center: a project with issues, comments and labels;
-//! it searches with page tokens or counted pages, in the time zone of its account, and fails in the
-//! service's ways on request.
+//! A simulated Jira on loopback, Cloud or Data Center: a project with issues, comments and labels;
+//! it searches with page tokens or numbered pages, in the time zone of its account, and injects the
+//! service's faults on request.
 //!
-//! It is proven by clients we did not write, `jira` for Python and `jira.js`. Faults and issues can be
+//! `jira` for Python and `jira.js`, clients we did not write, test it. Faults and issues can be
 //! changed through [`Simulator`] or over HTTP below `/_simulator/`.
 
 mod args;
-mod beside;
-mod board;
 mod control;
 mod fault;
 mod issues;
 mod jql;
+mod linked;
 mod reply;
 mod resources;
 mod search;
 mod seed;
 mod server;
 mod text;
+mod tracker_data;
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,36 +28,35 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 pub use args::{SimulateJiraArgs, run};
-pub use board::{FIRST_ID, OTHER, PROJECT};
 pub use fault::{ActiveFault, Fault};
+pub use tracker_data::{FIRST_ID, OTHER, PROJECT};
 
-use self::board::Board;
 use self::server::{Server, Shared};
 use self::text::Text;
+use self::tracker_data::TrackerData;
 use crate::clock::Clock;
-use crate::simulate::serving::{Place, Serving};
+use crate::simulate::serving::{BoundAddress, Serving};
 use crate::simulate::traffic::Traffic;
 
-/// How a simulator starts.
 #[derive(Debug, Clone)]
 pub struct SimulatorOptions {
-    /// 0 takes a free one.
+    /// 0 picks a free one.
     pub port: u16,
-    /// Cloud, or Data Center.
+    /// False means Data Center.
     pub is_cloud: bool,
-    /// How many issues the project has.
+    /// Number of issues in the project.
     pub items: usize,
-    /// For those beyond the first eight.
+    /// For the issues beyond the first eight.
     pub seed: u64,
-    /// The only secret that is accepted; none: any.
+    /// The only accepted secret; `None` accepts any.
     pub token: Option<String>,
-    /// Whoever is not signed in may read, and sees nothing.
+    /// Anonymous clients may read, but see nothing.
     pub lets_anonymous_read: bool,
-    /// Faults from the start.
+    /// Active from the start.
     pub faults: Vec<ActiveFault>,
-    /// Rows of one page at most, whatever was asked for.
+    /// Maximum rows per page, whatever was requested.
     pub most_rows: usize,
-    /// How late the index is.
+    /// Delay of the search index.
     pub index_lag: SignedDuration,
     /// The account's time zone.
     pub zone: String,
@@ -83,7 +82,7 @@ impl Default for SimulatorOptions {
     }
 }
 
-/// A running simulator; it stops when it is dropped.
+/// Stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
     server: Server,
@@ -91,12 +90,12 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Starts to serve on loopback, within the current runtime.
+    /// Starts serving on loopback, within the current runtime.
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
-        let place = Place::take(options.port).await?;
-        let address = place.address;
+        let bound = BoundAddress::bind(options.port).await?;
+        let address = bound.address;
         let zone = jiff::tz::TimeZone::get(&options.zone).map_err(io::Error::other)?;
-        let mut board = Board::new(options.clock, zone);
+        let mut board = TrackerData::new(options.clock, zone);
         seed::fill(&mut board, options.items, options.seed);
         let shared = Shared {
             board,
@@ -112,7 +111,7 @@ impl Simulator {
         };
         let server = Server(Arc::new(Mutex::new(shared)));
         let router = Router::new().fallback(server::handle).with_state(server.clone());
-        Ok(Self { server, serving: place.serve(router) })
+        Ok(Self { server, serving: bound.serve(router) })
     }
 
     /// Address of the site: the value for `source.base_url`.
@@ -120,12 +119,11 @@ impl Simulator {
         self.server.lock().base_url.clone()
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.serving.address
     }
 
-    /// Reports an issue now, in wiki markup; returns its id.
+    /// In wiki markup; returns the issue's id.
     pub fn add_issue(&self, summary: &str, description: &str) -> i64 {
         let mut shared = self.server.lock();
         let mut issue = seed::blank(PROJECT, summary);
@@ -134,25 +132,40 @@ impl Simulator {
         shared.board.add(issue, now)
     }
 
-    /// Gives an issue this document.
+    /// Reports an issue at a past time, in wiki markup; returns its id and its key.
+    pub fn report_at(&self, summary: &str, description: &str, at: Timestamp) -> (i64, String) {
+        let mut shared = self.server.lock();
+        let mut issue = seed::blank(PROJECT, summary);
+        issue.description = Text::from_wiki(description);
+        let id = shared.board.add(issue, at);
+        (id, shared.board.get(id).map(tracker_data::Issue::key).unwrap_or_default())
+    }
+
+    /// Gives an issue another text and another state at a time.
+    pub fn rewrite_at(&self, id: i64, description: &str, status: &str, at: Timestamp) -> bool {
+        let (text, status) = (Text::from_wiki(description), status.to_owned());
+        self.server.lock().board.edit_at(id, at, |issue| {
+            (issue.description, issue.status) = (text, status);
+        })
+    }
+
     pub fn describe(&self, id: i64, document: &Value) -> bool {
         let text = Text::from_adf(document);
         self.server.lock().board.edit(id, |issue| issue.description = text)
     }
 
-    /// Changes an issue now; false if it is not there.
+    /// False if there is no such issue.
     pub fn edit(&self, id: i64, summary: &str) -> bool {
         let summary = summary.to_owned();
         self.server.lock().board.edit(id, |issue| issue.summary = summary)
     }
 
-    /// Moves an issue to another state.
     pub fn set_status(&self, id: i64, status: &str) -> bool {
         let status = status.to_owned();
         self.server.lock().board.edit(id, |issue| issue.status = status)
     }
 
-    /// Changes many issues, all at the same time, as a bulk edit does.
+    /// Changes many issues at the same time, as a bulk edit does.
     pub fn touch_all(&self, ids: &[i64], at: Timestamp) {
         let mut shared = self.server.lock();
         for id in ids {
@@ -164,7 +177,7 @@ impl Simulator {
         self.server.lock().board.delete(id)
     }
 
-    /// Moves an issue to the other project: a new key, the same id.
+    /// Moves an issue to the other project: new key, same id.
     pub fn move_away(&self, id: i64) -> bool {
         self.server.lock().board.edit(id, |issue| {
             issue.project = OTHER.to_owned();
@@ -172,7 +185,7 @@ impl Simulator {
         })
     }
 
-    /// Gives the project another key; the old one still finds it.
+    /// Gives the project another key; the old one still works.
     pub fn rename_project(&self, key: &str) {
         let mut shared = self.server.lock();
         shared.board.renamed.insert(PROJECT.to_owned(), key.to_owned());
@@ -185,19 +198,18 @@ impl Simulator {
         }
     }
 
-    /// Somebody comments, in wiki markup.
+    /// Adds a comment in wiki markup.
     pub fn comment(&self, id: i64, author: &str, text: &str) {
-        self.server.lock().board.comment(id, author, Text::from_wiki(text));
+        self.server.lock().board.add_comment(id, author, Text::from_wiki(text));
     }
 
-    /// Ids of all issues of the project.
     pub fn ids(&self) -> Vec<i64> {
         let shared = self.server.lock();
         let ids = shared.board.ids().into_iter();
         ids.filter(|id| shared.board.get(*id).is_some_and(|issue| issue.project != OTHER)).collect()
     }
 
-    /// The words of an issue's comments, oldest first.
+    /// As plain text, oldest first.
     pub fn comments(&self, id: i64) -> Vec<String> {
         let shared = self.server.lock();
         let issue = shared.board.get(id);
@@ -210,38 +222,37 @@ impl Simulator {
         self.server.lock().board.get(id).map(|issue| issue.labels.clone()).unwrap_or_default()
     }
 
-    /// When an issue last changed, in milliseconds: its revision to us.
+    /// Time of the last change in milliseconds, which is the revision in heartbeat.
     pub fn revision(&self, id: i64) -> Option<i64> {
         self.server.lock().board.get(id).map(|issue| issue.updated.as_millisecond())
     }
 
-    /// What the account may do.
+    /// Sets the account's permissions.
     pub fn permit(&self, may_comment: bool, may_edit: bool) {
         let mut shared = self.server.lock();
         (shared.may_comment, shared.may_edit) = (may_comment, may_edit);
     }
 
-    /// Puts these faults in the place of all others.
+    /// Replaces all faults.
     pub fn set_faults(&self, faults: impl IntoIterator<Item = ActiveFault>) {
         self.server.lock().traffic.faults = faults.into_iter().collect();
     }
 
-    /// Changes the secret that is accepted.
     pub fn set_token(&self, token: Option<String>) {
         self.server.lock().token = token;
     }
 
-    /// Requests so far, control requests not counted.
+    /// Without control requests.
     pub fn requests(&self) -> u64 {
         self.server.lock().traffic.total()
     }
 
-    /// Requests of one kind so far: `search`, `bulkfetch`, `comment`, `edit`, …
+    /// Requests of one kind: `search`, `bulkfetch`, `comment`, `edit`, …
     pub fn requests_of(&self, kind: &str) -> u64 {
         self.server.lock().traffic.of(kind)
     }
 
-    /// Requests answered at the same time at most.
+    /// Maximum number of requests that were in progress at the same time.
     pub fn most_at_once(&self) -> u32 {
         self.server.lock().traffic.most_at_once()
     }

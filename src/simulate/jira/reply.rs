@@ -1,4 +1,4 @@
-//! Answers in Jira's own shapes.
+//! Responses in Jira's own format.
 
 use std::io::Write as _;
 
@@ -11,14 +11,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 const JSON: &str = "application/json;charset=UTF-8";
-/// Answers shorter than this are sent as they are.
+/// Shorter responses are not compressed.
 const SHORTEST_PACKED: usize = 256;
 
-/// An answer before it becomes HTTP.
+/// A response before it is sent.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
-    /// Empty: none.
+    /// Empty for none.
     pub content_type: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
@@ -48,7 +48,6 @@ impl Reply {
         Self::with_status(status, &error_body(message))
     }
 
-    /// A web page.
     pub fn page(status: u16, title: &str) -> Self {
         let page =
             format!("<!DOCTYPE html><html><head><title>{title}</title></head><body></body></html>");
@@ -59,7 +58,6 @@ impl Reply {
         Self::error(404, "Issue does not exist or you do not have permission to see it.")
     }
 
-    /// To another address.
     #[must_use]
     pub fn leading(self, status: u16, to: &str) -> Self {
         Self { status, ..self }.with("location", to)
@@ -71,14 +69,14 @@ impl Reply {
         self
     }
 
-    /// Packed, for who accepts that.
+    /// Compresses the body.
     #[must_use]
     pub fn packed(mut self) -> Self {
         if self.body.len() < SHORTEST_PACKED {
             return self;
         }
         let mut encoder = GzEncoder::new(Vec::new(), Compression::new(4));
-        // Writing into memory cannot fail; if it did, the answer would go out as it is.
+        // Writing to memory cannot fail; if it did, the response would be sent uncompressed.
         if encoder.write_all(&self.body).is_ok()
             && let Ok(packed) = encoder.finish()
         {
@@ -110,7 +108,6 @@ fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// The usual error body.
 pub fn error_body(message: &str) -> Value {
     json!({ "errorMessages": [message], "errors": {} })
 }

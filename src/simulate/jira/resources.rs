@@ -1,17 +1,17 @@
-//! What is not an issue: the server itself, the account, projects, priorities, permissions.
+//! Resources other than issues: the server, the account, projects, priorities, permissions.
 
 use serde_json::{Value, json};
 
-use super::board::{OTHER, PRIORITIES, PROJECT, PROJECT_NAME};
 use super::reply::Reply;
-use super::server::{Asked, Shared};
+use super::server::{ApiRequest, Shared};
+use super::tracker_data::{OTHER, PRIORITIES, PROJECT, PROJECT_NAME};
 
 /// The account of every credential.
 pub const ME: &str = "Parcel Build Service";
 
-/// The answer, if the request is about one of these.
-pub fn answer(shared: &Shared, asked: &Asked) -> Option<Reply> {
-    let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
+/// The response, if the request is about one of these.
+pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     Some(match path.as_slice() {
         ["serverInfo"] => Reply::json(&server_info(shared)),
         ["myself"] => Reply::json(&user(shared, ME)),
@@ -51,7 +51,6 @@ fn server_info(shared: &Shared) -> Value {
     })
 }
 
-/// A person as the service shows them.
 pub fn user(shared: &Shared, name: &str) -> Value {
     let id = format!("5b10{:020x}", name.bytes().map(u64::from).sum::<u64>());
     let zone = shared.board.zone.iana_name().unwrap_or("UTC");

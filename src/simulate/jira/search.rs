@@ -1,18 +1,18 @@
-//! Searches: with page tokens on Cloud, with counted pages on Data Center. A token is a place in the
-//! result as it is when the next page is asked for, so that rows which move shift the others.
+//! Searches: page tokens on Cloud, numbered pages on Data Center. A token is an offset in the
+//! result at the time of the next request, so rows that move shift the others.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::board::Issue;
 use super::fault::SAME_TOKEN;
 use super::issues::shown;
 use super::jql::Query;
 use super::reply::Reply;
-use super::server::{Asked, Shared};
+use super::server::{ApiRequest, Shared};
+use super::tracker_data::Issue;
 
-/// Keys that a search on Cloud takes; others are refused.
+/// Properties that a search on Cloud accepts; others are rejected.
 const KEYS: [&str; 9] = [
     "jql",
     "fields",
@@ -25,9 +25,9 @@ const KEYS: [&str; 9] = [
     "failFast",
 ];
 
-/// The answer, if the request is a search.
-pub fn answer(shared: &Shared, asked: &Asked) -> Option<Reply> {
-    let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
+/// The response, if the request is a search.
+pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     Some(match (shared.is_cloud, path.as_slice()) {
         (true, ["search"]) => Reply::error(
             410,
@@ -35,31 +35,31 @@ pub fn answer(shared: &Shared, asked: &Asked) -> Option<Reply> {
              A full migration guideline is available at \
              https://developer.atlassian.com/changelog/#CHANGE-2046",
         ),
-        (true, ["search", "jql"]) => cloud(shared, asked),
-        (true, ["search", "approximate-count"]) => match query(shared, asked) {
+        (true, ["search", "jql"]) => cloud(shared, request),
+        (true, ["search", "approximate-count"]) => match query(shared, request) {
             Ok(query) => Reply::json(&json!({ "count": rows(shared, &query, &[]).len() })),
             Err(reply) => reply,
         },
-        (false, ["search"]) => server(shared, asked),
+        (false, ["search"]) => server(shared, request),
         _ => return None,
     })
 }
 
-fn query(shared: &Shared, asked: &Asked) -> Result<Query, Reply> {
-    let text = asked.value("jql");
+fn query(shared: &Shared, request: &ApiRequest) -> Result<Query, Reply> {
+    let text = request.value("jql");
     let parsed =
-        Query::parse(text.as_str().unwrap_or_default(), &shared.board, asked.takes_numbers);
+        Query::parse(text.as_str().unwrap_or_default(), &shared.board, request.takes_numbers);
     parsed.map_err(|why| Reply::error(400, &why))
 }
 
-/// What the index has of the result, and what was asked to be read past it.
+/// The indexed part of the result, plus the issues requested past the index.
 fn rows<'a>(shared: &'a Shared, query: &Query, reconciled: &[i64]) -> Vec<&'a Issue> {
     let now = shared.board.now();
     let indexed = match shared.index_lag.is_zero() {
         true => jiff::Timestamp::MAX,
         false => now.checked_sub(shared.index_lag).unwrap_or(now),
     };
-    // Some are late and some are not, so that a reader who follows the newest row passes some by.
+    // Only some issues are late, so that a client that follows the newest row would miss them.
     let is_late = |issue: &Issue| issue.id % 2 == 0 && issue.updated > indexed;
     let is_seen = |issue: &&Issue| {
         (!is_late(issue) || reconciled.contains(&issue.id)) && query.matches(issue)
@@ -71,9 +71,9 @@ fn rows<'a>(shared: &'a Shared, query: &Query, reconciled: &[i64]) -> Vec<&'a Is
     rows
 }
 
-/// The fields that were asked for; none: all.
-fn fields(asked: &Asked, default: &[&str]) -> Option<Vec<String>> {
-    let names: Vec<String> = match asked.value("fields") {
+/// The requested fields; `None` means all.
+fn fields(request: &ApiRequest, default: &[&str]) -> Option<Vec<String>> {
+    let names: Vec<String> = match request.value("fields") {
         Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         Value::String(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
         _ => default.iter().map(|&name| name.to_owned()).collect(),
@@ -82,9 +82,9 @@ fn fields(asked: &Asked, default: &[&str]) -> Option<Vec<String>> {
     (!names.iter().any(is_all)).then_some(names)
 }
 
-fn cloud(shared: &Shared, asked: &Asked) -> Reply {
-    if asked.method == "POST" {
-        let unknown = asked.body.as_object().into_iter().flatten().map(|(key, _)| key);
+fn cloud(shared: &Shared, request: &ApiRequest) -> Reply {
+    if request.method == "POST" {
+        let unknown = request.body.as_object().into_iter().flatten().map(|(key, _)| key);
         if unknown.into_iter().any(|key| !KEYS.contains(&key.as_str())) {
             return Reply::error(
                 400,
@@ -92,7 +92,7 @@ fn cloud(shared: &Shared, asked: &Asked) -> Reply {
             );
         }
     }
-    let query = match query(shared, asked) {
+    let query = match query(shared, request) {
         Ok(query) => query,
         Err(reply) => return reply,
     };
@@ -102,11 +102,11 @@ fn cloud(shared: &Shared, asked: &Asked) -> Reply {
             "Unbounded JQL queries are not allowed here. Please add a search restriction to your query.",
         );
     }
-    let size = asked.number("maxResults").unwrap_or(50);
+    let size = request.number("maxResults").unwrap_or(50);
     if !(1..=5000).contains(&size) {
         return Reply::error(400, "The value of maxResults must be between 1 and 5000.");
     }
-    let offset = match asked.value("nextPageToken").as_str() {
+    let offset = match request.value("nextPageToken").as_str() {
         Some(token) => match place_of(token) {
             Some(offset) => offset,
             None => {
@@ -115,7 +115,7 @@ fn cloud(shared: &Shared, asked: &Asked) -> Reply {
         },
         None => 0,
     };
-    let reconciled: Vec<i64> = asked
+    let reconciled: Vec<i64> = request
         .value("reconcileIssues")
         .as_array()
         .into_iter()
@@ -124,12 +124,12 @@ fn cloud(shared: &Shared, asked: &Asked) -> Reply {
         .collect();
     let rows = rows(shared, &query, &reconciled);
     let size = usize::try_from(size).unwrap_or(50).min(shared.most_rows);
-    let names = fields(asked, &["id"]);
+    let names = fields(request, &["id"]);
     let page: Vec<Value> = rows
         .iter()
         .skip(offset)
         .take(size)
-        .map(|issue| shown(shared, issue, names.as_deref(), asked.version))
+        .map(|issue| shown(shared, issue, names.as_deref(), request.version))
         .collect();
     let next = offset + page.len();
     let is_last = next >= rows.len() || page.is_empty();
@@ -152,16 +152,16 @@ fn place_of(token: &str) -> Option<usize> {
     text.strip_prefix("place:")?.parse().ok()
 }
 
-fn server(shared: &Shared, asked: &Asked) -> Reply {
-    let query = match query(shared, asked) {
+fn server(shared: &Shared, request: &ApiRequest) -> Reply {
+    let query = match query(shared, request) {
         Ok(query) => query,
         Err(reply) => return reply,
     };
-    let number = |name: &str| asked.number(name).and_then(|n| usize::try_from(n).ok());
+    let number = |name: &str| request.number(name).and_then(|n| usize::try_from(n).ok());
     let (start, size) = (number("startAt").unwrap_or(0), number("maxResults").unwrap_or(50));
     let size = size.min(shared.most_rows);
     let rows = rows(shared, &query, &[]);
-    let names = fields(asked, &["*all"]);
+    let names = fields(request, &["*all"]);
     let page: Vec<Value> = rows
         .iter()
         .skip(start)

@@ -1,11 +1,11 @@
-//! The issues the simulated Jira begins with: those of a small parcel-tracking product, and as many
-//! variations of them as are asked for.
+//! The initial issues: those of a small parcel-tracking product, and as many variations of them as
+//! requested.
 
 use jiff::SignedDuration;
 
-use super::board::{Board, Issue, OTHER, PROJECT};
 use super::text::{Block, Text};
-use crate::simulate::Dice;
+use super::tracker_data::{Issue, OTHER, PROJECT, TrackerData};
+use crate::simulate::SeededRng;
 
 struct Seed {
     summary: &'static str,
@@ -119,7 +119,7 @@ const SEEDS: [Seed; 8] = [
     },
 ];
 
-/// An issue that nobody has touched yet.
+/// An issue with default values.
 pub fn blank(project: &str, summary: &str) -> Issue {
     Issue {
         id: 0,
@@ -140,25 +140,26 @@ pub fn blank(project: &str, summary: &str) -> Issue {
         links: Vec::new(),
         files: Vec::new(),
         children: Vec::new(),
+        history: Vec::new(),
     }
 }
 
 /// Fills an empty board with `count` issues of the first project and one of another.
-pub fn fill(board: &mut Board, count: usize, seed: u64) {
+pub fn fill(board: &mut TrackerData, count: usize, seed: u64) {
     let texts: Vec<Text> = SEEDS.iter().map(|seed| Text::of(seed.text)).collect();
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let now = board.now();
     let before = |seconds: i64| now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(now);
-    let mut dice = Dice::new(seed);
+    let mut rng = SeededRng::new(seed);
     for number in 0..count {
         let is_first = number < SEEDS.len();
-        let at = if is_first { number } else { dice.roll(SEEDS.len()) };
+        let at = if is_first { number } else { rng.roll(SEEDS.len()) };
         let seed = &SEEDS[at];
         let (summary, changed) = if is_first {
             (seed.summary.to_owned(), before(seed.hours_ago * 3600))
         } else {
-            // Spread over the last twenty days, some to the same minute.
-            let seconds = i64::try_from(dice.roll(20 * 86_400)).unwrap_or(0);
+            // Spread over the last twenty days, some in the same minute.
+            let seconds = i64::try_from(rng.roll(20 * 86_400)).unwrap_or(0);
             (format!("{} (case {number})", seed.summary), before(seconds))
         };
         let issue = Issue {

@@ -1,4 +1,4 @@
-//! Requests in, answers out: who asks, which version of the API, which resource.
+//! Handles requests: authentication, API version, resource.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,48 +11,46 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::board::Board;
 use super::fault::{Fault, anonymous, unauthorized};
 use super::reply::Reply;
-use super::{beside, control, issues, resources, search};
+use super::tracker_data::TrackerData;
+use super::{control, issues, linked, resources, search};
 use crate::simulate::connection::Switch;
 use crate::simulate::traffic::Traffic;
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug)]
 pub struct Shared {
-    pub board: Board,
+    pub board: TrackerData,
     pub traffic: Traffic<Fault>,
     pub is_cloud: bool,
-    /// The only secret that is accepted; none: any.
+    /// The only accepted secret; `None` accepts any.
     pub token: Option<String>,
-    /// Whoever is not signed in may read, and sees nothing.
+    /// Anonymous clients may read, but see nothing.
     pub lets_anonymous_read: bool,
-    /// May the account comment, and may it edit?
+    /// Permissions of the account.
     pub may_comment: bool,
     pub may_edit: bool,
-    /// Rows of one page at most, whatever was asked for.
+    /// Maximum rows per page, whatever was requested.
     pub most_rows: usize,
-    /// How late the index is.
+    /// Delay of the search index.
     pub index_lag: jiff::SignedDuration,
     pub base_url: String,
 }
 
-/// The state of the server.
 #[derive(Debug, Clone)]
 pub struct Server(pub Arc<Mutex<Shared>>);
 
 impl Server {
-    /// The data, whatever happened to an earlier holder.
+    /// Ignores poisoning.
     pub fn lock(&self) -> MutexGuard<'_, Shared> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A request, taken apart.
-pub struct Asked {
+pub struct ApiRequest {
     pub method: String,
-    /// 2 or 3; 0: another address.
+    /// 2 or 3; 0 for another address.
     pub version: u8,
     /// Segments of the whole address.
     pub address: Vec<String>,
@@ -61,11 +59,11 @@ pub struct Asked {
     pub query: BTreeMap<String, String>,
     pub headers: HeaderMap,
     pub body: Value,
-    /// Dates that are numbers are understood.
+    /// Whether numeric dates are accepted.
     pub takes_numbers: bool,
 }
 
-impl Asked {
+impl ApiRequest {
     fn new(parts: &axum::http::request::Parts, body: &Bytes) -> Self {
         let decode = |text: &str| {
             percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
@@ -83,7 +81,7 @@ impl Asked {
         for pair in parts.uri.query().unwrap_or_default().split('&') {
             let Some((name, value)) = pair.split_once('=') else { continue };
             let value = decode(&value.replace('+', " "));
-            // A name that is repeated makes a list.
+            // A repeated name makes a list.
             let known = query.entry(decode(name)).or_default();
             *known = if known.is_empty() { value } else { format!("{known},{value}") };
         }
@@ -99,7 +97,7 @@ impl Asked {
         }
     }
 
-    /// What it is about, for faults and counters.
+    /// The kind of request, for faults and counters.
     pub fn kind(&self) -> &'static str {
         let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
         match (self.method.as_str(), path.as_slice()) {
@@ -119,7 +117,7 @@ impl Asked {
         }
     }
 
-    /// The secret of the caller: `Bearer`, or the password of `Basic`.
+    /// The caller's secret: `Bearer`, or the password of `Basic`.
     fn secret(&self) -> Option<String> {
         let header = self.headers.get("authorization")?.to_str().ok()?;
         let (scheme, value) = header.split_once(' ')?;
@@ -138,14 +136,12 @@ impl Asked {
         }
     }
 
-    /// The same as a number.
     pub fn number(&self, name: &str) -> Option<i64> {
         let value = self.value(name);
         value.as_i64().or_else(|| value.as_str()?.parse().ok())
     }
 }
 
-/// Answers every request.
 pub async fn handle(
     State(server): State<Server>,
     ConnectInfo(switch): ConnectInfo<Switch>,
@@ -158,13 +154,13 @@ pub async fn handle(
     if let Some(rest) = parts.uri.path().strip_prefix("/_simulator/") {
         return control::handle(&server, &parts.method, rest, &body).into_response();
     }
-    let mut asked = Asked::new(&parts, &body);
-    let path = format!("/{}", asked.path.join("/"));
+    let mut request = ApiRequest::new(&parts, &body);
+    let path = format!("/{}", request.path.join("/"));
     let (fault, now) = {
         let mut shared = server.lock();
-        (shared.traffic.arrived(asked.kind(), &asked.method, &path), shared.board.now())
+        (shared.traffic.arrived(request.kind(), &request.method, &path), shared.board.now())
     };
-    asked.takes_numbers = fault != Some(Fault::NoNumbers);
+    request.takes_numbers = fault != Some(Fault::NoNumbers);
     let replaced = fault.and_then(|fault| fault.answer(now));
     let reply = match (replaced, fault) {
         (Some(reply), _) => reply,
@@ -177,11 +173,11 @@ pub async fn handle(
             Reply::nothing()
         }
         (None, fault) => {
-            let reply = server.lock().answer(&asked);
+            let reply = server.lock().answer(&request);
             if fault == Some(Fault::LostAnswer) {
                 switch.cut();
             }
-            fault.map_or(reply.clone(), |fault| fault.bend(reply))
+            fault.map_or(reply.clone(), |fault| fault.modify(reply))
         }
     };
     server.lock().traffic.answered();
@@ -197,29 +193,29 @@ pub async fn handle(
 }
 
 impl Shared {
-    fn answer(&mut self, asked: &Asked) -> Reply {
-        let file = beside::answer(self, asked);
-        let served = if self.is_cloud { asked.version != 0 } else { asked.version == 2 };
+    fn answer(&mut self, request: &ApiRequest) -> Reply {
+        let file = linked::answer(self, request);
+        let served = if self.is_cloud { request.version != 0 } else { request.version == 2 };
         if !served && file.is_none() {
             return Reply::page(404, "Oops, you've found a dead link");
         }
-        if let Some(refused) = self.refuse_stranger(asked) {
+        if let Some(refused) = self.refuse_stranger(request) {
             return refused;
         }
         if let Some(file) = file {
             return file;
         }
-        let reply = resources::answer(self, asked)
-            .or_else(|| search::answer(self, asked))
-            .unwrap_or_else(|| issues::answer(self, asked));
+        let reply = resources::answer(self, request)
+            .or_else(|| search::answer(self, request))
+            .unwrap_or_else(|| issues::answer(self, request));
         if self.is_cloud { reply } else { reply.with("x-seraph-loginreason", "OK") }
     }
 
-    fn refuse_stranger(&self, asked: &Asked) -> Option<Reply> {
-        if asked.kind() == "serverinfo" {
+    fn refuse_stranger(&self, request: &ApiRequest) -> Option<Reply> {
+        if request.kind() == "serverinfo" {
             return None;
         }
-        let given = asked.secret();
+        let given = request.secret();
         let known = match &self.token {
             Some(token) => given.as_ref() == Some(token),
             None => given.is_some(),
@@ -230,7 +226,7 @@ impl Shared {
         if !self.lets_anonymous_read {
             return Some(unauthorized());
         }
-        Some(match asked.kind() {
+        Some(match request.kind() {
             "search" => {
                 anonymous(&json!({ "issues": [], "isLast": true, "total": 0, "startAt": 0 }))
             }

@@ -1,17 +1,17 @@
-//! Long texts, which the service shows as documents to one version of its API and as wiki markup to
-//! the other.
+//! Long texts, which the service returns as documents in one version of its API and as wiki markup
+//! in the other.
 
 use serde_json::{Value, json};
 
-/// A text in both forms.
+/// A text in both formats.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Text {
-    /// Null: empty.
+    /// Null if empty.
     pub adf: Value,
     pub wiki: String,
 }
 
-/// A part of a text that the simulator begins with.
+/// A part of an initial text.
 #[derive(Debug, Clone, Copy)]
 pub enum Block {
     Words(&'static str),
@@ -20,13 +20,12 @@ pub enum Block {
     Code(&'static str, &'static str),
     Warning(&'static str),
     Table(&'static [&'static [&'static str]]),
-    /// Somebody, and what is said to them.
+    /// The person, and the text for them.
     Mention(&'static str, &'static str),
     Picture(&'static str),
 }
 
 impl Text {
-    /// As somebody wrote it, part by part.
     pub fn of(blocks: &[Block]) -> Self {
         if blocks.is_empty() {
             return Self::default();
@@ -36,13 +35,13 @@ impl Text {
         Self { adf: document(content), wiki: wiki.join("\r\n\r\n") }
     }
 
-    /// Wiki markup, whose lines make the document.
+    /// Converts wiki markup; each line becomes a block.
     pub fn from_wiki(text: &str) -> Self {
         let content = text.lines().map(paragraph).collect();
         Self { adf: document(content), wiki: text.to_owned() }
     }
 
-    /// A document, whose words make the markup.
+    /// Converts a document to markup.
     pub fn from_adf(adf: &Value) -> Self {
         Self { adf: adf.clone(), wiki: words(adf) }
     }
@@ -51,7 +50,7 @@ impl Text {
         self.adf.is_null() && self.wiki.is_empty()
     }
 
-    /// As the version of the API has it.
+    /// In the format of this API version.
     pub fn shown(&self, version: u8) -> Value {
         match version {
             _ if self.is_empty() => Value::Null,
@@ -74,7 +73,7 @@ fn paragraph(words: &str) -> Value {
     json!({ "type": "paragraph", "content": content })
 }
 
-/// The words of a document, a line for each block, with care for depth.
+/// The text of a document, one line per block, limited in depth.
 fn words(adf: &Value) -> String {
     let mut out = String::new();
     let mut left = vec![adf];

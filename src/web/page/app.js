@@ -56,7 +56,7 @@ function show() {
   say(byId("version"), `heartbeat ${state.version}`);
 }
 
-/** Between pushes only the clocks move. */
+/** Updates the running times between pushes. */
 function tick() {
   if (!page.state || document.body.dataset.link === "lost") return;
   views.run(page.state, now());
@@ -101,7 +101,7 @@ function connect() {
   source.addEventListener("open", () => linked("live", "live"));
   source.addEventListener("error", () => {
     linked("lost", "reconnecting…");
-    // A browser gives up for good when it is refused; we ask again, and show why.
+    // A browser does not reconnect after an error status; we retry and show the reason.
     if (source.readyState === EventSource.CLOSED) setTimeout(start, 2000);
   });
   source.addEventListener("state", (event) => take(JSON.parse(event.data)));
@@ -153,14 +153,14 @@ function toast(text) {
   toast.timer = setTimeout(() => element.classList.remove("shown"), Math.max(4000, text.length * 60)); // Long enough to be read.
 }
 
-/** Pages that open over the first one, each with its data and who draws it. */
+/** Pages that open as dialogs, each with its data path and its renderer. */
 const PAGES = { item: ["/api/items/", story], run: ["/api/runs/", runPage], session: ["/api/sessions/", sessionPage] };
 const PAGE = /^#(item|run|session)\/(.+)$/;
 const LIST = /^#\/items\b/;
-/** The list that a story was opened from; closing the story leads back to it. */
+/** The list that an item was opened from; closing the item returns to it. */
 let listBelow = "";
 
-/** How many items of all states have these words: settled ones are in no other list. */
+/** Counts matching items of all states: settled ones are in no other list. */
 let matchesDue = null;
 function matchesSoon() {
   clearTimeout(matchesDue);
@@ -217,7 +217,7 @@ async function openFromAddress() {
   }
 }
 
-/** A row of buttons of which one is chosen, by mouse or arrow keys. */
+/** A radio group of buttons, for mouse and arrow keys. */
 function choices(group, names, chosen, choose) {
   const pick = (name) => {
     for (const button of group.children) {
@@ -267,7 +267,7 @@ function prepare() {
   byId("run-now").addEventListener("click", () => act("/api/run", "Run started.").catch(() => {}));
   byId("schedule-pause").addEventListener("click", () => {
     const paused = page.state?.schedule.paused;
-    act(paused ? "/api/resume" : "/api/pause", paused ? "The schedule is followed again." : "Schedule paused: no scheduled run starts until it is resumed. Run now still works.").catch(() => {});
+    act(paused ? "/api/resume" : "/api/pause", paused ? "Schedule resumed." : "Schedule paused: no scheduled run starts until it is resumed. Run now still works.").catch(() => {});
   });
   byId("health").addEventListener("click", () => {
     const dialog = byId("reasons");

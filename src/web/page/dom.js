@@ -1,4 +1,4 @@
-// Elements and words. Text from outside only ever becomes a text node; there is no markup from strings.
+// Elements and formatting. Untrusted text only becomes text nodes; no markup is built from strings.
 
 /** An element: `h("a.link", {href}, "text", child)`. */
 export function h(name, ...rest) {
@@ -17,7 +17,7 @@ export function h(name, ...rest) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Sets text only if it differs, so that nothing is read aloud twice and no selection is lost. */
+/** Sets text only if it differs, so that screen readers do not repeat it and a selection stays. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -27,7 +27,7 @@ export function mark(element, name, value) {
   else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
-/** A list kept in step with data: elements stay, so that focus stays. */
+/** Updates a list from data; keeps existing elements, so that focus stays. */
 export function keyed(parent, rows, keyOf, make, update) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;
@@ -46,7 +46,7 @@ export function keyed(parent, rows, keyOf, make, update) {
   for (const element of old.values()) element.remove();
 }
 
-/** Whether a browser can open it as a page. A simulated tracker, on this machine, has none. */
+/** Whether a browser can open it as a page. A simulated tracker on this machine has no pages. */
 export function isPage(address) {
   try {
     const { protocol, hostname } = new URL(address);
@@ -61,7 +61,7 @@ export const link = (address, ...content) => isPage(address)
   ? h("a", { href: new URL(address).href, target: "_blank", rel: "noopener noreferrer" }, ...content)
   : h("span", ...content);
 
-/** A line of the log without its time, which stands beside it in the reader's own zone. */
+/** A log line without its time, which is shown separately in the reader's time zone. */
 export const untimed = (line) => line.replace(/^\d\d:\d\d:\d\d.*?  +/, "");
 
 /** Text with its `code` as code. */
@@ -79,25 +79,23 @@ const REASONS = {
   backoff: "failed, waiting for retry", attempts_exhausted: "no attempts left", for_a_person: "triage: needs a person", not_needed: "triage: no deep analysis needed",
   deleted: "deleted or not readable", out_of_query: "no longer matches the query", in_flight: "a session is running",
 };
-/** Where an item stands. */
 export const STATES = { done: "done", settled: "settled by triage", queued: "queued", failed: "failed, to be retried", parked: "parked", gone: "gone" };
 export const STATE_TONES = { done: "good", settled: "good", queued: "info", failed: "warn", parked: "bad" };
 export const because = (reason) => REASONS[reason] ?? words(reason);
 export const phaseName = (phase) => (phase === "claimed" ? "in progress" : words(phase));
-/** `web/123` as `web#123`; the name that a source has by default is left out. */
+/** `web/123` as `web#123`; the default name of a source is omitted. */
 export const short = (key) => {
   if (!key) return "";
   const at = key.lastIndexOf("/");
   const source = key.slice(0, Math.max(at, 0));
   return `${source === "ado" ? "" : source}#${key.slice(at + 1)}`;
 };
-/** Bytes as people read them. */
-export const size = (bytes) => (bytes < 1e3 ? `${bytes} bytes` : bytes < 1e6 ? `${Math.floor(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+export const size = (bytes) => (bytes < 1e3 ? `${bytes} bytes` : bytes < 1e6 ? `${Math.floor(bytes / 1e3)} kB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
 /** Whole cents with two digits, less with three. */
 export const dollars = (amount = 0) => `$${amount.toFixed(Math.abs(amount * 100 - Math.round(amount * 100)) < 1e-6 || amount >= 1 ? 2 : 3)}`;
-// Money of which a part, or all, is only an estimate.
+// An amount, with its estimated part.
 export const partly = (amount = 0, estimated = 0) => `${dollars(amount)}${!estimated ? "" : estimated >= amount ? " (estimated)" : ` (${dollars(estimated)} of it estimated)`}`;
-// What a session cost; rows of earlier versions say 0 where nothing was reported.
+// The cost of a session; rows of earlier versions have 0 if nothing was reported.
 export const spent = ({ cost, estimated, reported }) => cost === null || (!reported && !estimated && !cost) ? "not reported" : `${dollars(cost)}${estimated ? " (estimated)" : ""}`;
 export const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
@@ -109,7 +107,7 @@ export function span(ms) {
   return `${Math.floor(s / 86400)} d`;
 }
 
-/** A duration that is over; short ones to a tenth. */
+/** A finished duration; short ones to a tenth of a second. */
 export const lasted = (ms) => (ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : span(ms));
 
 const timeOnly = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
@@ -118,8 +116,7 @@ const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "nume
 export const clock = (at) => timeOnly.format(new Date(at));
 export const moment = (at) => (new Date(at).getFullYear() === new Date().getFullYear() ? thisYear : dateAndTime).format(new Date(at));
 
-/** A revision; where the tracker counts none, the time of the last change stands for it. */
+/** A revision, or the time of the last change if the tracker has no counter. */
 export const version = (revision) => (revision >= 1e12 ? `version of ${moment(revision)}` : `revision ${revision}`);
 
-/** The outcome of a session in words. */
 export const ending = (outcome) => outcome ? words(outcome.kind) + (outcome.why ? ` (${words(outcome.why)})` : "") : "running";

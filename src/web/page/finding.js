@@ -13,8 +13,9 @@ export function story(data, act) {
     h("div.inside",
       h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, version(item.revision))),
       h("div.row", isPage(item.url) && link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
-      data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. It was left out of the prompt or marked; check the work item's source before you trust it.`),
+      data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. It was removed from the prompt or marked; check the work item's source before you trust it.`),
       item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: `, prose(item.verdict.reason))),
+      data.rule && part("Rule", h("p.prose", `${data.rule.rule}: ${data.rule.changes}`)),
       data.duplicates?.items.length > 0 && duplicates(data.duplicates, item.key),
       data.surroundings && around(data.surroundings),
       findings.length ? findings.map((row, index) => finding(row, index === 0 && act.feedback, item.key)) : h("p.empty", "No findings yet."),
@@ -24,12 +25,12 @@ export function story(data, act) {
   ];
 }
 
-/** Linked items, commits and pull requests, and what became of attached files. */
+/** Linked items, commits and pull requests, and how attached files were used. */
 function around(read) {
   const name = (item) => item.handle ?? (item.id === null ? item.url : `#${item.id}`);
   const items = read.items.map((item) => h("li", grade(undefined, words(item.kind)), " ", link(item.url, h("span.number", name(item)), ` ${item.title ?? "cannot be read"}`), item.state && h("span.number", ` ${item.state}`)));
   const changes = read.changes.map((change) => h("li", grade(undefined, words(change.kind)), " ", h("code", change.id.slice(0, 10)), ` ${change.title || "cannot be read"}`, change.state && h("span.number", ` ${change.state}`), touched(change.files)));
-  const files = read.files.map((file) => h("li", h("code", file.name || "without a name"), file.size ? h("span.number", ` ${size(file.size)}`) : "", h("div.prose", file.fate)));
+  const files = read.files.map((file) => h("li", h("code", file.name || "(no name)"), file.size ? h("span.number", ` ${size(file.size)}`) : "", h("div.prose", file.fate)));
   const more = read.left_out > 0 && h("li", `and ${read.left_out} more links`);
   return [
     items.length + changes.length > 0 && part("Links", h("ul.bullets", items, changes, more)),
@@ -44,13 +45,16 @@ function touched(files) {
   return files.length > 0 && h("div.prose", `touched ${shown}${more > 0 ? ` and ${more} more` : ""}`);
 }
 
-/** Items that report the same thing, by triage's word; each leads to its own page here. */
+/** Items that report the same problem according to triage, each with a link to its page. */
 function duplicates(group, own) {
   const others = group.items.filter((item) => item.key !== own);
-  const beyond = group.total - group.items.length;
+  const more = group.total - group.items.length;
   const why = group.items.find((item) => item.key === own)?.why;
-  return part("Likely duplicates", why && h("p.prose", prose(why)), h("ul.bullets", others.map((item) => h("li", h("a", { href: `#item/${item.key}` }, `${short(item.key)} ${item.title}`), ` (${phaseName(item.phase)})`, item.why && h("div.prose", prose(item.why)))), beyond > 0 && h("li", `and ${beyond} more`)));
+  return part("Likely duplicates", why && h("p.prose", "Triage on this item: ", prose(why)), h("ul.bullets", others.map((item) => h("li", h("a", { href: `#item/${item.key}` }, `${short(item.key)} ${item.title}`), ` (${phaseName(item.phase)})`, item.why && h("div.prose", prose(item.why)))), more > 0 && h("li", `and ${more} more`)));
 }
+
+/** The commits that are not named. */
+const beyond = (stale) => (stale.total > stale.commits.length ? ` and ${stale.total - stale.commits.length} more` : "");
 
 const part = (title, ...content) => h("section", h("h3", title), ...content);
 
@@ -58,7 +62,7 @@ function finding(row, feedback, key) {
   const found = row.finding;
   return h("article.found",
     h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, version(row.revision))),
-    row.stale && h("p.alarm-box", { role: "note" }, h("strong", "Files changed since: "), row.stale.commits.map((commit) => `${commit.id.slice(0, 10)} ${commit.subject}`).join(", "), ` (${row.stale.files.join(", ")})`),
+    row.stale && h("p.alarm-box", { role: "note" }, h("strong", "Files changed since: "), row.stale.commits.map((commit) => `${commit.id.slice(0, 10)} ${commit.subject}`).join(", "), beyond(row.stale), ` (${row.stale.files.join(", ")})`),
     h("p.prose", prose(found.summary)),
     found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", prose(cause))))),
     found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", h("code", file.path), file.exists === false ? " — not in the repository" : "", h("div.prose", prose(file.reason)))))),
@@ -68,7 +72,7 @@ function finding(row, feedback, key) {
     feedback && opinions(row, feedback, key));
 }
 
-/** What a person thinks of the newest finding; the answer is kept with it. */
+/** Feedback on the newest finding; stored with it. */
 function opinions(row, feedback, key) {
   const given = row.feedback?.opinion ?? row.feedback;
   const said = h("span.note", { role: "status" }, given ? `Marked as ${given}.` : "");

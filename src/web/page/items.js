@@ -1,7 +1,7 @@
-// All known items: states and reasons to choose from, words to look for, and the list.
+// All known items: filters by state, reason and words, and the list.
 import { STATES, STATE_TONES, because, h, moment, plural, prose, short } from "./dom.js";
 
-/** What an address like `#/items?state=parked&q=cart` asks for. */
+/** Parses an address such as `#/items?state=parked&q=cart`. */
 export function asked(hash) {
   const given = new URLSearchParams(hash.split("?")[1] ?? "");
   return { state: given.get("state") ?? "", reason: given.get("reason") ?? "", q: given.get("q") ?? "", sort: given.get("sort") ?? "" };
@@ -37,7 +37,7 @@ export function show(dialog, list, wanted, act) {
   renew(dialog, list, wanted, act);
 }
 
-/** Everything but the field that somebody types in. */
+/** Renders everything except the input field in use. */
 function renew(dialog, list, wanted, act) {
   const [states, reasons, sorts] = dialog.querySelectorAll("nav");
   const choice = (is, to, text) => h("a", { href: address(to), "aria-current": is && "true" }, text);
@@ -50,7 +50,7 @@ function renew(dialog, list, wanted, act) {
   reasons.hidden = codes.length < 2 && !wanted.reason;
   reasons.replaceChildren(choice(!wanted.reason, { state: wanted.state, q, sort }, "any reason"), ...codes.map((reason) =>
     choice(reason === wanted.reason, { state: wanted.state, reason, q, sort }, `${sum(fitting.filter((facet) => facet.reason === reason))} ${because(reason)}`)));
-  dialog.querySelector("[role=status]").textContent = list.total ? `${plural(list.total, "item")}, sorted by` : "No item fits.";
+  dialog.querySelector("[role=status]").textContent = list.total ? `${plural(list.total, "item")}, sorted by` : "No item matches.";
   sorts.hidden = list.total < 2;
   sorts.replaceChildren(...Object.entries({ "": "last change", number: "number", attempts: "attempts" }).map(([name, text]) => choice(name === sort, { ...wanted, sort: name }, text)));
   requeue(dialog.querySelector(".requeue"), list.total, wanted, act);
@@ -68,7 +68,7 @@ function renew(dialog, list, wanted, act) {
   left();
 }
 
-/** Requeues everything that is listed, after a question with the count. */
+/** Requeues all listed items after a confirmation with their number. */
 function requeue(old, count, wanted, act) {
   const text = `Requeue ${count === 1 ? "this item" : `these ${count} items`}`;
   const button = h("button.requeue", text);

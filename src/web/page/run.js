@@ -8,7 +8,7 @@ const link = (address, text) => h("a", { href: address }, text);
 const time = (row) => (row.ended_at ? lasted(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–");
 const cell = (name, text) => h(name, ...(Array.isArray(text) ? text : [text]));
 
-/** A table that scrolls by itself; columns whose name begins with a dot hold numbers. */
+/** A scrollable table; columns whose name begins with a dot are numeric. */
 function table(label, columns, rows) {
   const num = columns.map((name) => name.startsWith("."));
   return h("div.scroll", { tabindex: "0", role: "region", "aria-label": label }, h("table",
@@ -31,7 +31,7 @@ export function runPage(data, tools) {
   return [
     bar(`Run of ${moment(run.started_at)}`, tools.close),
     h("div.inside",
-      h("div.tags", tag(run.ended_at ? RUN_TONES[run.outcome] ?? "bad" : run.lost ? "bad" : "info", state), tag(undefined, run.trigger === "manual" ? "started by hand" : "scheduled"),
+      h("div.tags", tag(run.ended_at ? RUN_TONES[run.outcome] ?? "bad" : run.lost ? "bad" : "info", state), tag(undefined, run.trigger === "manual" ? "started manually" : "scheduled"),
         tag(undefined, run.ended_at ? `took ${time(run)}` : `since ${clock(run.started_at)}`), tag(undefined, dollars(cost)), tag(undefined, `id ${run.run.slice(0, 18)}`)),
       h("ol.stages", Object.entries(STAGES).map(([name, title]) => {
         const { state: is = "ahead", why } = run.stages?.[name] ?? {};
@@ -63,7 +63,7 @@ function itemRow(item, tools) {
     item.triage && h("p", "Triage: ", prose(item.triage)), h("div.facts", [...new Set(facts.filter(Boolean))].map((fact) => h("span", fact))));
 }
 
-/** Sessions with a link to the page of each. */
+/** Sessions, each with a link to its page. */
 export const sessionTable = (sessions) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
   link(`#session/${row.session}`, moment(row.started_at)), row.stage === "deep" ? "analysis" : "triage", row.item ? link(`#item/${row.item}`, short(row.item)) : "–",
   row.outcome || row.alive ? ending(row.outcome) : "crashed", String(row.attempt), time(row), row.usage ? spent(row.usage) : "–"]));
@@ -115,7 +115,7 @@ function monday(day) {
 const dayName = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
 const named = (day) => dayName.format(new Date(`${day}T00:00:00Z`));
 
-/** Weeks with their days, the newest first. */
+/** Sums by week, newest first. */
 export function weeks(days) {
   const found = new Map();
   for (const day of days) {

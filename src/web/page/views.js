@@ -55,7 +55,7 @@ export function run(state, now) {
   lastUseful(state, run, live);
 }
 
-/** What failed, in full: a stage has room for its beginning only. */
+/** Failures in full: a stage shows only the beginning. */
 function notices(run, live) {
   const { fetch, triage, analyse } = run?.stages ?? {};
   const failed = Object.entries({ Fetch: fetch, Triage: triage, Analyse: analyse }).filter(([, stage]) => stage?.state === "failed");
@@ -65,7 +65,7 @@ function notices(run, live) {
   keyed(byId("notices"), rows, (text) => text, (text) => h("li", text), () => {});
 }
 
-/** A run without news does not hide the one before it. */
+/** Keeps the last run with work visible after runs without news. */
 function lastUseful(state, run, live) {
   const useful = state.last_useful;
   const line = byId("last-useful");
@@ -108,7 +108,7 @@ export function sessions(state, now, act) {
     (element, row) => (row.free ? say(element, `${plural(row.free, "free slot")}`) : fillSlot(element, row, now)));
 }
 
-/** How many sessions each host of a fleet has; nothing on one machine. */
+/** Number of sessions per host of a fleet; empty on one machine. */
 function onHosts(live) {
   const hosts = new Map();
   for (const { host } of live) {
@@ -159,7 +159,7 @@ function fillSlot(element, row, now) {
   const tool = row.beat?.open_tool ? `tool ${row.beat.open_tool}, ` : "";
   say(part("what"), `${tool}${plural(row.progress ?? 0, "step")}`);
   say(part("money"), `max ${dollars(row.worst_case)}`);
-  say(part("who"), [row.session.slice(-8), row.model, row.host === "" ? "waits for a host" : row.host ? `host ${row.host}` : null, row.pid ? `pid ${row.pid}` : null, row.tier, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
+  say(part("who"), [row.session.slice(-8), row.model, row.host === "" ? "waiting for a host" : row.host ? `host ${row.host}` : null, row.pid ? `pid ${row.pid}` : null, row.tier, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
 }
 
 const PROVIDER = { outage: "does not answer, no sessions", probing: "is being probed, no sessions", limit: "limit reached, no sessions", credential: "refuses the credential, no sessions" };
@@ -185,7 +185,7 @@ export function limits(state, now) {
     ...state.sources.map((source) => [state.sources.length > 1 ? `Source ${source.name}` : "Source", sourceText(state, source, now), null]),
     ["Provider", state.provider ? `${PROVIDER[state.provider.kind] ?? "suspended"} until ${clock(state.provider.until)}: ${state.provider.reason}` : "available", null],
   ];
-  for (const [name, items] of Object.entries(state.removed_sources ?? {})) rows.push([`Source ${name}`, `not configured any more, ${plural(items, "item")} parked`, null]);
+  for (const [name, items] of Object.entries(state.removed_sources ?? {})) rows.push([`Source ${name}`, `no longer configured, ${plural(items, "item")} parked`, null]);
   const { pending, failed } = state.outbox ?? {};
   if (pending || failed) rows.push(["Outbox", [pending && `${plural(pending, "message")} to deliver`, failed && `${failed} given up`].filter(Boolean).join(", "), null]);
   keyed(byId("limits"), rows, (row) => row[0],
@@ -229,7 +229,7 @@ export function queue(state, now, filter, act) {
     });
 }
 
-/** Findings shown before somebody asks for all. */
+/** Findings shown before "Show all". */
 const FIRST = 6;
 
 export function findings(rows, filter, act, all) {

@@ -1,10 +1,10 @@
-//! Bad input: a one-paragraph error with cause and fix, the right code, the state untouched.
+//! Bad input: a one-paragraph error with cause and fix, the right exit code, the state unchanged.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::world::{World, code, text};
 
-/// Runs `--once` on a configuration file with this content.
+/// Runs `--once` with this configuration file.
 fn with_config(world: &World, content: &str) -> (i32, String) {
     std::fs::write(world.path().join("heartbeat.toml"), content).unwrap();
     let mut command = world.heartbeat(&["--once"]);
@@ -55,7 +55,7 @@ fn malformed_and_contradictory_configs_are_told_by_line_and_key() {
     }
 }
 
-/// A mistake in the file neither hides the state it names nor turns to another one.
+/// A mistake in the file neither hides the state it names nor selects another one.
 #[test]
 fn a_broken_config_never_turns_a_command_to_another_state() {
     let world = World::new(0);
@@ -121,7 +121,7 @@ fn a_newer_database_is_refused_untouched() {
 #[test]
 fn a_state_folder_that_cannot_be_written_is_told() {
     if nix::unistd::Uid::effective().is_root() {
-        // Root writes anywhere except where there is no folder to be had.
+        // Root can write everywhere except where a folder cannot exist.
         let world = World::new(0);
         std::fs::write(world.state(), "a file in the way").unwrap();
         let output = world.demo(&["--once"]).output().unwrap();
@@ -136,8 +136,7 @@ fn a_state_folder_that_cannot_be_written_is_told() {
     assert_eq!(code(&output), 74, "{}", text(&output));
 }
 
-/// A disk that is full in the middle of a run: a file system of one megabyte, where one may be
-/// mounted.
+/// A disk that becomes full during a run: a file system of one megabyte, where mounting is allowed.
 #[test]
 fn a_full_disk_is_told_and_loses_nothing() {
     let world = World::new(0);
@@ -155,4 +154,28 @@ fn a_full_disk_is_told_and_loses_nothing() {
     assert!(unmounted.is_ok_and(|status| status.success()));
     assert_eq!(code(&output), 74, "{}", text(&output));
     assert!(text(&output).contains("full") || text(&output).contains("space"), "{}", text(&output));
+}
+
+/// Somebody moved the private folders of sessions to a larger disk, by a link to a folder that also
+/// holds other things.
+#[test]
+fn what_sessions_did_not_create_stays_even_where_their_folders_are_moved_by_a_link() {
+    let world = World::new(0);
+    let disk = world.path().join("disk");
+    std::fs::create_dir_all(disk.join("photos/2026")).unwrap();
+    std::fs::write(disk.join("notes.txt"), "kept").unwrap();
+    std::fs::set_permissions(disk.join("notes.txt"), PermissionsExt::from_mode(0o644)).unwrap();
+    let left = disk.join("0199a1b2-0000-7000-8000-000000000001");
+    std::fs::create_dir(&left).unwrap();
+    std::fs::create_dir(world.state()).unwrap();
+    std::fs::set_permissions(world.state(), PermissionsExt::from_mode(0o700)).unwrap();
+    std::os::unix::fs::symlink(&disk, world.state().join("scratch")).unwrap();
+
+    let (code, report) = world.run_once(&[]);
+
+    assert_eq!(code, 0, "{report}");
+    assert!(disk.join("photos/2026").is_dir());
+    let notes = std::fs::metadata(disk.join("notes.txt")).unwrap();
+    assert_eq!(notes.permissions().mode() & 0o777, 0o644);
+    assert!(!left.exists(), "the folder of a crashed session stayed");
 }

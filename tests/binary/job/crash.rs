@@ -10,7 +10,7 @@ use support::eventually;
 const KILLS: u64 = 30;
 const SHUTDOWNS: u64 = 15;
 
-/// A small generator of its own, so that a failing sequence can be repeated.
+/// A small seeded generator, so that a failing sequence can be repeated.
 struct Chance(u64);
 
 impl Chance {
@@ -28,7 +28,7 @@ fn killed_thirty_times_every_item_ends_once_or_waits_visibly() {
     });
 }
 
-/// What a kill leaves to the next start, a shutdown has in order when the process is gone.
+/// What a kill leaves to the next start, a shutdown has completed before the process exits.
 #[test]
 fn after_each_shutdown_no_process_is_left_and_every_item_is_in_one_visible_state() {
     end_at_random_moments(Signal::SIGTERM, SHUTDOWNS, |world| {
@@ -48,14 +48,14 @@ fn after_each_shutdown_no_process_is_left_and_every_item_is_in_one_visible_state
     });
 }
 
-/// Ends `heartbeat --once` `times` times with `signal`, and looks at what is left each time.
+/// Ends `heartbeat --once` `times` times with `signal`, and checks the result each time.
 fn end_at_random_moments(signal: Signal, times: u64, look: impl Fn(&World)) {
     let seed = std::env::var("HEARTBEAT_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(7);
     eprintln!("HEARTBEAT_TEST_SEED={seed}");
     let mut chance = Chance(seed);
     let mut world = World::new(40);
     for end in 0..times {
-        // Every few times a new state, so that there is always something in flight.
+        // A new state every few times, so that something is always in flight.
         if end % 5 == 0 {
             finish_and_check(&world, end > 0);
             world = World::new(40);
@@ -72,7 +72,7 @@ fn end_at_random_moments(signal: Signal, times: u64, look: impl Fn(&World)) {
     finish_and_check(&world, true);
 }
 
-/// Events of the newest run: a clock that ticks with the work, not with the wall.
+/// Number of events of the newest run: a clock that advances with the work, not with time.
 fn stored_events(world: &World) -> u64 {
     if !world.state().join("heartbeat.db").exists() {
         return 0;
@@ -85,7 +85,7 @@ fn stored_events(world: &World) -> u64 {
     count.map_or(0, |count| u64::try_from(count).unwrap())
 }
 
-/// Runs until nothing is left to do, then looks at the books.
+/// Runs until nothing is left to do, then checks the state.
 fn finish_and_check(world: &World, used: bool) {
     if !used {
         return;

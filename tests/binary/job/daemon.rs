@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use super::world::{Running, World, code, text};
 use support::eventually;
 
-/// A demo service that fires every second, with a configuration file of its own.
+/// A demo service that fires every second, with its own configuration file.
 fn service(world: &World, config: &str) -> Running {
     let file = world.path().join("heartbeat.toml");
     std::fs::write(&file, config).unwrap();
@@ -101,7 +101,7 @@ fn a_tick_that_finds_a_run_going_on_is_skipped_with_the_runs_id() {
     assert_eq!(code(&service.output()), 130);
 }
 
-/// A demo service whose words are in a file, so that they can be read while it runs.
+/// A demo service that logs to a file, so that the log can be read while it runs.
 fn logged_service(world: &World, args: &[&str]) -> (Running, std::path::PathBuf) {
     let log = world.path().join("log");
     let mut all = vec!["--set", "schedule.cron=* * * * * *"];
@@ -115,7 +115,7 @@ fn read(log: &std::path::Path) -> String {
     std::fs::read_to_string(log).unwrap()
 }
 
-/// What `/health` says, at the address that the log names.
+/// The response of `/health`, at the address in the log.
 fn health(log: &std::path::Path) -> String {
     use std::io::{Read as _, Write as _};
     let words = read(log);
@@ -134,7 +134,7 @@ fn a_state_that_is_busy_for_a_while_costs_no_service_and_no_run() {
     let world = World::new(60_000);
     let (mut service, log) = logged_service(&world, &["--set", "limits.run_deadline=1h"]);
     eventually("an agent", || !world.live_agents().is_empty());
-    // From here on the run only observes; what it must store to go on is stored.
+    // From here on the run only emits events; everything it needs is stored.
     let beats = "SELECT count(*) FROM events WHERE event = 'session_liveness'";
     eventually("a sign of life", || world.figure(beats) >= 1);
     let foreign = world.database();

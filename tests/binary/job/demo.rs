@@ -1,4 +1,4 @@
-//! What a newcomer sees first: the demo and its rehearsal.
+//! A newcomer's first steps: the demo and its dry run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,7 +103,7 @@ fn a_rehearsal_shows_decisions_and_prompts_and_changes_no_byte() {
     assert_eq!(hashes(&world.state()), before);
 }
 
-/// What an analysis is told first about the code: the file with the defect, and its outline.
+/// The start of an analysis prompt: the file with the defect, and its outline.
 #[test]
 fn the_deep_prompt_begins_with_the_right_file_and_its_outline() {
     let world = World::new(20);
@@ -115,7 +115,7 @@ fn the_deep_prompt_begins_with_the_right_file_and_its_outline() {
     let context = prompt.split("part=\"context\">\n").nth(1).unwrap();
     let named = context.lines().find_map(|line| line.strip_prefix("- ")).unwrap();
     let file = named.split_whitespace().next().unwrap();
-    // Its definitions: as an outline, or in the lines that are shown whole.
+    // Its definitions: as an outline, or in the lines that are shown completely.
     let outline = context.split("\n## ").nth(1).unwrap().trim_end();
     insta::assert_snapshot!("the_first_file", format!("first: {file}\n\n{outline}"));
     let shown = text(&world.demo(&["--dry-run"]).output().unwrap());
@@ -134,7 +134,7 @@ fn a_rehearsal_on_no_state_leaves_no_state() {
     assert!(!world.state().exists());
 }
 
-/// Every `exec` of the rehearsal and of whatever it might start is seen by strace.
+/// strace records every `exec` of the dry run and its children.
 #[test]
 fn a_rehearsal_starts_no_process() {
     let world = World::new(20);
@@ -228,8 +228,8 @@ fn an_index_made_on_its_own_is_private_too() {
     assert_eq!(mode & 0o7777, 0o700);
 }
 
-/// What the README promises: the findings were written for the sample code base, and a person who
-/// reads them learns something that the title does not say.
+/// As the README promises: the findings were written for the sample code base, and tell a reader
+/// more than the title does.
 #[test]
 fn the_demo_of_a_newcomer_ends_well_with_findings_true_to_the_code() {
     let world = World::new(0);

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use super::world::{Running, World, code, text};
 use support::eventually;
 
-/// Runs and gives the code with everything that was said.
+/// Runs it and returns the exit code with all output.
 fn run(world: &World, args: &[&str]) -> (i32, String) {
     let output = world.demo(args).output().unwrap();
     (code(&output), text(&output))
@@ -48,12 +48,12 @@ fn code_2_usage() {
     assert!(told.contains("--once"), "{told}");
 }
 
-/// An agent whose analyses all fail, or whose triage does.
+/// An agent whose analyses or triage fail.
 fn agent(extra: &str) -> String {
     format!("agent.command=[\"{}\", \"simulate\", \"agent\", {extra}]", super::world::HEARTBEAT)
 }
 
-/// A rehearsal that is stopped while the tracker keeps it waiting takes its copy of the state along.
+/// A dry run that is stopped while it waits for the tracker removes its copy of the state.
 #[test]
 fn a_stopped_rehearsal_leaves_nothing_behind() {
     let world = World::new(0);
@@ -184,7 +184,7 @@ fn codes_130_and_143_stopped_by_a_signal() {
     }
 }
 
-/// A tracker that takes every connection and answers none.
+/// A tracker that accepts every connection and answers none.
 fn silent_tracker() -> (std::net::TcpListener, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("source.base_url=http://{}/nobody", listener.local_addr().unwrap());
@@ -196,7 +196,7 @@ fn a_signal_is_heard_while_the_tracker_says_nothing() {
     for (signal, expected) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let world = World::new(0);
         let (listener, address) = silent_tracker();
-        // Longer than anybody here waits.
+        // Longer than this test runs.
         let args = ["--once", "--set", &address, "--set", "source.request_timeout=10m"];
         let mut running = Running::start(world.demo(&args));
         let connection = listener.accept().unwrap();

@@ -1,4 +1,4 @@
-//! Never more at once than allowed, never two runs on one state.
+//! Concurrency limits, and never two runs on one state.
 
 use super::world::{Running, World, code, text};
 use support::eventually;
@@ -42,7 +42,7 @@ fn a_stopped_holder_is_told_as_hung_and_after_its_end_the_next_run_works() {
     let first = Running::start(world.demo(&["--once"]));
     eventually("a session of the first run", || !world.live_agents().is_empty());
     first.signal(Signal::SIGSTOP);
-    // Nobody waits two minutes here: the heartbeat in the lock is set back instead.
+    // Instead of waiting two minutes, the heartbeat in the lock is set back.
     let lock = world.state().join("run.lock");
     let old = std::fs::read_to_string(&lock).unwrap();
     let mut holder: serde_json::Value = serde_json::from_str(old.trim()).unwrap();
@@ -58,7 +58,7 @@ fn a_stopped_holder_is_told_as_hung_and_after_its_end_the_next_run_works() {
     assert_eq!(code, 0, "{report:#}");
 }
 
-/// The most agents alive at once while three runs with a state of their own share the slots in one
+/// The maximum number of live agents while three runs with separate states share the slots in one
 /// folder, and how many of the runs recorded that they waited for the machine.
 fn most_agents_of_three_states(per_machine: u32) -> (usize, usize) {
     let shared = tempfile::tempdir().unwrap();

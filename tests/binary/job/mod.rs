@@ -1,4 +1,4 @@
-//! The whole job: the real binary on real sockets, real processes and a real database.
+//! The complete job: the real binary on real sockets, real processes and a real database.
 
 mod bad_input;
 mod crash;

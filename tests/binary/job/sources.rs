@@ -1,4 +1,4 @@
-//! Several sources in one instance, each a tracker of its own; one of them is down.
+//! Several sources in one instance, each with its own tracker; one of them is down.
 
 use super::world::{HEARTBEAT, Running, World, code, text};
 
@@ -86,7 +86,7 @@ fn of_three_sources_one_is_down_and_the_others_share_one_triage() {
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("rule rules[2]: triage only"), "{told}");
 
-    // It is repaired, and a person does not wait for the breaker.
+    // It is repaired, and a user does not have to wait for the breaker.
     drop(broken);
     let (_server, address) = start(&world, &server);
     let file = world.path().join("heartbeat.toml");

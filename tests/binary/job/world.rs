@@ -1,4 +1,4 @@
-//! A world of its own for each test: a private state folder, the real binary, and eyes on `/proc`.
+//! The test environment: a private state folder, the real binary, and a view of `/proc`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,12 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The real binary.
 pub const HEARTBEAT: &str = env!("CARGO_BIN_EXE_heartbeat");
 
 const USUAL: [&str; 3] =
     ["limits.max_deep_per_run=10", "timeouts.stall=\"7m\"", "dedupe.retry_delay=\"15m\""];
 
-/// A folder that is removed in the end, with the state in it.
+/// A temporary folder with the state in it.
 pub struct World {
     folder: tempfile::TempDir,
     pace_ms: u32,
@@ -24,24 +23,22 @@ impl World {
         Self { folder: tempfile::tempdir().unwrap(), pace_ms }
     }
 
-    /// The folder of this test.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The state folder.
     pub fn state(&self) -> PathBuf {
         self.path().join("state")
     }
 
-    /// `heartbeat ARGS` in a clean environment, on this world's state.
+    /// `heartbeat ARGS` in a clean environment, on this test's state.
     pub fn heartbeat(&self, args: &[&str]) -> Command {
         let mut command = self.plain(args);
         command.arg("--state-dir").arg(self.state());
         command
     }
 
-    /// The same, on whatever state it finds.
+    /// The same, on the state it finds by default.
     pub fn plain(&self, args: &[&str]) -> Command {
         let mut command = Command::new(HEARTBEAT);
         command.env_clear();
@@ -53,13 +50,13 @@ impl World {
         command
     }
 
-    /// The same on the simulators, at this world's pace.
+    /// The same with the simulators, at this test's pace.
     pub fn demo(&self, args: &[&str]) -> Command {
         let agent = format!(
             "agent.command=[\"{HEARTBEAT}\", \"simulate\", \"agent\", \"--pace\", \"{}\"]",
             self.pace_ms
         );
-        // The usual limits instead of the demo's. What a test sets comes later and wins.
+        // The default limits instead of the demo's. Settings of a test come later and win.
         let mut all = vec!["--demo", "--set", &agent];
         for usual in USUAL {
             all.extend(["--set", usual]);
@@ -68,14 +65,14 @@ impl World {
         self.heartbeat(&all)
     }
 
-    /// The tracker's simulator as a process of its own; its first line is its address.
+    /// The tracker's simulator as a separate process; its first line is its address.
     pub fn simulator(&self, args: &[&str]) -> Command {
         let mut all = vec!["simulate", "ado", "--port", "0"];
         all.extend(args);
         self.heartbeat(&all)
     }
 
-    /// One whole demo run with its JSON report.
+    /// One complete demo run with its JSON report.
     pub fn run_once(&self, args: &[&str]) -> (i32, Value) {
         let mut all = vec!["--once", "--json"];
         all.extend(args);
@@ -85,7 +82,7 @@ impl World {
         (code(&output), report)
     }
 
-    /// The database, for looking.
+    /// The database, for reading.
     pub fn database(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.state().join("heartbeat.db")).unwrap()
     }
@@ -95,14 +92,14 @@ impl World {
         self.database().query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    /// Every process that a session of this world started, agents and keepers alike, by what is
-    /// written in their environment and command line.
+    /// Every process started by a session of this test, agents and keepers, recognised by
+    /// environment and command line.
     pub fn session_processes(&self) -> Vec<u32> {
         let mut marks: BTreeSet<String> = BTreeSet::new();
         marks.insert(format!("{}/scratch/", self.state().display()));
         if self.state().join("heartbeat.db").exists() {
             let database = self.database();
-            // A run that is just being set up has no tables yet.
+            // A run that is just starting has no tables yet.
             if let Ok(mut rows) = database.prepare("SELECT session FROM sessions") {
                 let ids = rows.query_map([], |row| row.get::<_, String>(0)).unwrap();
                 marks.extend(ids.map(Result::unwrap));
@@ -111,7 +108,7 @@ impl World {
         processes(|words| marks.iter().any(|mark| contains(words, mark.as_bytes())))
     }
 
-    /// Agents alive at this instant: the processes whose own command is the scripted agent.
+    /// Live agents: the processes whose own command is the scripted agent.
     pub fn live_agents(&self) -> Vec<u32> {
         let home = format!("HOME={}/scratch/", self.state().display());
         processes(|words| contains(words, home.as_bytes()) && contains(words, b"simulate\0agent\0"))
@@ -146,7 +143,7 @@ pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| -output.status.signal().unwrap_or(0))
 }
 
-/// Everything a process said.
+/// All output of a process.
 pub fn text(output: &Output) -> String {
     format!(
         "--- stdout\n{}\n--- stderr\n{}",
@@ -155,16 +152,14 @@ pub fn text(output: &Output) -> String {
     )
 }
 
-/// A child that is killed with the test, should it fail in the middle.
+/// A child that is killed if the test fails.
 pub struct Running(Option<Child>);
 
 impl Running {
-    /// Starts it.
     pub fn start(mut command: Command) -> Self {
         Self(Some(command.spawn().unwrap()))
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.0.as_ref().unwrap().id()
     }
@@ -179,12 +174,11 @@ impl Running {
         line.trim().to_owned()
     }
 
-    /// Has it ended?
+    /// Whether it has exited.
     pub fn ended(&mut self) -> bool {
         self.0.as_mut().unwrap().try_wait().unwrap().is_some()
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.pid()).unwrap());
         nix::sys::signal::kill(pid, signal).unwrap();
@@ -199,7 +193,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
-            // It may have ended by itself.
+            // It may have exited.
             drop(child.kill());
             drop(child.wait());
         }

@@ -1,8 +1,8 @@
-//! Findings on the work items themselves: switched on by configuration, written once, waking nobody.
+//! Findings written to the work items: enabled by configuration, written once, creating no work.
 
 use super::world::{Running, World, code, text};
 
-/// A world whose tracker is a process of its own, so that it outlives one run.
+/// The tracker is a separate process, so that it outlives one run.
 fn config(world: &World, address: &str, more: &str) {
     std::fs::create_dir_all(world.path().join("code")).unwrap();
     let agent = super::world::HEARTBEAT;
@@ -37,7 +37,7 @@ fn a_finding_is_written_once_and_our_own_write_wakes_nobody() {
     let kept = "SELECT count(*) FROM heartbeat_state s JOIN findings f USING (key)
                 WHERE s.revision = f.revision + 1";
     assert_eq!(world.figure(kept), 2, "the revision we made is one we have seen");
-    // The next runs finish the backlog; what was written on is never work again.
+    // The next runs finish the backlog; items with our comment are never work again.
     for _ in 0..8 {
         heartbeat(&world, &["--once"]);
     }
@@ -47,7 +47,7 @@ fn a_finding_is_written_once_and_our_own_write_wakes_nobody() {
     assert_eq!(world.figure(written), world.figure("SELECT count(*) FROM findings"));
 }
 
-/// Gives an item another iteration, over the simulator's own interface.
+/// Changes an item's iteration, over the simulator's own interface.
 fn move_item(address: &str, id: i64) {
     use std::io::{Read, Write};
     let host = address.split('/').nth(2).unwrap();
@@ -64,8 +64,8 @@ fn move_item(address: &str, id: i64) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
-/// Our own tag is no change of an item, also where a change of tags is one: a later edit that leaves the
-/// words alone does not show it to us as news.
+/// Our own tag is not a change of an item, even where tags are watched: a later edit that leaves
+/// the text unchanged does not count as one either.
 #[test]
 fn our_own_tag_wakes_nobody_where_tags_are_watched() {
     let world = World::new(0);
@@ -76,7 +76,7 @@ fn our_own_tag_wakes_nobody_where_tags_are_watched() {
     assert_eq!(code, 0, "{told}");
     let findings = "SELECT count(*) FROM findings";
     assert_eq!(world.figure(findings), 2, "{told}");
-    // Somebody moves the two items, and nothing else.
+    // Only these two items are moved.
     let ids: Vec<i64> = {
         let database = world.database();
         let mut rows = database.prepare("SELECT key FROM findings").unwrap();

@@ -1,4 +1,4 @@
-//! Hidden text, and text for which there was no time, are told wherever a reader looks.
+//! Hidden text, and text that exceeded the time limit, are reported wherever a reader looks.
 
 use super::world::World;
 

@@ -1,4 +1,4 @@
-//! The service: what its manager hears, and what its log says.
+//! The service: notifications to its manager, and its log.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Manager {
         Self { socket, heard: Vec::new() }
     }
 
-    /// Takes what has arrived.
+    /// Reads what has arrived.
     fn listen(&mut self) {
         let mut buffer = [0; 4096];
         while let Ok(length) = self.socket.recv(&mut buffer) {
@@ -31,7 +31,7 @@ impl Manager {
         self.heard.iter().filter(|said| said.starts_with(word)).count()
     }
 
-    /// Waits until something was said this often.
+    /// Waits until a message has arrived this often.
     async fn hears(&mut self, word: &str, times: usize) {
         let heard = std::sync::Mutex::new(self);
         support::until(word, || async {
@@ -87,7 +87,7 @@ async fn a_state_that_cannot_be_written_starves_the_watchdog() {
     };
     support::until("word of the starved watchdog", starved).await;
     manager.listen();
-    // One proof may have been on its way when the lock was taken.
+    // One notification may have been in transit when the lock was taken.
     assert!(manager.count("WATCHDOG=1") <= before + 1, "{:?}", manager.heard);
     other.execute_batch("ROLLBACK").unwrap();
     manager.hears("WATCHDOG=1", before + 3).await;
@@ -101,7 +101,7 @@ async fn the_log_tells_each_session_with_its_ids() {
     let log = world.path("logs/heartbeat.log");
     let file = format!("log.file={}", log.display());
     let every_second = "schedule.cron=* * * * * *";
-    // A run may last longer than a second on a busy machine.
+    // A run may take longer than a second on a busy machine.
     let deadline = "limits.run_deadline=30m";
     let args =
         ["--set", &file, "--set", "log.format=json", "--set", every_second, "--set", deadline];
@@ -143,8 +143,7 @@ async fn the_log_tells_each_session_with_its_ids() {
     assert!(said.stderr.contains("\"spawn\""), "{}", said.stderr);
 }
 
-/// `--once` that is asked for information logs the same lines, and its file has the format that the
-/// configuration asks for.
+/// `--once` at level info logs the same lines, and its file has the configured format.
 #[tokio::test]
 async fn a_single_run_logs_each_session_with_its_ids() {
     let world = World::new().await;

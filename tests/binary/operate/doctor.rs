@@ -25,7 +25,7 @@ fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
     checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("{diagnosis:#}"))
 }
 
-/// The one check that fails, with words of its cause and of its fix.
+/// The only failing check, with parts of its cause and of its fix.
 fn assert_fails(said: &Said, name: &str, cause: &str, fix: &str) {
     let diagnosis = said.json();
     assert_eq!((said.code(), &diagnosis["healthy"]), (1, &Value::Bool(false)), "{diagnosis:#}");
@@ -80,7 +80,7 @@ async fn the_question_of_the_first_scheduled_run_is_told_before_it() {
     assert!(!after.contains("first run"), "it is over: {after}");
 }
 
-/// Every row has its mark, its name and its finding in columns of their own.
+/// Every row has its mark, its name and its finding in separate columns.
 fn assert_columns(text: &str) {
     const BEGIN: usize = "FAIL  containment  ".len();
     let rows: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
@@ -172,7 +172,7 @@ async fn no_repository() {
 #[tokio::test]
 async fn a_state_that_cannot_be_written() {
     let world = well().await;
-    // Nobody can make a folder there, not even root.
+    // Nobody can create a folder there, not even root.
     let said = world.run(&["doctor", "--json", "--state-dir", "/proc/heartbeat"]).await;
     assert_fails(&said, "state", "cannot write /proc/heartbeat", "--state-dir");
 }
@@ -215,7 +215,7 @@ async fn the_port_of_a_running_heartbeat_is_no_fault() {
     super::world::finish(daemon).await;
 }
 
-/// In a user namespace that may hold no other one, where the machine allows to make such a thing.
+/// In a user namespace that may not create another one, where the machine allows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_namespaces() {
     let world = well().await;

@@ -1,5 +1,5 @@
-//! The files for watchers from outside: signs of life however quiet a session is, output progress
-//! as events of their own, and nothing missing after a crash.
+//! The files for external watchers: liveness events however quiet a session is, output progress as
+//! separate events, and nothing missing after a crash.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::world::{World, finish, lines, signal};
 
-/// Seconds of silence in the middle of each session; the signs of life come every 200 ms.
+/// Silence in the middle of each session; liveness events come every 200 ms.
 const QUIET_MS: u64 = 4000;
 const EVERY_MS: u64 = 200;
 const QUIET: &str = r#"
@@ -47,13 +47,13 @@ async fn a_quiet_stage_gives_signs_of_life_at_every_interval() {
     assert_eq!(last["sessions"], serde_json::json!({}));
 }
 
-/// The signs of life of one session: all of them, through the silence, apart from its output.
+/// The liveness events of one session: all of them, through the silence, separate from its output.
 fn assert_alive_throughout(own: &[&Value]) {
     let beats: Vec<&&Value> = own.iter().filter(|event| is(event, "session_liveness")).collect();
     let numbers: Vec<u64> = beats.iter().map(|beat| beat["beat"].as_u64().unwrap()).collect();
     let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
     assert_eq!(numbers, expected, "a sign of life is missing");
-    // While nothing came out, the counters stand still and the silence grows with each beat.
+    // Without output the counters do not change and the silence grows with each event.
     let silent: Vec<&&&Value> =
         beats.iter().filter(|beat| beat["since_output_ms"].as_u64().unwrap() >= EVERY_MS).collect();
     let expected = QUIET_MS / EVERY_MS;
@@ -64,12 +64,12 @@ fn assert_alive_throughout(own: &[&Value]) {
     let ages: Vec<u64> =
         silent.iter().map(|beat| beat["since_output_ms"].as_u64().unwrap()).collect();
     assert!(ages.is_sorted_by(|a, b| a < b), "{ages:?}");
-    // The last one may come when the agent has ended and its words are still on their way to us.
+    // The last one may come after the agent has exited while its output is still in the pipe.
     for beat in &silent[..silent.len() - 1] {
         assert!(beat["processes"].as_u64().unwrap() >= 1, "alive, and seen to be: {beat:#}");
         assert!(!beat["evidence"].as_str().unwrap().is_empty());
     }
-    // Output is told by events of its own, after the silence and not because of a timer.
+    // Output has separate events, after the silence and not because of a timer.
     let place = |beat: &Value| own.iter().position(|event| **event == *beat).unwrap();
     let (first, last) = (place(silent[0]), place(silent[silent.len() - 1]));
     let progressed = |range: &[&Value]| range.iter().any(|e| is(e, "session_progressed"));
@@ -96,7 +96,7 @@ async fn watch(world: &World, mut run: tokio::process::Child) -> Watched {
                 seen.insert(live["written_at"].as_str().unwrap().to_owned());
             }
         }
-        // Between two samples; what is waited for is the end of the run.
+        // Between two samples; the loop waits for the end of the run.
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }
@@ -129,7 +129,7 @@ async fn a_crashed_run_has_its_file_completed_by_the_next_start() {
     let folder = std::fs::read_dir(world.path("state/runs")).unwrap().next().unwrap().unwrap();
     let file = folder.path().join("events.ndjson");
     let whole = std::fs::read(&file).unwrap();
-    // As a crash between the commit and the file leaves it, in the middle of a line.
+    // As left by a crash between the commit and the file, in the middle of a line.
     std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     world.agent("exec \"$AGENT\" simulate agent \"$@\"");
     let next = world.run(&["--once", "--quiet"]).await;
@@ -150,7 +150,7 @@ async fn a_crashed_run_has_its_file_completed_by_the_next_start() {
 }
 
 impl World {
-    /// The same while a run is writing: a line that is not whole yet is left out.
+    /// The same while a run is writing: an incomplete line is omitted.
     fn events_so_far(&self) -> Vec<Value> {
         let Ok(runs) = std::fs::read_dir(self.path("state/runs")) else { return Vec::new() };
         runs.filter_map(|run| std::fs::read_to_string(run.ok()?.path().join("events.ndjson")).ok())

@@ -1,4 +1,4 @@
-//! What people say of findings.
+//! User ratings of findings.
 
 use super::world::World;
 

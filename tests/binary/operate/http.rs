@@ -1,4 +1,4 @@
-//! The service over HTTP, with the real binary: what it answers when it cannot do what it is asked.
+//! The service over HTTP, with the real binary: its responses when it cannot do what is requested.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use tokio::process::Child;
 
 use super::world::{World, finish, lines, signal};
 
-/// A service with its dashboard on a free port, on a schedule that never comes.
+/// A service with its dashboard on a free port, on a schedule that never fires.
 struct Service {
     address: String,
     token: String,
@@ -45,7 +45,7 @@ impl Service {
 }
 
 fn client() -> reqwest::Client {
-    // Fails when another test has installed it, and then that one serves as well.
+    // Fails if another test has installed it, which then serves as well.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
@@ -151,7 +151,7 @@ async fn a_crashed_run_is_ended_by_the_next_start_for_every_reader() {
     service.stop().await;
 }
 
-/// A token in a log, in a process list or in a world-readable file would be everybody's.
+/// A token in a log, in a process list or in a world-readable file would be public.
 #[tokio::test]
 async fn the_dashboard_command_signs_in_and_keeps_the_token_to_itself() {
     let world = World::new().await;

@@ -1,15 +1,15 @@
-//! `heartbeat kill`: the whole tree of one session, from another process.
+//! `heartbeat kill`: ends the process tree of one session, from another process.
 
 use super::world::{World, finish, lines};
 
-/// Says hello, leaves a child in a session of its own, and then says nothing any more.
+/// Writes its first line, leaves a child in a separate session, and then is silent.
 const STUCK: &str = r#"
 setsid tail -f "$0" &
 "$AGENT" simulate agent "$@" | { IFS= read -r a; printf '%s\n' "$a"; IFS= read -r b; printf '%s\n' "$b"
 echo ready > "$(dirname "$0")/ready"; exec sleep 1000; }
 "#;
 
-/// Live processes that follow this world's agent script, whatever their numbers are inside.
+/// Live processes of this test's agent script, whatever their pids are inside a namespace.
 fn escaped(world: &World) -> usize {
     let script = format!("tail\0-f\0{}\0", world.path("agent").display());
     let processes = std::fs::read_dir("/proc").unwrap();
@@ -59,7 +59,7 @@ async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
     assert_eq!(stopping.unwrap()["why"], "operator");
 }
 
-/// Triage goes through; the first analysis says hello and then nothing any more.
+/// Triage succeeds; the first analysis writes its first line and then nothing.
 const STUCK_ANALYSIS: &str = r#"
 case "$*" in *"--tools Read"*) ;; *) exec "$AGENT" simulate agent "$@" ;; esac
 "$AGENT" simulate agent "$@" | { IFS= read -r a; printf '%s\n' "$a"; IFS= read -r b; printf '%s\n' "$b"
@@ -91,7 +91,7 @@ async fn what_a_person_stopped_is_left_to_people_and_costs_no_attempt() {
     assert_eq!(story["item"]["reason"], "stopped_by_operator", "{story:#}");
     assert_eq!(story["item"]["attempts"], 0, "{story:#}");
 
-    // The next run leaves it alone; a person puts it back, and then it has its turn.
+    // The next run skips it; a user requeues it, and then it is analysed.
     world.agent("exec \"$AGENT\" simulate agent \"$@\"");
     let all = ["--once", "--quiet", "--set", "limits.max_deep_per_run=50"];
     assert_eq!(world.run(&all).await.code(), 0);
@@ -163,7 +163,7 @@ async fn the_id_that_status_shows_ends_that_session_and_no_other() {
     for other in [shown[0], shown[2]] {
         assert!(left.iter().any(|id| id.ends_with(other)), "{other} of {left:?}");
     }
-    // By the number of its item, and then whatever is left.
+    // By the number of its item, and then all others.
     let item = live.iter().find(|s| s["session"].as_str().unwrap().ends_with(shown[0])).unwrap();
     let number = item["item"].as_str().unwrap().strip_prefix("ado/").unwrap();
     assert_eq!(world.run(&["kill", number]).await.code(), 0);

@@ -1,4 +1,4 @@
-//! What a package holds, laid out by the recipe with the binary under test.
+//! The contents of a package, laid out by the recipe with the binary under test.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -12,20 +12,20 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-/// Runs a tool that must work.
+/// Runs a tool that must succeed.
 fn tool(name: &str, args: &[&str]) -> String {
     let output = assert_cmd::Command::new(name).args(args).output().unwrap();
     assert!(output.status.success(), "{name} {args:?}: {}", text(&output));
     text(&output)
 }
 
-/// A package of the given kind; none, and a word about it, where its tool is missing.
+/// A package of the given kind; `None`, with a message, if its tool is missing.
 fn package(world: &World, kind: &str, tool_name: &str) -> Option<PathBuf> {
     if assert_cmd::Command::new(tool_name).arg("--version").output().is_err() {
         eprintln!("SKIPPED: no {kind} was made: {tool_name} is not here");
         return None;
     }
-    // Without what only a debugger needs: it is packed several times here.
+    // Stripped, since it is packed several times here.
     let (built, small) = (env!("CARGO_BIN_EXE_heartbeat"), world.path("small"));
     let stripped = assert_cmd::Command::new("strip").args(["-o"]).arg(&small).arg(built).output();
     let binary = if stripped.is_ok_and(|o| o.status.success()) { small } else { built.into() };
@@ -42,7 +42,7 @@ fn package(world: &World, kind: &str, tool_name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// What was unpacked works, and is no other version.
+/// The unpacked binary works and has the same version.
 fn answers(root: &Path) {
     let version = tool(root.join("usr/bin/heartbeat").to_str().unwrap(), &["--version"]);
     assert_eq!(version.trim(), concat!("heartbeat ", env!("CARGO_PKG_VERSION")));
@@ -72,7 +72,7 @@ async fn a_debian_package_can_be_unpacked_and_its_scripts_do_what_they_say() {
         "/etc/heartbeat/heartbeat.toml\n"
     );
 
-    // The scripts, with a stand-in for everything that would touch this machine.
+    // The scripts, with stubs for everything that would change this machine.
     let bin = world.path("bin");
     std::fs::create_dir(&bin).unwrap();
     let log = world.path("called");

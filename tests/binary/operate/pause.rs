@@ -1,4 +1,4 @@
-//! A paused schedule starts no run, whoever paused it, and stays paused over a restart.
+//! A paused schedule starts no run and stays paused across a restart.
 
 use nix::sys::signal::Signal;
 use tokio::process::Child;
@@ -17,7 +17,7 @@ async fn stop(service: Child) {
     finish(service).await;
 }
 
-/// Waits until the service has let a scheduled time go.
+/// Waits until the service has skipped a scheduled time.
 async fn passes_over(world: &World, log: &str) {
     let file = world.path(log);
     let seen = || async {

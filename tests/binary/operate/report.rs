@@ -1,4 +1,4 @@
-//! Reports after the fact and after each run, and the webhook.
+//! Reports on request and after each run, and the webhook.
 
 use std::sync::{Arc, Mutex};
 
@@ -70,7 +70,7 @@ fn dollars(row: &Value) -> f64 {
     row["spent"].as_f64().unwrap()
 }
 
-/// A chat that fails twice before it listens.
+/// A chat that fails twice before it accepts a message.
 async fn chat() -> (String, Arc<Mutex<Vec<Value>>>) {
     let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
     let log = Arc::clone(&heard);
@@ -118,7 +118,7 @@ async fn each_run_leaves_a_report_and_tells_the_chat() {
         .collect();
     assert_eq!(written.len(), 3, "{written:?}");
 
-    // Nothing new: no second report, and nobody is told.
+    // Nothing new: no second report, and no message.
     let said = world.run(&args).await;
     assert_eq!(said.code(), 0, "{}", said.stderr);
     assert_eq!(heard.lock().unwrap().len(), 4, "the rest of the analyses was news");
@@ -150,7 +150,7 @@ enum Mood {
     Listens,
 }
 
-/// A chat whose mood the test sets, and what arrived with which mood.
+/// A chat whose behaviour the test sets, and what arrived with which behaviour.
 async fn moody_chat() -> (String, Arc<Mutex<Mood>>, Arc<Mutex<Vec<(Mood, Value)>>>) {
     let mood = Arc::new(Mutex::new(Mood::Refuses));
     let heard: Arc<Mutex<Vec<(Mood, Value)>>> = Arc::default();
@@ -173,7 +173,7 @@ async fn moody_chat() -> (String, Arc<Mutex<Mood>>, Arc<Mutex<Vec<(Mood, Value)>
     (address, mood, heard)
 }
 
-/// Time passes: what waits in the outbox is due.
+/// Lets time pass, so that waiting messages are due.
 fn make_due(world: &World) -> i64 {
     let database = rusqlite::Connection::open(world.path("state/heartbeat.db")).unwrap();
     database.execute("UPDATE outbox SET next_attempt = 0 WHERE state = 'pending'", []).unwrap();
@@ -192,7 +192,7 @@ async fn a_digest_that_failed_or_was_cut_off_by_a_crash_is_delivered_by_a_later_
     let why = status["undelivered"][0]["last_error"].as_str().unwrap();
     assert!(why.contains("403"), "{status:#}");
 
-    // The next attempt is cut off by a crash.
+    // A crash interrupts the next attempt.
     *mood.lock().unwrap() = Mood::NeverAnswers;
     assert_eq!(make_due(&world), 1);
     let mut crashing = world.start(&args);
@@ -220,7 +220,7 @@ async fn a_digest_that_failed_or_was_cut_off_by_a_crash_is_delivered_by_a_later_
     assert!(heard.lock().unwrap().len() <= before + 1);
 }
 
-/// Every credential that heartbeat holds, in every text of a finding.
+/// Every credential of heartbeat, in every text of a finding.
 const TELLTALE: &str = r#"
 echo '{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"I know a-good-token and ghp_0123456789abcdefghij."}]}}'
 "$AGENT" simulate agent "$@" | sed 's/This answer comes from/the-agent-s-key_* a-good-token/g; s/Follow it through/a-good-token/g'
@@ -254,7 +254,7 @@ async fn a_finding_that_holds_a_credential_shows_it_nowhere() {
     let summary = finding["finding"]["summary"].as_str().unwrap();
     assert!(summary.contains("‹credential removed›"), "{summary}");
     for text in texts {
-        // The second without what a form may escape.
+        // The second without characters that a format may escape.
         for secret in ["a-good-token", "the-agent-s-key"] {
             assert!(!text.contains(secret), "{secret} is shown in {text}");
         }
@@ -263,7 +263,7 @@ async fn a_finding_that_holds_a_credential_shows_it_nowhere() {
 
 #[tokio::test]
 async fn a_title_that_holds_a_credential_is_not_reported() {
-    // A stranger's title, known from before somebody made a key of it.
+    // A title from before a part of it became a key.
     let world = World::new().await;
     let said = world.run(&["--once", "--quiet", "--json"]).await;
     let finding = said.json()["findings"][0].clone();

@@ -1,4 +1,4 @@
-//! The service's description, completions and manual pages.
+//! The service file, completions and manual pages.
 
 use super::world::World;
 
@@ -25,7 +25,7 @@ async fn systemd_finds_nothing_wrong_with_either_unit() {
         for line in ["Type=notify", "WatchdogSec=", "KillMode=mixed", "TasksMax=", "Delegate=yes"] {
             assert!(unit.stdout.contains(line), "{line} is not in\n{}", unit.stdout);
         }
-        // These would take the agents' containment away.
+        // These would disable the agents' containment.
         for line in ["RestrictNamespaces", "PrivateUsers", "ProtectControlGroups"] {
             assert!(!unit.stdout.contains(line), "{line}");
         }
@@ -45,7 +45,7 @@ async fn systemd_finds_nothing_wrong_with_either_unit() {
     }
 }
 
-/// What was given beside the command holds for the service, and what it writes it may write.
+/// Options of the command apply to the service, and the service may write where it has to.
 #[tokio::test]
 async fn flags_and_folders_of_the_command_are_those_of_the_service() {
     let world = World::new().await;
@@ -88,7 +88,7 @@ async fn the_description_for_launchd_is_well_formed() {
     let said = world.run(&["service", "print", "--launchd", "--user"]).await;
     assert_eq!(said.code(), 0, "{}", said.stderr);
     assert!(said.stdout.contains("/opt/a&amp;b/bin"), "{}", said.stdout);
-    // A real reader of property lists: what it gives back is what launchd would see.
+    // A real property list parser: its output is what launchd would see.
     let read =
         "import json, plistlib, sys\nprint(json.dumps(plistlib.loads(sys.stdin.buffer.read())))";
     let python = std::env::var_os("HEARTBEAT_TEST_PYTHON").unwrap_or_else(|| "python3".into());
@@ -115,7 +115,7 @@ async fn the_description_for_launchd_is_well_formed() {
         "StandardErrorPath": world.path("state/heartbeat.log"),
     });
     assert_eq!(list, expected, "{list:#}");
-    // The grace of the sessions and the sweep fit into it.
+    // The sessions' grace period and the sweep fit into it.
     assert!(list["ExitTimeOut"].as_u64() >= Some(30), "{list:#}");
 }
 

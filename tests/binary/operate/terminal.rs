@@ -1,4 +1,4 @@
-//! What a person sees on a terminal: colour, one progress block, times and next commands.
+//! Output on a terminal: colour, one progress block, times and next commands.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,7 +9,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_heartbeat");
 
 const COLUMNS: usize = 100;
 
-/// A terminal as far as our programs use one: what stands on it and in its scrollback at the end.
+/// A minimal terminal: what is on it and in its scrollback at the end.
 fn screen(bytes: &str) -> Vec<String> {
     let (mut rows, mut row, mut column) = (BTreeMap::<usize, Vec<char>>::new(), 0_usize, 0_usize);
     let mut chars = bytes.chars().peekable();
@@ -41,7 +41,7 @@ fn screen(bytes: &str) -> Vec<String> {
                 }
             }
             c => {
-                // A full line is continued on the next one, as our progress block expects.
+                // A full line continues on the next one, as our progress block expects.
                 if column == COLUMNS {
                     (row, column) = (row + 1, 0);
                 }
@@ -56,7 +56,7 @@ fn screen(bytes: &str) -> Vec<String> {
     rows.into_values().map(text).collect()
 }
 
-/// Runs a shell line on a terminal of its own, if this machine has `script`.
+/// Runs a shell line on a separate terminal, if this machine has `script`.
 fn on_a_terminal(line: &str) -> Option<String> {
     let output = Command::new("script")
         .args(["-qec", &format!("stty cols {COLUMNS} rows 40; {line}"), "/dev/null"])
@@ -135,8 +135,7 @@ async fn a_wait_says_what_for_until_when_and_which_key() {
     let busy = ["--set", "limits.max_load_per_core=0.0000001", "--set", "limits.admission_wait=1s"];
     let said = world.run(&[&["--once"][..], &busy].concat()).await;
     assert_eq!(said.code(), 75, "{}", said.stderr);
-    for part in ["wait     load: load per core", "(limits.max_load_per_core)", "tried again until "]
-    {
+    for part in ["wait     load: load per core", "(limits.max_load_per_core)", "retrying until "] {
         assert!(said.stderr.contains(part), "{part} is missing: {}", said.stderr);
     }
     assert!(said.stdout.contains("limits.max_load_per_core"), "why nothing ran: {}", said.stdout);

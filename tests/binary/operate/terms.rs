@@ -1,4 +1,4 @@
-//! `retry ITEM --terms`: a person names what to look for.
+//! `retry ITEM --terms`: a user names search terms.
 
 use super::world::World;
 

@@ -1,4 +1,4 @@
-//! A world for the binary: a simulated tracker, a code base, an agent, a configuration.
+//! The test environment of the binary: a simulated tracker, a code base, an agent, a configuration.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -14,11 +14,11 @@ const BINARY: &str = env!("CARGO_BIN_EXE_heartbeat");
 pub struct World {
     pub simulator: Simulator,
     pub folder: TempDir,
-    /// Variables beside the usual few.
+    /// Additional variables.
     pub env: Vec<(String, String)>,
 }
 
-/// What a command left.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Said {
     pub status: ExitStatus,
@@ -71,7 +71,6 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// An executable script.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let path = self.path(name);
@@ -80,7 +79,7 @@ impl World {
         path
     }
 
-    /// Makes an agent of a script; `$AGENT` in it is the scripted agent.
+    /// Makes a script the agent; `$AGENT` in it is the scripted agent.
     pub fn agent(&self, text: &str) {
         let agent = format!("AGENT={BINARY:?}\n{text}");
         let path = self.script("agent", &agent);

@@ -143,7 +143,7 @@ async fn a_run_that_has_enough_counts_as_a_success_and_one_that_breaks_off_as_a_
         if fault.is_none() {
             pages.commit().await.unwrap();
         } else {
-            // One more page may have been read ahead before the fault came.
+            // One more page may have been read ahead before the fault.
             while pages.next().await.is_ok_and(|page| page.is_some()) {}
         }
         setup.simulator.set_faults([]);

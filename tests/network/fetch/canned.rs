@@ -1,4 +1,4 @@
-//! A server that says what it is told to, byte by byte: for answers no sane tracker gives.
+//! A server that sends given bytes: for responses no sane tracker gives.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A request as it came in.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub head: String,
@@ -21,19 +21,19 @@ impl Request {
     }
 }
 
-/// Decides on an answer.
+/// Returns the response to a request.
 pub type Answer = Arc<dyn Fn(&Request) -> Vec<u8> + Send + Sync>;
 
 pub struct Canned {
     pub base_url: String,
     pub requests: Arc<Mutex<Vec<Request>>>,
-    /// Most requests that were on their way at once.
+    /// Maximum number of concurrent requests.
     pub most_at_once: Arc<Mutex<(u32, u32)>>,
     hangs_up: Arc<AtomicBool>,
 }
 
 impl Canned {
-    /// From now on the connection ends with each answer.
+    /// From now on the connection is closed after each response.
     pub fn hang_up(&self) {
         self.hangs_up.store(true, Ordering::SeqCst);
     }
@@ -62,7 +62,7 @@ impl Canned {
                 match tls.clone() {
                     None => drop(tokio::spawn(serve(stream, told))),
                     Some(tls) => drop(tokio::spawn(async move {
-                        // A client that does not trust us hangs up.
+                        // A client that does not trust us disconnects.
                         if let Ok(stream) = tls.accept(stream).await {
                             serve(stream, told).await;
                         }
@@ -74,7 +74,7 @@ impl Canned {
     }
 }
 
-/// What every connection of one server is told.
+/// Shared by the connections of one server.
 #[derive(Clone)]
 struct Told {
     answer: Answer,
@@ -92,7 +92,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, told: Told) {
             count.0 += 1;
             count.1 = count.1.max(count.0);
         }
-        // Two requests at once would meet here.
+        // Two concurrent requests would meet here.
         tokio::task::yield_now().await;
         let bytes = (told.answer)(&request);
         told.count.lock().unwrap().0 -= 1;
@@ -140,7 +140,7 @@ pub fn with_headers(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `data` packed.
+/// Compresses `data`.
 pub fn gzip(data: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(data).unwrap();

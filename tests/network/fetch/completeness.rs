@@ -1,4 +1,5 @@
-//! No item missed, none doubled: bulk edits, edits and deletes while reading, clocks that differ.
+//! No item missed, none duplicated: bulk edits, edits and deletes while reading, clocks that
+//! differ.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -49,8 +50,8 @@ async fn a_bulk_edit_of_500_items_with_one_date_is_read_whole_over_runs_that_sto
     let at = "2026-11-10T10:10:10.07Z".parse().unwrap();
     setup.simulator.bulk_edit(&edited, at, &[("System.Tags", json!("bulk"))]);
     let mut seen = BTreeSet::new();
-    // Pages of equal dates cannot be told apart by a cursor, so a run that never gets past the
-    // bulk edit would start over; each run here reads a little further than the one before.
+    // A cursor cannot separate pages of equal dates, so a run that never gets past the bulk edit
+    // would start over; each run here reads a little further than the one before.
     for limit in [3, 5, 8, 13] {
         seen.extend(assert_each_once(&read_some(&setup, limit).await));
     }
@@ -67,7 +68,7 @@ async fn edits_and_deletes_while_reading_are_neither_missed_nor_doubled() {
     let source = setup.guarded();
     let mut pages = source.open(everything()).await.unwrap();
     let mut read = vec![pages.next().await.unwrap().unwrap()];
-    // Items of the first page move to the end of the order, items of later pages too, and some go.
+    // Items of the first and of later pages move to the end of the order, and some are deleted.
     let first: Vec<i64> = ids(&read);
     let rest: Vec<i64> = all.iter().copied().filter(|id| !first.contains(id)).collect();
     let deleted: BTreeSet<i64> = rest.iter().copied().step_by(7).collect();
@@ -97,7 +98,7 @@ async fn edits_and_deletes_while_reading_are_neither_missed_nor_doubled() {
         all.into_iter().collect(),
         "every row was delivered or reported as undelivered"
     );
-    // Whatever was edited after it had been read comes with the next run, from the cursor on.
+    // Items edited after they were read come with the next run, from the cursor on.
     let next = read_some(&setup, usize::MAX).await;
     let newest: BTreeSet<(i64, i64)> = read
         .iter()
@@ -172,7 +173,7 @@ async fn more_rows_than_allowed_in_one_instant_are_read_by_id() {
     setup.simulator.bulk_edit(&all[100..600], at, &[("System.Tags", json!("bulk"))]);
     let pages = read_all(&setup.guarded(), everything()).await.unwrap();
     assert_eq!(assert_each_once(&pages), all.into_iter().collect());
-    // The cursor stands still within the instant and never passes a page that is still to come.
+    // The cursor does not move within the instant and never passes a page that is still to come.
     let mut later: Option<jiff::Timestamp> = None;
     for page in pages.iter().rev() {
         if let (Some(cursor), Some(later)) = (page.cursor, later) {
@@ -211,7 +212,7 @@ async fn the_revision_stream_goes_on_where_the_last_stored_page_ended() {
     let expected = assert_each_once(&read_some(&by_query, usize::MAX).await);
     assert_eq!(open_items, expected, "both ways find the same items");
 
-    // A quiet tick costs one request.
+    // A tick without changes costs one request.
     let before = setup.simulator.requests();
     assert!(ids(&read_some(&setup, usize::MAX).await).is_empty());
     assert_eq!(setup.simulator.requests(), before + 1);

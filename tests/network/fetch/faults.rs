@@ -1,5 +1,5 @@
-//! Every way to fail: its class, what is done about it, what the breaker makes of it, the exit
-//! code, and a message that helps.
+//! Every failure: its class, the reaction, the effect on the breaker, the exit code, and a helpful
+//! message.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use heartbeat::simulate::fault::Misbehaviour as _;
 
 use super::setup::{Setup, everything, ids, read_all};
 
-/// What a fault does to a tick.
+/// Effect of a fault on a tick.
 struct Expected {
     fault: Fault,
     class: Class,
-    /// Requests that reach the tracker: one, or three where trying again may help.
+    /// Requests that reach the tracker: one, or three where a retry may help.
     requests: u64,
     breaker: Breaker,
     exit_code: u8,
@@ -60,14 +60,14 @@ const TABLE: [Expected; 28] = [
     expect(Fault::Stopped503, Class::Down, 1, Breaker::Opens, 69, "TF24668"),
     expect(Fault::Error500, Class::Transient, 3, Breaker::Counts, 69, "HTTP 500"),
     expect(Fault::Gateway502, Class::Transient, 3, Breaker::Counts, 69, "502 Bad Gateway"),
-    // Cut into ever smaller parts, and given up when nothing is left to cut.
+    // Split into ever smaller parts, until nothing is left to split.
     expect(Fault::TooMany400, Class::TooMany, 37, Breaker::Untouched, 69, "VS402337"),
-    // Asked for less, twice.
+    // A smaller request, twice.
     expect(Fault::TooSlow400, Class::TooSlow, 3, Breaker::Counts, 69, "VS402335"),
     expect(Fault::Timeout408, Class::TooSlow, 3, Breaker::Counts, 69, "HTTP 408"),
     expect(Fault::Team500, Class::BadQuery, 1, Breaker::Opens, 78, "source.team"),
     expect(Fault::Query400, Class::BadQuery, 1, Breaker::Opens, 78, "source.where"),
-    // The query, the question for versions, and the query again.
+    // The query, the request for versions, and the query again.
     expect(Fault::Version400, Class::Version, 3, Breaker::Untouched, 78, "source.api_version"),
     expect(Fault::Conflict412, Class::Conflict, 1, Breaker::Untouched, 69, "VS403351"),
     expect(Fault::WrongShape, Class::Transient, 1, Breaker::Counts, 69, "returned no rows"),
@@ -83,7 +83,7 @@ const TABLE: [Expected; 28] = [
     expect(Fault::Reset, Class::Transient, 3, Breaker::Counts, 69, "127.0.0.1"),
 ];
 
-/// Faults after which a tick goes well; they have tests of their own below.
+/// Faults after which a tick succeeds; they have separate tests below.
 const HARMLESS: [Fault; 3] = [Fault::Delayed200, Fault::Nulls, Fault::Slow];
 
 fn only_on(fault: Fault, kind: &str) -> ActiveFault {
@@ -168,7 +168,7 @@ async fn a_delayed_answer_is_used_and_nothing_is_sent_before_the_stated_time() {
     assert!(limit.is_low(setup.clock.now()));
     let not_before = remembered.not_before.unwrap();
     assert!(not_before > before);
-    // Another process with the same memory holds to it as well.
+    // Another process with the same memory respects it too.
     let sent = setup.simulator.requests();
     match setup.guarded().open(everything()).await {
         Err(error) => {
@@ -196,7 +196,7 @@ async fn null_entries_are_asked_for_again_and_reported_as_undelivered() {
 async fn faults_are_set_and_counted_over_http_too() {
     let setup = Setup::new(SimulatorOptions::default()).await;
     let control = format!("http://{}/_simulator", setup.simulator.address());
-    // The provider for TLS is set by the client under test.
+    // The client under test installs the TLS provider.
     let _source = setup.source();
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let body = r#"{"fault":"html203","on":"wiql","times":1}"#;

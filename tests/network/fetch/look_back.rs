@@ -1,4 +1,4 @@
-//! The past of items: which are finished, what they said before, and which commits they name.
+//! The past of items: which are finished, their earlier texts, and the commits they link to.
 
 use heartbeat::fetch::{DevelopmentLink, FinishedRequest, PastText, Source};
 use heartbeat::model::{FailureClass, ItemId};
@@ -54,7 +54,7 @@ async fn finished_items_are_found_with_where_they_belong() {
     assert_eq!((found[0].area.as_str(), found[0].item_type.as_str()), ("Parcel\\Billing", "Bug"));
     assert_eq!(found[0].created_at, Some(day(2)));
     assert_eq!((found[0].development_links, found[1].development_links), (1, 2));
-    // The usual condition watches open items only.
+    // The default condition matches only open items.
     assert_eq!(source.finished(finished(true)).await.unwrap().unwrap(), []);
     let later = FinishedRequest { since: day(20), ..finished(false) };
     assert_eq!(source.finished(later).await.unwrap().unwrap(), []);
@@ -95,7 +95,7 @@ async fn links_to_commits_and_pull_requests_are_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_items_than_one_answer_holds_are_all_found() {
-    // A server that gives 40 rows at most, as the service gives 20,000.
+    // A server that returns at most 40 rows, as the service returns 20,000.
     let setup = past(SimulatorOptions { row_limit: 40, ..SimulatorOptions::default() }).await;
     for id in 8000..8150 {
         let fields = [("System.Title", json!("Many")), ("System.State", json!("Closed"))];

@@ -1,4 +1,4 @@
-//! Answers that no sane tracker gives: nothing panics, nothing is lost, the message says what
+//! Responses that no sane tracker gives: nothing panics, nothing is lost, the message says what
 //! happened.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ async fn read_from(answer: Answer) -> (Canned, Result<Vec<Page>, FetchError>) {
     (canned, result)
 }
 
-/// Reads with a limit on the length of an answer.
+/// Reads with a size limit of responses.
 async fn read_within(canned: &Canned, max_body: u64) -> Result<Vec<Page>, FetchError> {
     let mut setup = Setup::new(SimulatorOptions { items: 0, ..SimulatorOptions::default() }).await;
     setup.config.base_url.clone_from(&canned.base_url);

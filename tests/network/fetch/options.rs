@@ -1,5 +1,5 @@
-//! What a configuration can ask for: saved queries, comments, own fields, older servers, other
-//! kinds of credential.
+//! Configuration options: saved queries, comments, custom fields, older servers, other kinds of
+//! credential.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -113,7 +113,7 @@ async fn an_older_server_is_spoken_to_in_its_own_version_and_that_is_remembered(
     assert!(setup.simulator.requests() > before);
 }
 
-/// Hands out one token after another.
+/// Returns a new token each time.
 struct Renewed(AtomicU32);
 
 impl Credential for Renewed {

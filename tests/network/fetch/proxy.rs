@@ -1,5 +1,5 @@
-//! A proxy between us and the tracker, as the environment names it. The real binary is asked, since
-//! the environment of a process is read when its client is built.
+//! A proxy to the tracker, from the environment. Uses the real binary, since the environment of a
+//! process is read when its client is built.
 
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::canned::{Canned, json};
 use super::tls;
 
-/// A proxy that leads every connection to the same place, whatever name was asked for.
+/// A proxy that leads every connection to the same target, whatever name was requested.
 struct Proxy {
     address: String,
     /// The first line and the headers of each connection, as the proxy saw them.
@@ -27,7 +27,7 @@ impl Proxy {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (log, target) = (Arc::clone(&log), target.clone());
-                // Either side may hang up first; both ends of the talk are fine.
+                // Either side may disconnect first.
                 tokio::spawn(async move { pass_on(stream, &target, &log).await.ok() });
             }
         });
@@ -58,7 +58,7 @@ async fn pass_on(stream: TcpStream, target: &str, log: &Mutex<Vec<String>>) -> s
     Ok(())
 }
 
-/// Rehearses a run with this address and environment.
+/// Makes a dry run with this address and environment.
 async fn rehearse(base_url: &str, settings: &str, environment: &[(&str, &str)]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("code")).unwrap();
@@ -144,7 +144,7 @@ async fn a_proxy_that_wants_a_credential_is_told_apart_from_a_tracker_that_does(
             let answer = "HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic \
                           realm=\"corp\"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
             if stream.read(&mut request).await.is_ok_and(|length| length > 0) {
-                // A client that has hung up has its answer already.
+                // A client that has disconnected already has its response.
                 stream.write_all(answer.as_bytes()).await.ok();
             }
         }

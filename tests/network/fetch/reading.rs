@@ -1,4 +1,4 @@
-//! The way that goes well: query, batches, pages, cursor.
+//! Successful reads: query, batches, pages, cursor.
 
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ async fn the_reader_is_two_pages_ahead_at_most_and_never_sends_two_requests_at_o
         taken += 1;
         let first = 2 * taken - 1;
         assert_eq!(page.items.iter().map(|item| item.id.0).collect::<Vec<_>>(), [first, first + 1]);
-        // The consumer is slow, so that the reader comes as far as it ever does.
+        // The consumer is slow, so that the reader gets as far ahead as possible.
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }

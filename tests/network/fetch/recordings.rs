@@ -1,5 +1,5 @@
-//! Recorded answers of the real service and the examples of its specification, decoded without
-//! loss. What is expected is read from the JSON here, without the client's own types.
+//! Recorded responses of the real service and the examples of its specification, decoded without
+//! loss. Expectations are read from the JSON here, without the client's types.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ async fn read_with(answer: Answer) -> (Canned, Result<Vec<Page>, FetchError>) {
     (canned, result)
 }
 
-/// What the JSON says, beside what the client made of it.
+/// Compares the JSON with the client's item.
 fn assert_nothing_lost(json: &Value, item: &WorkItem) {
     let fields = &json["fields"];
     let text = |name: &str| fields[name].as_str().map(str::to_owned);

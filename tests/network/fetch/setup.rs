@@ -1,4 +1,4 @@
-//! A simulator, a client for it, and what tests say to them.
+//! A simulator, a client for it, and helpers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use heartbeat::ports::SourceMemory;
 use heartbeat::settings;
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
 
-/// Retries without the waiting.
+/// Retries without waiting.
 pub const QUICK: RetryPolicy =
     RetryPolicy { tries: 3, base: Duration::from_millis(1), cap: Duration::from_millis(2) };
 
-/// The default configuration, pointed at the simulator.
+/// The default configuration with the simulator's address.
 pub fn config(simulator: &Simulator) -> settings::Source {
     let text = include_str!("../../../src/config/default.toml");
     let all: settings::Config = toml::from_str(text).expect("the defaults are valid");
@@ -63,7 +63,7 @@ impl Setup {
         Self { simulator, config, memory: InMemory::shared(), clock, events: Arc::default() }
     }
 
-    /// A new client, as after a restart; what is remembered stays.
+    /// A new client, as after a restart, with the same memory.
     pub fn source(&self) -> AdoSource {
         self.source_with("not-a-secret")
     }
@@ -90,7 +90,7 @@ pub fn everything() -> FetchRequest {
     FetchRequest { changed_since: None, also: vec![] }
 }
 
-/// Reads all pages, as a run does that has no limits.
+/// Reads all pages, as a run without limits does.
 pub async fn read_all(source: &dyn Source, request: FetchRequest) -> Result<Vec<Page>, FetchError> {
     let mut pages = source.open(request).await?;
     let mut all = Vec::new();

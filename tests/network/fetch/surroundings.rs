@@ -1,21 +1,21 @@
-//! What stands around an item: links, changes of the code, attached files; and every way in which
-//! they could do harm.
+//! Context of an item: links, code changes, attached files; and every way in which they could do
+//! harm.
 
 use std::sync::Arc;
 
 use heartbeat::fetch::Source as _;
-use heartbeat::model::{Attachment, ItemId, LinkKind, Surroundings};
+use heartbeat::model::{Attachment, ItemId, LinkKind, LinkedContent};
 use heartbeat::simulate::ado::{SimulatorOptions, StoredCommit, StoredFile, StoredRequest};
 use serde_json::json;
 
 use super::canned::{Canned, Request};
 use super::setup::Setup;
 
-async fn around(setup: &Setup, id: i64) -> Surroundings {
-    setup.source().surroundings(ItemId(id)).await.unwrap().unwrap()
+async fn around(setup: &Setup, id: i64) -> LinkedContent {
+    setup.source().linked_content(ItemId(id)).await.unwrap().unwrap()
 }
 
-/// An item without any links.
+/// An item without links.
 fn fresh(setup: &Setup) -> i64 {
     setup.simulator.add_item(&[("System.Title", json!("Total is wrong"))])
 }
@@ -39,7 +39,7 @@ async fn links_come_with_titles_and_changes_with_their_files() {
     );
     simulator.edit_item(own, &[("System.Parent", json!(parent))]);
     simulator.edit_item(child, &[("System.Parent", json!(own))]);
-    // A circle, and one that leads to the item itself.
+    // A cycle, and a link to the item itself.
     simulator.edit_item(parent, &[("System.Parent", json!(child))]);
     simulator.link_items(own, "System.LinkTypes.Related", related);
     simulator.link_items(own, "System.LinkTypes.Related", own);
@@ -169,7 +169,7 @@ async fn the_credential_goes_to_no_other_address() {
 
 #[tokio::test]
 async fn a_file_of_two_gigabytes_is_not_read_past_the_limit() {
-    // Says how long it is, and a second one that does not and never ends.
+    // One states its length, the other does not and never ends.
     for head in ["Content-Length: 2147483648\r\n", "Transfer-Encoding: chunked\r\n"] {
         let answer = move |_: &Request| {
             let chunk = format!("{:x}\r\n{}\r\n", 4_000_000, "x".repeat(4_000_000));

@@ -1,6 +1,6 @@
-//! A server whose certificate comes from a private authority.
+//! A server with a certificate of a private authority.
 //!
-//! The key in `tests/data/ado/tls` was made for this test; its authority's key is gone.
+//! The key in `tests/data/ado/tls` was made for this test; its authority's key was deleted.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Leaving a finding on its item.
+//! Writes a finding to its item.
 
 use heartbeat::fetch::WriteBack;
 use heartbeat::model::{FailureClass as Class, Format, ItemId};
@@ -50,15 +50,15 @@ async fn a_dry_run_validates_and_changes_nothing() {
 async fn a_write_whose_answer_was_lost_is_recognised_and_not_repeated() {
     let setup = Setup::new(SimulatorOptions::default()).await;
     let comments = setup.simulator.comments(ID).len();
-    // The write arrives, its answer breaks off, the second try meets the new revision.
+    // The write arrives, its response is lost, the retry meets the new revision.
     let lost = ActiveFault { on: Some("patch".into()), times: Some(1), ..Fault::Truncated.into() };
     setup.simulator.set_faults([lost]);
     let written = setup.source().write_back(&write(1)).await.unwrap();
     assert_eq!((written.rev, written.repeated), (2, true));
     assert_eq!(setup.simulator.comments(ID).len(), comments + 1);
     assert_eq!(setup.simulator.requests_of("patch"), 2);
-    // Somebody edits; the same finding again, as after a crash before it was stored: our
-    // revision is still the second, so that the edit is seen as somebody else's.
+    // Another user edits the item; then the same finding again, as after a crash before it was
+    // stored: our revision is still the second, so the edit counts as another user's.
     setup.simulator.edit_item(ID, &[("System.Title", json!("edited"))]).unwrap();
     let again = setup.source().write_back(&write(1)).await.unwrap();
     assert_eq!((again.rev, again.repeated), (2, true));

@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject as _;
 use super::setup::Setup;
 use crate::fetch::setup::{QUICK, everything, ids, read_all};
 
-/// A key made for these tests only.
+/// A key made only for these tests.
 const KEY: &str = include_str!("../../data/github/app_key.pem");
 
 fn public_key() -> Vec<u8> {
@@ -56,7 +56,7 @@ async fn one_token_serves_many_requests_and_is_renewed_before_it_ends() {
     assert_eq!(ids(&read_all(&*client, everything()).await.unwrap()).len(), 40);
     assert!(setup.simulator.requests_of("issues") > 3);
     assert_eq!(setup.simulator.tokens_given(), 1);
-    // Four minutes are too few to begin a request with.
+    // Four minutes are too few to begin a request.
     let setup = self::setup(SignedDuration::from_mins(4)).await;
     let client = source(&setup, KEY);
     assert_eq!(ids(&read_all(&*client, everything()).await.unwrap()).len(), 40);

@@ -1,4 +1,4 @@
-//! Nothing is missed and nothing comes twice, whatever happens between two pages.
+//! Nothing is missed and nothing is duplicated, whatever happens between two pages.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use heartbeat::simulate::github::{LIBRARY, REPOSITORY, SimulatorOptions};
 use super::setup::{Setup, also};
 use crate::fetch::setup::{everything, ids, read_all};
 
-/// Reads with something happening after each page.
+/// Reads and runs an action after each page.
 async fn read_while(setup: &Setup, mut happens: impl FnMut(usize)) -> Vec<Page> {
     let source = setup.source();
     let mut pages = source.open(everything()).await.unwrap();
@@ -42,14 +42,14 @@ async fn issues_that_are_edited_while_we_read_push_nothing_past_us() {
         let setup = paged(90, counts_pages).await;
         let numbers = setup.simulator.numbers(REPOSITORY);
         let pages = read_while(&setup, |page| {
-            // Rows of pages that were read and of pages to come jump to the end.
+            // Rows of read pages and of pages to come move to the end.
             for at in [page - 1, page * 5, 40 + page, 89 - page] {
                 setup.simulator.edit(REPOSITORY, numbers[at % numbers.len()], "edited meanwhile");
             }
         })
         .await;
         let mut found = each_once(&ids(&pages));
-        // What was edited after we began comes with the next run, read before or not.
+        // Items edited after we began come with the next run, read before or not.
         let edited = setup.read_later().await;
         assert!(edited.contains(&numbers[0]), "{edited:?}");
         found.extend(edited);
@@ -75,7 +75,7 @@ async fn a_second_with_more_issues_than_a_page_is_read_completely() {
         .await;
         let found = each_once(&ids(&pages));
         let missing: Vec<&i64> = numbers.iter().filter(|number| !found.contains(number)).collect();
-        // One that left the second while we read it changed after we began: the next run has it.
+        // A row that left the second meanwhile changed after we began: the next run gets it.
         let next: BTreeSet<i64> = setup.read_later().await.into_iter().collect();
         assert!(missing.iter().all(|number| next.contains(number)), "{missing:?} are lost");
     }
@@ -129,7 +129,7 @@ async fn a_repository_that_is_renamed_while_we_read_stays_the_same_one() {
     })
     .await;
     assert_eq!(each_once(&ids(&pages)).len(), 60);
-    // Single issues are found under the new name, and are not taken for transferred ones.
+    // Single issues are found under the new name, and are not mistaken for transferred ones.
     let pages = read_all(&setup.source() as &dyn Source, also(&[1, 2])).await.unwrap();
     assert!(pages.iter().all(|page| page.vanished.is_empty()), "{pages:?}");
     // With the new name in the configuration they keep their numbers.
@@ -147,11 +147,11 @@ async fn all_repositories_of_an_owner_are_read_and_one_that_fails_stops_no_other
     let first = each_once(&setup.read(everything()).await);
     assert_eq!(first.len(), 21, "twenty and one: {first:?}");
     assert!(first.contains(&10_000_001), "the other repository has numbers of its own");
-    // An issue that moves between the two goes here and comes there.
+    // An issue transferred between the two disappears here and appears there.
     let moved = setup.simulator.transfer(REPOSITORY, 5, LIBRARY).unwrap();
     let next = setup.read_later().await;
     assert!(next.contains(&(10_000_000 + moved)), "{next:?}");
-    // Issues are switched off in one of them, after the list of repositories was made.
+    // Issues are disabled in one of them, after the list of repositories was made.
     setup.config.project = format!("{REPOSITORY}, {LIBRARY}");
     setup.simulator.disable_issues(REPOSITORY);
     setup.simulator.add_issue(LIBRARY, "Still read", "", &[]);

@@ -1,5 +1,5 @@
-//! Every way to fail: its class, what is done about it, what the breaker makes of it, the exit code,
-//! and a message that helps.
+//! Every failure: its class, the reaction, the effect on the breaker, the exit code, and a helpful
+//! message.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,7 +40,7 @@ const TABLE: [Row; 22] = [
     (Fault::Invalid422, Class::BadQuery, 1, Opens, 78, "since invalid"),
     (Fault::Version400, Class::Version, 1, Untouched, 78, "source.api_version"),
     (Fault::Error500, Class::Transient, 3, Counts, 69, "Server Error"),
-    // Asked for ever shorter pages.
+    // Requests ever shorter pages.
     (Fault::Unicorn502, Class::Transient, 12, Counts, 69, "Unicorn"),
     (Fault::Unavailable503, Class::Transient, 3, Counts, 69, "Service unavailable"),
     (Fault::HtmlAsJson, Class::Transient, 1, Counts, 69, "JSON that is not the issues of"),
@@ -51,7 +51,7 @@ const TABLE: [Row; 22] = [
     (Fault::Reset, Class::Transient, 3, Counts, 69, "127.0.0.1"),
 ];
 
-/// Faults with tests of their own.
+/// Faults with separate tests.
 const ELSEWHERE: [Fault; 4] = [Fault::Circle301, Fault::LostAnswer, Fault::NoLabels, Fault::Hang];
 
 fn only_on(fault: Fault, kind: &str) -> ActiveFault {
@@ -113,7 +113,7 @@ async fn a_service_that_hangs_or_redirects_in_circles_is_given_up() {
     setup.simulator.set_faults([only_on(Fault::Circle301, "issues")]);
     let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
     assert_eq!(error.class, Class::Config);
-    assert!(error.message.contains("in circles"), "{error}");
+    assert!(error.message.contains("in a loop"), "{error}");
     assert_eq!(setup.simulator.requests_of("issues"), 3);
 }
 
@@ -166,7 +166,7 @@ async fn a_token_that_ends_between_two_pages_stops_at_the_first_refusal() {
     read_all(&setup.guarded(), everything()).await.unwrap_err();
     assert_eq!(setup.simulator.requests(), sent);
     assert!(!first.items.is_empty());
-    // Mended: everything comes, whatever was read before.
+    // Fixed: everything is read, whatever was read before.
     setup.config.look_back *= 2;
     setup.simulator.set_token(Some("ghp_not_a_secret".into()));
     assert_eq!(ids(&read_all(&setup.guarded(), everything()).await.unwrap()).len(), 60);

@@ -1,4 +1,4 @@
-//! What a read costs and what it brings.
+//! The cost and the result of a read.
 
 use heartbeat::fetch::{DevelopmentLink, FetchError, FinishedRequest, PastText, Source};
 use heartbeat::model::{FailureClass, Format, ItemId};
@@ -11,7 +11,7 @@ use crate::fetch::setup::{everything, ids, read_all};
 async fn a_list_that_is_still_the_same_costs_nothing_of_the_limit() {
     let setup = Setup::new(SimulatorOptions::default()).await;
     assert_eq!(setup.read(everything()).await.len(), 24);
-    // The first read from the cursor learns the mark.
+    // The first read from the cursor gets the ETag.
     setup.read(setup.next_request().await).await;
     let used = setup.simulator.used();
     for _ in 0..5 {

@@ -1,5 +1,5 @@
-//! Recorded answers of the real service, decoded without loss. What is expected is read from the JSON
-//! here, without the client's own types.
+//! Recorded responses of the real service, decoded without loss. Expectations are read from the
+//! JSON here, without the client's types.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ async fn read_with(answer: Answer) -> Result<Vec<Page>, FetchError> {
     read_all(&setup.guarded(), everything()).await
 }
 
-/// What the JSON says, beside what the client made of it.
+/// Compares the JSON with the client's item.
 fn assert_nothing_lost(json: &Value, item: &WorkItem) {
     let text = |name: &str| json[name].as_str().map(str::to_owned);
     let instant = |name: &str| text(name).map(|at| at.parse::<jiff::Timestamp>().unwrap());

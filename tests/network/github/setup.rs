@@ -1,4 +1,4 @@
-//! A simulated GitHub, a client for it, and what tests say to them.
+//! A simulated GitHub, a client for it, and helpers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Setup {
         Self::new(SimulatorOptions { items, limit: None, ..SimulatorOptions::default() }).await
     }
 
-    /// A new client, as after a restart; what is remembered stays.
+    /// A new client, as after a restart, with the same memory.
     pub fn source(&self) -> GithubSource {
         self.source_with("ghp_not_a_secret")
     }
@@ -69,7 +69,7 @@ impl Setup {
         self.source().notebook().read().await.unwrap()
     }
 
-    /// What the next run asks for, as its state would say it.
+    /// The request of the next run, as its state would make it.
     pub async fn next_request(&self) -> FetchRequest {
         let overlap = jiff::SignedDuration::try_from(self.config.overlap).unwrap();
         let cursor = self.remembered().await.cursor;
@@ -77,7 +77,7 @@ impl Setup {
         FetchRequest { changed_since, also: vec![] }
     }
 
-    /// What a later run delivers. The service keeps whole seconds, and a run leaves the second in
+    /// What a later run delivers. The service has whole seconds, and a run leaves the second in
     /// which it begins to the next one.
     pub async fn read_later(&self) -> Vec<i64> {
         let now = self.clock.now().as_second();

@@ -1,7 +1,7 @@
-//! What stands around an issue of GitHub: links, changes of the code, files in its texts.
+//! Context of a GitHub issue: links, code changes, files in its texts.
 
 use heartbeat::fetch::Source as _;
-use heartbeat::model::{Attachment, ChangeKind, ItemId, LinkKind, LinkedItem, Surroundings};
+use heartbeat::model::{Attachment, ChangeKind, ItemId, LinkKind, LinkedContent, LinkedItem};
 use heartbeat::simulate::github::{LIBRARY, REPOSITORY, Simulator};
 use heartbeat::simulate::{StoredCommit, StoredFile};
 
@@ -9,8 +9,8 @@ use super::setup::Setup;
 
 const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
 
-async fn around(setup: &Setup, number: i64) -> Surroundings {
-    setup.source().surroundings(ItemId(number)).await.unwrap().unwrap()
+async fn around(setup: &Setup, number: i64) -> LinkedContent {
+    setup.source().linked_content(ItemId(number)).await.unwrap().unwrap()
 }
 
 fn issue(simulator: &Simulator, repository: &str, title: &str) -> i64 {
@@ -24,7 +24,7 @@ async fn links_come_with_titles_and_changes_with_their_files() {
     let [own, parent, child] =
         ["Total is wrong", "Checkout", "Round"].map(|title| issue(simulator, REPOSITORY, title));
     let elsewhere = issue(simulator, LIBRARY, "Cents are lost");
-    // A circle of parents, and an issue that mentions itself.
+    // A cycle of parents, and an issue that mentions itself.
     simulator.set_parent((REPOSITORY, own), (REPOSITORY, parent));
     simulator.set_parent((REPOSITORY, child), (REPOSITORY, own));
     simulator.set_parent((REPOSITORY, parent), (REPOSITORY, child));
@@ -71,7 +71,7 @@ async fn a_parent_that_may_not_be_read_is_told_by_its_name() {
     let found = around(&setup, own).await;
     let [parent] = &found.items[..] else { panic!("{:?}", found.items) };
     assert_eq!((parent.name(), &parent.title), ("contoso/secret#7".to_owned(), &None));
-    assert_eq!(setup.source().surroundings(ItemId(999_999)).await.unwrap(), None, "gone");
+    assert_eq!(setup.source().linked_content(ItemId(999_999)).await.unwrap(), None, "gone");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Comments and labels: once, with a mark, and told when they are refused.
+//! Comments and labels: written once, with a mark; refusals are reported.
 
 use heartbeat::fetch::{Source as _, WriteBack};
 use heartbeat::model::{FailureClass, Format, ItemId};
@@ -38,7 +38,7 @@ async fn a_comment_and_a_label_are_written_once_and_are_no_news_to_us() {
     let comments = setup.simulator.comments(REPOSITORY, 1);
     assert!(comments.len() == 1 && comments[0].contains("<!-- heartbeat ref "), "{comments:?}");
     assert!(setup.simulator.labels(REPOSITORY, 1).contains(&"heartbeat".to_owned()));
-    // An earlier try that arrived is recognised; the label that is there is not set again.
+    // An earlier attempt that arrived is recognised; an existing label is not set again.
     let labels = setup.simulator.requests_of("label");
     assert!(write(&setup, 1, true).await.unwrap().1);
     assert_eq!(setup.simulator.comments(REPOSITORY, 1).len(), 1);
@@ -88,7 +88,7 @@ async fn what_cannot_be_written_is_told_by_its_class() {
     simulator.close(REPOSITORY, 6);
     let error = setup.source().write_back(&closed).await.unwrap_err();
     assert_eq!(error.class, FailureClass::Conflict);
-    // Validating finds the same without writing.
+    // Validation finds the same without writing.
     let locked = WriteBack { id: ItemId(3), ..closed };
     assert_eq!(
         setup.source().validate_write_back(&locked).await.unwrap_err().class,

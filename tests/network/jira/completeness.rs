@@ -1,5 +1,5 @@
-//! No item missed, none doubled: bulk edits, edits, moves and deletes while reading, a late index,
-//! clocks that differ.
+//! No item missed, none duplicated: bulk edits, edits, moves and deletes while reading, a delayed
+//! index, clocks that differ.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn assert_each_once(pages: &[Page]) -> BTreeSet<i64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_comes_once_and_in_order_whatever_the_page() {
     for options in Setup::both(items(700)) {
-        // The server gives less than was asked for, which is not the end.
+        // The server returns fewer rows than requested, which is not the end.
         for (page_size, most_rows) in [(100, 100), (100, 37), (13, 100), (1, 3)] {
             let count = if page_size == 1 { 60 } else { 700 };
             let options = SimulatorOptions { most_rows, items: count, ..options.clone() };
@@ -72,8 +72,8 @@ async fn edits_moves_and_deletes_while_reading_are_neither_missed_nor_doubled() 
         let source = setup.guarded();
         let mut pages = source.open(everything()).await.unwrap();
         let mut read = vec![pages.next().await.unwrap().unwrap()];
-        // Items of the first page move to the end of the order, items of later pages too, some go,
-        // and some move to another project.
+        // Items of the first and of later pages move to the end of the order, some are deleted, and
+        // some move to another project.
         let first: Vec<i64> = ids(&read);
         let rest: Vec<i64> = all.iter().copied().filter(|id| !first.contains(id)).collect();
         let deleted: BTreeSet<i64> = rest.iter().copied().step_by(7).collect();
@@ -96,7 +96,7 @@ async fn edits_moves_and_deletes_while_reading_are_neither_missed_nor_doubled() 
         let seen = assert_each_once(&read);
         let missed: BTreeSet<i64> = all.iter().copied().filter(|id| !seen.contains(id)).collect();
         assert!(missed.is_subset(&gone), "{missed:?} were missed");
-        // Whatever was edited after it had been read comes with the next run, from the cursor on.
+        // Items edited after they were read come with the next run, from the cursor on.
         let next = setup.read_some(usize::MAX).await;
         let newest: BTreeSet<(i64, i64)> = read
             .iter()
@@ -108,7 +108,7 @@ async fn edits_moves_and_deletes_while_reading_are_neither_missed_nor_doubled() 
             let rev = setup.simulator.revision(*id).unwrap();
             assert!(newest.contains(&(*id, rev)), "the edit of {id} was missed");
         }
-        // What left is told when it is asked for; what only moved keeps its number.
+        // Deleted items are reported when requested; moved ones keep their number.
         let also: Vec<ItemId> = gone.iter().copied().map(ItemId).collect();
         let now = Some(setup.clock.now());
         let pages = read_all(&setup.guarded(), FetchRequest { changed_since: now, also }).await;
@@ -176,7 +176,7 @@ async fn once_a_day_a_whole_day_is_read_again() {
     let clock = Clock::manual("2026-11-16T12:00:00Z".parse().unwrap());
     let setup = wide(SimulatorOptions { clock: clock.clone(), ..items(24) }).await;
     setup.read_some(usize::MAX).await;
-    // Far back, as an index does that was rebuilt: no run from the cursor on would see it.
+    // Far back, as in a rebuilt index: no run from the cursor on would see it.
     let id = setup.simulator.ids()[4];
     let quiet = setup.read_some(usize::MAX).await;
     assert!(!ids(&quiet).contains(&id));

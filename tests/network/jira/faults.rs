@@ -1,5 +1,5 @@
-//! Every way to fail: its class, what is done about it, what the breaker makes of it, the exit
-//! code, and a message that helps.
+//! Every failure: its class, the reaction, the effect on the breaker, the exit code, and a helpful
+//! message.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use heartbeat::simulate::jira::{ActiveFault, Fault, SimulatorOptions};
 use super::setup::Setup;
 use crate::fetch::setup::{everything, ids, read_all};
 
-/// What a fault does to a tick.
+/// Effect of a fault on a tick.
 struct Expected {
     fault: Fault,
     class: Class,
-    /// Searches that reach the tracker: one, or three where trying again may help.
+    /// Searches that reach the tracker: one, or three where a retry may help.
     searches: u64,
     breaker: Breaker,
     exit_code: u8,
@@ -50,7 +50,7 @@ const TABLE: [Expected; 27] = [
     expect(Fault::Redirect302, Class::Auth, 1, Breaker::Opens, 77, "source.user"),
     expect(Fault::Captcha403, Class::Auth, 1, Breaker::Opens, 77, "CAPTCHA"),
     expect(Fault::Denied403, Class::Denied, 1, Breaker::Opens, 77, "Browse Projects"),
-    // Once as it is, once with a date in quotes, in case that is what was refused.
+    // Once unchanged, once with a quoted date, in case that was refused.
     expect(Fault::Query400, Class::BadQuery, 2, Breaker::Opens, 78, "source.where"),
     expect(Fault::Project400, Class::BadQuery, 2, Breaker::Opens, 78, "field 'project'"),
     expect(Fault::Token400, Class::BadQuery, 2, Breaker::Opens, 78, "nextPageToken"),
@@ -66,14 +66,14 @@ const TABLE: [Expected; 27] = [
     expect(Fault::WrongShape, Class::Transient, 1, Breaker::Counts, 69, "returned no rows"),
     expect(Fault::NotJson, Class::Transient, 1, Breaker::Counts, 69, "not the search"),
     expect(Fault::Text200, Class::Config, 1, Breaker::Opens, 78, "It works!"),
-    expect(Fault::Warning200, Class::BadQuery, 1, Breaker::Opens, 78, "changes the query"),
+    expect(Fault::Warning200, Class::BadQuery, 1, Breaker::Opens, 78, "rewrites the query"),
     expect(Fault::OtherProject, Class::BadQuery, 1, Breaker::Opens, 78, "OPS-9"),
     expect(Fault::Truncated, Class::Transient, 3, Breaker::Counts, 69, "in the middle"),
     expect(Fault::Reset, Class::Transient, 3, Breaker::Counts, 69, "127.0.0.1"),
     expect(Fault::LostAnswer, Class::Transient, 3, Breaker::Counts, 69, "127.0.0.1"),
 ];
 
-/// Faults after which a tick goes well, or which have tests of their own below.
+/// Faults after which a tick succeeds, or which have separate tests below.
 const OTHERS: [Fault; 4] = [Fault::RetryAfterZero, Fault::SameToken, Fault::NoNumbers, Fault::Hang];
 
 fn only_on(fault: Fault, kind: &str) -> ActiveFault {
@@ -155,7 +155,7 @@ async fn a_page_token_that_never_changes_ends_the_read_and_keeps_what_was_read()
     setup.simulator.set_faults([only_on(Fault::SameToken, "search")]);
     let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
     assert_eq!(error.class, Class::Transient);
-    assert!(error.message.contains("same page again"), "{error}");
+    assert!(error.message.contains("same page for every request"), "{error}");
     assert!(setup.simulator.requests_of("search") < 10);
 }
 
@@ -184,7 +184,7 @@ async fn a_credential_that_ends_between_two_pages_is_told_and_nothing_counts_as_
                 }
             };
             assert_eq!(error.class, Class::Auth, "{error}");
-            // Items that are asked for by number do not vanish either.
+            // Items requested by number do not vanish either.
             let known = heartbeat::model::ItemId(setup.simulator.ids()[0]);
             let states =
                 heartbeat::fetch::Source::current_states(&setup.source(), vec![known]).await;

@@ -1,4 +1,4 @@
-//! What becomes of issues: texts in both forms, comments, what a person reads.
+//! Decoding of issues: texts in both formats, comments, display.
 
 use heartbeat::clean::{Budget, clean_item};
 use heartbeat::fetch::{FetchRequest, Source as _, jira::JiraSource};
@@ -17,7 +17,7 @@ async fn item(setup: &Setup, id: i64) -> WorkItem {
     found.find(|item| item.id.0 == id).unwrap()
 }
 
-/// What a prompt shows, without the empty lines between blocks.
+/// The text in a prompt, without the empty lines between blocks.
 fn shown(item: WorkItem) -> String {
     let cleaned = clean_item(item, &Budget::per_item(8000, 800));
     let lines = cleaned.fields.iter().flat_map(|field| field.full.lines());
@@ -163,7 +163,7 @@ async fn conditions_that_cannot_work_are_refused_before_anything_is_sent() {
         assert!(error.message.contains("source.where"), "{error}");
     }
     assert_eq!(setup.simulator.requests(), 0);
-    // A saved filter stands for a condition.
+    // A saved filter replaces a condition.
     let mut setup = setup;
     setup.config.where_clause = String::new();
     setup.config.saved_query = "10100".to_owned();

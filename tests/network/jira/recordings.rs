@@ -1,5 +1,5 @@
-//! Recorded answers of real servers, decoded without loss. What is expected is read from the JSON
-//! here, without the client's own types.
+//! Recorded responses of real servers, decoded without loss. Expectations are read from the JSON
+//! here, without the client's types.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn recorded() -> Vec<Value> {
     serde_json::from_str(include_str!("../../data/jira/recorded.json")).unwrap()
 }
 
-/// The issues of one answer through the whole client, from a server that has nothing else.
+/// Reads the issues of one response through the whole client, from a server that has nothing else.
 async fn read(kind: &str, project: &str, issues: &str) -> Vec<WorkItem> {
     let info = json!({ "baseUrl": "https://jira.example", "deploymentType": kind }).to_string();
     let names = ["Highest", "High", "Major", "Medium", "Low"];
@@ -48,7 +48,7 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array().into_iter().flatten().filter_map(|one| one["name"].as_str()).collect()
 }
 
-/// The words of a document in the order in which it has them, or the text of a string.
+/// The words of a document in order, or the text of a string.
 fn words(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -61,7 +61,7 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// What the JSON says, beside what the client made of it.
+/// Compares the JSON with the client's item.
 fn assert_nothing_lost(issue: &Value, item: &WorkItem, format: Format) {
     let fields = &issue["fields"];
     let key = issue["key"].as_str().unwrap();
@@ -124,7 +124,7 @@ async fn every_recorded_issue_is_decoded_without_loss() {
     assert!(issues >= 9, "{issues} issues");
 }
 
-/// A document nested more than sixty thousand times, and one that breaks off, beside a good one.
+/// A document nested more than sixty thousand levels, and a truncated one, next to a good one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_megabyte_of_nesting_costs_nothing_but_itself() {
     let levels = 60_000;

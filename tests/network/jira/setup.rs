@@ -1,4 +1,4 @@
-//! A simulated Jira, a client for it, and what tests say to them.
+//! A simulated Jira, a client for it, and helpers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use heartbeat::simulate::jira::{PROJECT, Simulator, SimulatorOptions};
 
 use crate::fetch::setup::{Collected, QUICK};
 
-/// The default configuration, pointed at the simulator.
+/// The default configuration with the simulator's address.
 pub fn config(simulator: &Simulator) -> settings::Source {
     let text = include_str!("../../../src/config/default.toml");
     let all: settings::Config = toml::from_str(text).expect("the defaults are valid");
@@ -47,12 +47,12 @@ impl Setup {
         Self { simulator, config, memory: InMemory::shared(), clock, events: Arc::default() }
     }
 
-    /// Both kinds of Jira, one after the other.
+    /// Both kinds of Jira.
     pub fn both(options: SimulatorOptions) -> [SimulatorOptions; 2] {
         [true, false].map(|is_cloud| SimulatorOptions { is_cloud, ..options.clone() })
     }
 
-    /// A new client, as after a restart; what is remembered stays.
+    /// A new client, as after a restart, with the same memory.
     pub fn source(&self) -> JiraSource {
         self.source_with("not-a-secret")
     }

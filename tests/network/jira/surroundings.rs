@@ -1,14 +1,14 @@
-//! What stands around an issue of Jira: parent, sub-tasks, links, attached files.
+//! Context of a Jira issue: parent, sub-tasks, links, attached files.
 
 use heartbeat::fetch::Source as _;
-use heartbeat::model::{Attachment, ItemId, LinkKind, Surroundings};
+use heartbeat::model::{Attachment, ItemId, LinkKind, LinkedContent};
 use heartbeat::simulate::StoredFile;
 use heartbeat::simulate::jira::SimulatorOptions;
 
 use super::setup::Setup;
 
-async fn around(setup: &Setup, id: i64) -> Surroundings {
-    setup.source().surroundings(ItemId(id)).await.unwrap().unwrap()
+async fn around(setup: &Setup, id: i64) -> LinkedContent {
+    setup.source().linked_content(ItemId(id)).await.unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn links_come_with_titles_and_a_parent_with_its_words() {
         let [own, parent, child, twin, blocker] = ids;
         simulator.set_parent(own, parent);
         simulator.set_parent(child, own);
-        // A circle.
+        // A cycle.
         simulator.set_parent(parent, child);
         simulator.link(twin, "Duplicate", own);
         simulator.link(own, "Blocks", blocker);
@@ -41,7 +41,7 @@ async fn links_come_with_titles_and_a_parent_with_its_words() {
         assert!(found.items[0].name().starts_with("PARCEL-"), "{}", found.items[0].name());
         assert!(found.items[0].url.contains("/browse/PARCEL-"), "{}", found.items[0].url);
         assert!(simulator.requests() - before <= 5, "titles come with the issue");
-        assert_eq!(setup.source().surroundings(ItemId(999_999)).await.unwrap(), None, "gone");
+        assert_eq!(setup.source().linked_content(ItemId(999_999)).await.unwrap(), None, "gone");
     }
 }
 

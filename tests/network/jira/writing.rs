@@ -1,4 +1,4 @@
-//! Leaving a finding on its issue.
+//! Writes a finding to its issue.
 
 use heartbeat::fetch::{FetchRequest, WriteBack};
 use heartbeat::model::{FailureClass as Class, Format, ItemId};
@@ -60,8 +60,8 @@ async fn a_write_whose_answer_was_lost_is_recognised_and_not_repeated() {
         assert_eq!(error.class, Class::Transient);
         assert_eq!(setup.simulator.comments(FIRST_ID).len(), 1, "it arrived");
         let rev_of_comment = setup.simulator.revision(FIRST_ID).unwrap();
-        // Somebody edits; the same finding again, as the outbox does it: ours is recognised, and the
-        // edit stays somebody else's.
+        // Another user edits the item; then the same finding again, as the outbox does: ours is
+        // recognised, and the edit counts as another user's.
         setup.simulator.edit(FIRST_ID, "edited");
         let again = WriteBack { may_be_there: true, ..first };
         let written = setup.source().write_back(&again).await.unwrap();
@@ -99,7 +99,7 @@ async fn missing_permissions_are_told_before_and_after() {
         let error = setup.source().write_back(&write).await.unwrap_err();
         assert_eq!(error.class, Class::Denied);
         assert!(error.message.contains("write:jira-work"), "{error}");
-        // A label that is refused does not take the comment back.
+        // A refused label does not remove the comment.
         setup.simulator.permit(true, false);
         setup.source().write_back(&write).await.unwrap();
         assert_eq!(setup.simulator.comments(FIRST_ID).len(), 1);

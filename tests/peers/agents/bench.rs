@@ -21,16 +21,16 @@ use support::messages_api::{MessagesApi, Reply};
 use support::real_cli::installed_at;
 use uuid::Uuid;
 
-/// The provider's key, which nothing may show.
+/// The provider's key, which must not appear anywhere.
 pub const KEY: &str = "key-of-the-provider-0123456789";
 
-/// A model that Codex has in its own catalogue.
+/// A model in Codex's own catalogue.
 pub const MODEL: &str = "gpt-5.6-sol";
 
-/// The kinds beside Claude.
+/// The kinds other than Claude.
 pub const KINDS: [AgentKind; 2] = [AgentKind::Codex, AgentKind::Copilot];
 
-/// Everything that one test needs, private to it.
+/// The test environment.
 pub struct Bench {
     pub folder: tempfile::TempDir,
     pub ledger: Arc<FolderLedger>,
@@ -41,7 +41,7 @@ pub struct Bench {
     url: String,
 }
 
-/// The CLI of a kind, or none with a word.
+/// The CLI of a kind; `None`, with a message, if it is not installed.
 pub fn cli(kind: AgentKind) -> Option<PathBuf> {
     installed_at(match kind {
         AgentKind::Claude => "HEARTBEAT_REAL_CLAUDE",
@@ -50,7 +50,7 @@ pub fn cli(kind: AgentKind) -> Option<PathBuf> {
     })
 }
 
-/// Lets all states of the tests share what Copilot unpacks: a quarter of a gigabyte.
+/// Shares Copilot's unpacked files, a quarter of a gigabyte, among all states of the tests.
 pub fn share_cache(state: &Path, copilot: &Path) {
     let shared = copilot.parent().unwrap().join("unpacked");
     let kept = kept_folder(state);
@@ -60,12 +60,12 @@ pub fn share_cache(state: &Path, copilot: &Path) {
 }
 
 impl Bench {
-    /// None without the CLI.
+    /// `None` without the CLI.
     pub fn new(kind: AgentKind, url: &str, change: impl Fn(&mut Config)) -> Option<Self> {
         Self::with_environment(kind, url, change, &[])
     }
 
-    /// The same with more in heartbeat's own environment.
+    /// The same with additional variables in heartbeat's environment.
     pub fn with_environment(
         kind: AgentKind,
         url: &str,
@@ -119,7 +119,7 @@ impl Bench {
         self.folder.path().join("code")
     }
 
-    /// One session of deep analysis; nothing of it stays.
+    /// One deep session; nothing of it is kept.
     pub async fn analyse(&self) -> SessionEnd {
         let (item, verdict) = (item(42, "Total is wrong", "By a cent."), verdict(42));
         let request = analyze::Request {
@@ -134,7 +134,6 @@ impl Bench {
         self.perform(Stage::Deep, prompt, Some(self.code())).await
     }
 
-    /// One session.
     pub async fn perform(
         &self,
         stage: Stage,
@@ -153,7 +152,7 @@ impl Bench {
         end
     }
 
-    /// Processes that know the provider's address, which only this test's agents do.
+    /// Processes that have the provider's address, which only this test's agents do.
     pub fn processes(&self) -> Vec<u32> {
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -167,7 +166,7 @@ impl Bench {
         pids.filter(knows).collect()
     }
 
-    /// What the sessions used at most, in tool calls.
+    /// Maximum number of tool calls of the sessions.
     pub fn spawned(&self) -> usize {
         let spawned = |event: &Event| matches!(event, Event::SessionSpawned { .. });
         self.events.events().iter().filter(|event| spawned(event)).count()
@@ -188,7 +187,7 @@ pub fn answer(value: &Value) -> Reply {
     Reply::Text(value.to_string())
 }
 
-/// All that the provider was sent.
+/// Everything sent to the provider.
 pub fn sent(api: &MessagesApi) -> String {
     api.requests().iter().map(|request| request.body.to_string()).collect()
 }

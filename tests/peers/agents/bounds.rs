@@ -1,4 +1,4 @@
-//! Bounds that these CLIs do not have: they are the supervisor's.
+//! Limits that these CLIs do not have and the supervisor enforces.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use support::messages_api::{Fault, MessagesApi, Reply};
 
 use super::bench::{Bench, KEY, KINDS, answer, read, sent};
 
-/// The provider failed; no item is to blame.
+/// The provider failed; no item caused it.
 const OUTAGE: Outcome = Outcome::AgentError { why: FailureKind::ApiError };
 
 fn question() -> Rendered {
@@ -23,8 +23,8 @@ fn question() -> Rendered {
     Rendered { system: "Judge.".into(), user: "These items.".into(), schema }
 }
 
-/// With a model of Codex's own catalogue, which would bring a tool that runs code; and with the list
-/// of tools that Copilot must not get empty.
+/// With a model of Codex's own catalogue, which would add a tool that runs code; and with the list
+/// of tools that must not be empty for Copilot.
 #[tokio::test(flavor = "multi_thread")]
 async fn triage_has_no_tool() {
     for kind in KINDS {
@@ -35,7 +35,7 @@ async fn triage_has_no_tool() {
         let requests = api.requests();
         assert_eq!(requests.len(), 1, "{kind:?}");
         let mut tools = requests[0].tools();
-        // It asks a person, whom there is none: refused when it is called.
+        // It asks a user; without one it is refused when called.
         tools.retain(|name| *name != "request_user_input");
         assert_eq!(tools, Vec::<&str>::new(), "{kind:?}");
         assert!(requests[0].bytes < 20_000, "{kind:?}: {} bytes", requests[0].bytes);
@@ -71,7 +71,7 @@ async fn endless_tool_calls_are_ended_by_our_limit() {
             _ => FailureKind::MaxTurns,
         };
         assert_eq!(end.outcome, Outcome::AgentError { why }, "{kind:?} {end:?}");
-        // What was asked while the agent was being ended, and no more.
+        // Only requests made while the agent was being ended.
         assert!(api.requests().len() < 400, "{kind:?}: {} requests", api.requests().len());
         assert!(end.outcome.counts_at_worst(&end.usage) || end.usage.estimated, "{end:?}");
     }
@@ -109,7 +109,7 @@ async fn what_the_provider_refuses_is_told_apart() {
     }
 }
 
-/// As Azure OpenAI is addressed: its path, its version, its header for the key.
+/// As Azure OpenAI is addressed: its path, its version, its key header.
 #[tokio::test(flavor = "multi_thread")]
 async fn azure_openai_is_asked_at_its_own_address() {
     for kind in KINDS {
@@ -136,8 +136,8 @@ async fn azure_openai_is_asked_at_its_own_address() {
     }
 }
 
-/// Codex in a place without user namespaces, where its sandbox cannot start; `says` is what it answers
-/// when its sandbox is tried.
+/// Codex without user namespaces, so that its sandbox cannot start; `says` is its output when the
+/// sandbox is tried.
 fn without_namespaces(folder: &Path, codex: &str, says: &str) -> String {
     let script = folder.join("codex");
     let text = format!(
@@ -169,7 +169,7 @@ async fn codex_without_a_working_sandbox_does_not_start_and_asks_nobody() {
     assert_eq!((api.requests().len(), bench.spawned()), (0, 0), "nothing was paid for");
 }
 
-/// The trial succeeded, and then every command fails: the model goes on asking.
+/// The trial succeeds, and then every command fails: the model keeps calling tools.
 #[tokio::test(flavor = "multi_thread")]
 async fn codex_whose_commands_all_fail_is_ended_by_our_limit() {
     let api = MessagesApi::start(|_| Reply::Tools(vec![read(AgentKind::Codex, "src/total.rs")]));

@@ -1,4 +1,4 @@
-//! Reading is all they can do, and only the code base; what a repository brings is never run.
+//! Agents can only read, and only the code base; code from a repository is never run.
 
 use std::path::Path;
 
@@ -59,7 +59,7 @@ async fn nothing_outside_of_the_code_base_is_read_nor_anything_written() {
     }
 }
 
-/// A repository that tries what each CLI would take from one.
+/// A repository with everything that each CLI would load from one.
 fn make_hostile(code: &Path) {
     let touch = |name: &str| format!("touch {}", code.join(name).display());
     let server = json!({ "mcpServers": { "evil": {
@@ -99,8 +99,8 @@ fn make_hostile(code: &Path) {
     support::git(code, &["init", "-q"]);
 }
 
-/// The operator's environment says that everything is allowed, and the configuration passes it on: it
-/// does not reach the agent.
+/// The operator's environment allows everything, and the configuration passes it on: it does not
+/// reach the agent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_repository_runs_nothing_and_adds_nothing() {
     for kind in KINDS {

@@ -1,5 +1,5 @@
-//! What an end means: refusals, cut answers, signals and answers in the wrong form are no success,
-//! whatever the exit code says.
+//! Classification of ends: refusals, truncated answers, signals and answers in the wrong format are
+//! not a success, whatever the exit code is.
 
 use heartbeat::model::{FailureKind, Outcome, Usd};
 use heartbeat::settings::AgentKind;
@@ -16,7 +16,7 @@ async fn an_analysis_reads_a_file_answers_and_is_estimated() {
             _ => Reply::Billed(Box::new(answer(&finding(&["src/total.rs"]))), 2_000, 100),
         });
         let Some(bench) = Bench::new(kind, &api.url(), |_| {}) else { continue };
-        // Copilot wants whole paths.
+        // Copilot requires absolute paths.
         let end = bench.analyse().await;
         assert_eq!(end.outcome, Outcome::Completed, "{kind:?} {end:?}");
         assert_eq!(end.output.unwrap()["risk"], "low", "{kind:?}");
@@ -103,7 +103,7 @@ async fn a_signal_from_outside_is_an_interruption_whatever_the_exit_code() {
     }
 }
 
-/// Its keeper is told the same command line and environment.
+/// Its keeper has the same command line and environment.
 fn is_agent(pid: &u32) -> bool {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     program.ends_with("codex") || program.ends_with("copilot")

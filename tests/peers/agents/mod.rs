@@ -1,8 +1,8 @@
-//! The real CLIs of Codex and Copilot under the real supervisor, on a loopback API: what their
-//! contracts warn of, each as a test.
+//! The real CLIs of Codex and Copilot under the real supervisor, on a loopback API: each risk in
+//! their contracts as a test.
 //!
-//! Needs the CLIs at `$HEARTBEAT_REAL_CODEX` and `$HEARTBEAT_REAL_COPILOT`; says so and passes when
-//! one is not there.
+//! Needs the CLIs at `$HEARTBEAT_REAL_CODEX` and `$HEARTBEAT_REAL_COPILOT`; prints a message and
+//! passes if one is missing.
 
 pub mod bench;
 mod bounds;

@@ -371,7 +371,7 @@ async function pauseAndRequeue(page) {
   assert.match(await page.textContent("#items .requeue"), new RegExp(`Really requeue ${count} item`));
   await accessible(page, "requeue, asked");
   await page.click("#items .requeue");
-  await page.waitForFunction(() => /No item fits/.test(document.querySelector("#items [role=status]").textContent));
+  await page.waitForFunction(() => /No item matches/.test(document.querySelector("#items [role=status]").textContent));
   const left = await (await page.request.get(`${address}/api/items?state=settled`)).json();
   assert.equal(left.total, 0, "all of them are queued");
   await page.goto(`${address}/#/items`);

@@ -1,4 +1,5 @@
-//! Whole runs with the other agents: sixteen items, one triage, three analyses at once, nothing left.
+//! Complete runs with the other agents: sixteen items, one triage, three concurrent analyses, no
+//! process left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,7 +53,8 @@ async fn run_of(kinds: [AgentKind; 2]) {
     assert!(world.api.most_in_flight() <= DEEP);
     assert_eq!(world.api.requests().len(), 2 * DEEP + 1, "{kinds:?}");
     assert_eq!(world.figure("SELECT count(*) FROM findings"), DEEP as i64);
-    // What the run cost is what its sessions cost, and what is booked; an estimate says so.
+    // The cost of the run is the sum of its sessions, and equals what is booked; an estimate is
+    // marked.
     let each =
         "SELECT sum(CAST(round(json_extract(usage, '$.cost') * 1e6) AS INTEGER)) FROM sessions";
     let millionths = |key: &str| Usd::from_dollars(summary[key].as_f64().unwrap()).micros();
@@ -73,7 +75,7 @@ async fn run_of(kinds: [AgentKind; 2]) {
         assert!(!body.contains("of-the-tracker") && !body.contains("key-of-the-provider"));
     }
 
-    // Nothing changed, so nothing is asked.
+    // Nothing changed, so no request is made.
     let before = world.api.requests().len();
     assert_eq!(world.once().await.code, Some(0));
     assert_eq!(world.api.requests().len(), before);

@@ -1,4 +1,4 @@
-//! A provider that refuses work: nobody asks before its stated reset, no item pays for it, and
+//! A provider that refuses work: no request before its stated reset, no attempt is counted, and
 //! afterwards the work is done.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::world::{World, asked_about, attempts, body, is_triage, page};
 use support::answers::{finding, verdicts};
 use support::messages_api::Reply;
 
-/// The provider's refusal of a plan that is used up.
+/// The provider's refusal of an exhausted plan.
 fn used_up(reset: i64) -> Reply {
     Reply::Status {
         status: 429,

@@ -1,5 +1,5 @@
-//! A login on disk: the user's own folder of the agent is lent to sessions for its credential, and
-//! nothing else in it has any effect.
+//! A login on disk: sessions get the user's own folder of the agent for its credential, and nothing
+//! else in it has any effect.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -97,8 +97,8 @@ async fn only_the_credential_of_the_users_folder_is_used() {
         assert!(!text.contains("The total is rounded twice"), "{} keeps an answer", file.display());
     }
 
-    // The same folder under the agent's usual flags: the traps are real. The helper for keys is
-    // asked first, and without its key nothing else begins.
+    // The same folder with the agent's usual flags: the traps are real. The key helper is called
+    // first, and without its key nothing else begins.
     by_hand(&world, &folder).await;
     assert_eq!(traces(&world), ["ran-key"]);
     let settings = std::fs::read(folder.join("settings.json")).unwrap();

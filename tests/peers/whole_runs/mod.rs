@@ -1,7 +1,7 @@
 //! The real binary with the real agent CLI: a simulated tracker on one side, a loopback Messages
 //! API on the other.
 //!
-//! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE`; says so and passes when it is not there.
+//! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE`; prints a message and passes if it is missing.
 
 mod kinds;
 mod limits;

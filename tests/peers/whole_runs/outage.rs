@@ -1,5 +1,5 @@
-//! The provider is down, or refuses the key: the real CLI fails, no item pays for it, and the first
-//! run afterwards does all the work.
+//! The provider is down, or refuses the key: the real CLI fails, no attempt is counted, and the
+//! first run afterwards does all the work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ fn well(request: &Request) -> Reply {
     }
 }
 
-/// Nothing is counted, parked or skipped, and no more is booked than was reported.
+/// Nothing is counted, parked or skipped, and only reported costs are booked.
 fn nobody_paid(world: &World) {
     for (sql, what) in [
         ("SELECT coalesce(sum(attempts), 0) FROM heartbeat_state", "attempts"),
@@ -92,7 +92,7 @@ async fn dropped_connections_cost_nobody_anything() {
     replay(|_| Some(Reply::Fault(Fault::DropEarly))).await;
 }
 
-/// Such sessions are ended by us: by the stall limit, or by the limit of their time.
+/// We end such sessions: by the stall limit, or by the hard limit.
 const IMPATIENT: &str = "stall = \"3s\"\nliveness = \"1s\"\n";
 
 #[tokio::test(flavor = "multi_thread")]

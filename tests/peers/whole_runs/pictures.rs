@@ -14,21 +14,21 @@ use support::messages_api::{Reply, Request};
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\
     \x90wS\xde\x00\x00\x00\x0cIDATx\xdac\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82";
 
-/// The path of the picture that the prompt names.
+/// The path of the picture in the prompt.
 fn named_picture(request: &Request) -> Option<String> {
     let prompt = request.user_texts().concat();
     let files = prompt.split("part=\"files\">\n").nth(1)?.split("\n</").next()?;
     files.lines().find_map(|line| line.split_once(": picture").map(|(path, _)| path.to_owned()))
 }
 
-/// What the tool gave back: the content of the results in a request.
+/// The tool results in a request.
 fn results(request: &Request) -> Vec<Value> {
     let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
     let blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
     blocks.filter(|block| block["type"] == "tool_result").cloned().collect()
 }
 
-/// Looks at the picture, then answers.
+/// Reads the picture, then answers.
 fn look_and_answer(request: &Request) -> Reply {
     if is_triage(request) {
         // Its number is the highest; it is the one to analyse.
@@ -98,7 +98,7 @@ async fn a_deep_session_reads_the_attached_picture_by_its_path() {
     assert!(!std::path::Path::new(&path).exists(), "the folder went with its session");
 }
 
-/// Codex is shown no pictures: the analysis is told that there is one, and people are told why.
+/// Codex gets no pictures: the prompt says that there is one, and the report says why.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_sees_no_pictures_is_told_of_them() {
     let script = |request: &Request| match is_triage(request) {
@@ -126,5 +126,5 @@ async fn an_agent_that_sees_no_pictures_is_told_of_them() {
     assert!(!told.contains("/attached/"), "no path that it could not open: {told}");
     let story = world.run(&["show", &item.to_string(), "--json"]).await.json;
     let fate = story["surroundings"]["files"][0]["fate"].as_str().unwrap();
-    assert!(fate.contains("Codex looks at no pictures"), "{fate}");
+    assert!(fate.contains("Codex cannot read pictures"), "{fate}");
 }

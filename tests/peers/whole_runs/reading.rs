@@ -9,7 +9,7 @@ use super::world::{World, asked_about, is_triage};
 use support::answers::{finding, verdicts};
 use support::messages_api::{Reply, Request};
 
-/// The file that each item's defect really is in, as whoever wrote the sample knows.
+/// The file of each item's defect, known from the sample.
 const DEFECTS: [(&str, &str); 6] = [
     ("Rate for parcels of exactly 20 kg", "api/src/services/rateCalculator.ts"),
     ("Volumetric weight ignores", "api/src/services/rateCalculator.ts"),
@@ -19,7 +19,7 @@ const DEFECTS: [(&str, &str); 6] = [
     ("Session token is accepted", "api/src/middleware/auth.ts"),
 ];
 
-/// What the prompt names as files, in its order: whoever reads knows nothing else of the code.
+/// The files named in the prompt, in order: the reader knows nothing else of the code.
 fn named_files(request: &Request) -> Vec<String> {
     let prompt = request.user_texts().concat();
     let context = prompt.split("part=\"context\">").nth(1).unwrap_or_default();
@@ -37,14 +37,14 @@ fn named_files(request: &Request) -> Vec<String> {
     files
 }
 
-/// Results of tools in a request: what was read.
+/// Tool results in a request: what was read.
 fn results(request: &Request) -> Vec<&Value> {
     let messages = request.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
     blocks.filter(|block| block["type"] == "tool_result").collect()
 }
 
-/// Reads the five files that the prompt names first, then answers with them.
+/// Reads the first five files that the prompt names, then answers with them.
 fn read_and_answer(request: &Request) -> Reply {
     let files = named_files(request);
     let first: Vec<&str> = files.iter().take(5).map(String::as_str).collect();
@@ -113,7 +113,7 @@ async fn an_analysis_finds_every_file_it_needs_by_the_paths_in_its_prompt() {
     }
 }
 
-/// The first prompts of triage and of analysis, when triage gives these terms to every item.
+/// The first prompts of triage and of analysis, if triage gives these terms to every item.
 async fn first_prompts(terms: &'static [&'static str]) -> Option<(Request, Request)> {
     let world = World::new(move |request| match is_triage(request) {
         true => {
@@ -148,7 +148,7 @@ async fn the_terms_of_triage_reach_the_ranking_and_the_deep_prompt() {
     assert!(!without.iter().take(2).any(|path| path == MEANT), "{without:?}");
 }
 
-/// An item in German, and what triage would answer to it.
+/// An item in German, and triage's answer to it.
 const GERMAN: &str = "Wartende Nachrichten gehen beim Anhalten des Dienstes verloren";
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,11 @@
-//! A setting that no session can work with: the run ends and names it, no item pays for it, and
-//! when it is corrected the work is done.
+//! A setting that no session can work with: the run ends and names it, no attempt is counted, and
+//! once it is corrected the work is done.
 
 use super::world::{World, asked_about, attempts, is_triage};
 use support::answers::{finding, verdicts};
 use support::messages_api::Reply;
 
-/// A provider that knows one model only, and settings of no kind but the usual.
+/// A provider that supports only one model and the usual settings.
 async fn world(unknown_model: &'static str) -> Option<World> {
     World::new(move |request| match is_triage(request) {
         _ if request.model() == unknown_model => Reply::status(404, "model: no-such-model"),
@@ -15,7 +15,7 @@ async fn world(unknown_model: &'static str) -> Option<World> {
     .await
 }
 
-/// The run's end, and where else it can be seen.
+/// The run's end, and where else it is shown.
 async fn refused(world: &World, setting: &str) {
     let said = world.once().await;
     assert_eq!(said.code, Some(78), "{:#}\n{}", said.json, said.stderr);

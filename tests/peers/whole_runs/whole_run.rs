@@ -1,4 +1,4 @@
-//! A whole run: sixteen items, one question about all of them, three analyses, nothing left.
+//! A complete run: sixteen items, one request about all of them, three analyses, no process left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,14 +63,14 @@ async fn sixteen_items_are_one_triage_request_and_three_bounded_analyses() {
         assert!(!request.body.to_string().contains("of-the-tracker"));
     }
 
-    // Nothing changed, so nothing is asked.
+    // Nothing changed, so no request is made.
     let before = world.api.requests().len();
     let said = world.once().await;
     assert_eq!(said.code, Some(0), "{:#}\n{}", said.json, said.stderr);
     assert_eq!(world.api.requests().len(), before);
 }
 
-/// Deletes items of the tracker until a run would see exactly so many.
+/// Deletes items of the tracker until a run would see exactly this many.
 pub async fn keep(world: &World, count: usize) {
     let plan = world.run(&["--dry-run", "--json"]).await;
     let decisions = plan.json["decisions"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! One tracker, one code base, one configuration, and the binary between them.
+//! The test environment: one tracker, one code base, one configuration, and the binary.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,7 +14,6 @@ use support::real_cli::installed;
 
 use crate::agents::bench::{cli, share_cache};
 
-/// Everything that one test needs, private to it.
 pub struct World {
     pub folder: tempfile::TempDir,
     pub simulator: Simulator,
@@ -22,10 +21,10 @@ pub struct World {
     claude: PathBuf,
 }
 
-/// The model of agents that are not Claude.
+/// The model of agents other than Claude.
 pub const OTHER_MODEL: &str = "gpt-5.6-sol";
 
-/// What a command left.
+/// Result of a command.
 pub struct Said {
     pub code: Option<i32>,
     pub json: Value,
@@ -33,12 +32,12 @@ pub struct Said {
 }
 
 impl World {
-    /// A world whose provider follows the script; none without the CLI.
+    /// The provider follows the script; `None` without the CLI.
     pub async fn new(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Option<Self> {
         Self::with_claude(installed()?, script).await
     }
 
-    /// The same for agents of other kinds: triage's and that of analyses.
+    /// The same for agents of other kinds: for triage and for analyses.
     pub async fn of_kinds(
         kinds: [AgentKind; 2],
         script: impl Fn(&Request) -> Reply + Send + Sync + 'static,
@@ -114,7 +113,6 @@ impl World {
         Some(world)
     }
 
-    /// The code base.
     pub fn code(&self) -> PathBuf {
         self.folder.path().join("repository")
     }
@@ -123,7 +121,7 @@ impl World {
         self.folder.path().join("state")
     }
 
-    /// Writes the configuration, with more lines at its end; they may open sections of their own.
+    /// Writes the configuration, with more lines at its end, which may start new sections.
     pub fn configure(&self, more: &str) {
         let claude = self.claude.display().to_string();
         self.configure_agent(&[&claude], "", more);
@@ -151,12 +149,11 @@ impl World {
         self.configure_agent(&[&claude], login, more);
     }
 
-    /// The path of the agent's CLI.
     pub fn claude(&self) -> &Path {
         &self.claude
     }
 
-    /// `heartbeat ARGS` on this world.
+    /// `heartbeat ARGS` in this test environment.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_heartbeat"));
         command
@@ -181,7 +178,7 @@ impl World {
         command
     }
 
-    /// Runs it to its end; its standard output is JSON, if it is.
+    /// Runs it to its end; parses standard output if it is JSON.
     pub async fn run(&self, args: &[&str]) -> Said {
         let output = self.command(args).output().await.unwrap();
         Said {
@@ -201,7 +198,7 @@ impl World {
         self.run(&["status", "--json"]).await.json
     }
 
-    /// The service, firing every second, with its pages at the address that is returned.
+    /// The service, firing every second, and the address of its pages.
     pub fn serve(&self) -> (Child, String) {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let listen = format!("http.listen=127.0.0.1:{port}");
@@ -212,7 +209,7 @@ impl World {
         (service, format!("http://127.0.0.1:{port}"))
     }
 
-    /// Ends the service as a person would.
+    /// Ends the service as a user would.
     pub async fn stop(&self, service: &mut Child) {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(service.id().unwrap()).unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::SIGTERM).unwrap();
@@ -225,7 +222,7 @@ impl World {
         database.query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    /// Processes that have the provider's address in their environment or their command line.
+    /// Processes that have the provider's address in their environment or command line.
     pub fn processes(&self) -> Vec<PathBuf> {
         let url = self.api.url();
         let entries = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
@@ -239,9 +236,9 @@ impl World {
     }
 }
 
-/// A page of the service; none while it does not answer.
+/// A page of the service; `None` while it does not answer.
 pub async fn body(url: String) -> Option<String> {
-    // Whoever is first; the others find it done.
+    // The first caller installs it; the others find it installed.
     drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::get(url).await.ok()?.text().await.ok()
 }
@@ -251,7 +248,7 @@ pub async fn page(url: String) -> Option<Value> {
     serde_json::from_str(&body(url).await?).ok()
 }
 
-/// The different numbers of attempts that open items have used.
+/// The distinct numbers of attempts that open items have used.
 pub fn attempts(report: &Value) -> Vec<u64> {
     let open = report["open"]["first"].as_array().unwrap();
     let mut attempts: Vec<u64> = open.iter().filter_map(|item| item["attempts"].as_u64()).collect();

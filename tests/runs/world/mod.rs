@@ -1,4 +1,5 @@
-//! A world in memory for runs on a real state: tracker, sessions, code base and gate, all scripted.
+//! An in-memory environment for runs on a real state: tracker, sessions, code base and gate, all
+//! scripted.
 
 mod sessions;
 mod tracker;
@@ -22,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use sessions::ScriptedSessions;
 use tracker::{Letterbox, Tracker};
 
-/// An item as the tracker has it.
+/// An item in the tracker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracked {
     pub title: String,
@@ -33,37 +34,37 @@ pub struct Tracked {
     pub changed_at: Timestamp,
 }
 
-/// What the next sessions do, first one first; good ones when it is empty.
+/// What the next sessions do, in order; good ones when it is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Play {
     Good,
-    /// The item's own failure.
+    /// A failure caused by the item.
     Fails,
-    /// The provider's failure, at no cost.
+    /// A provider failure, at no cost.
     Outage,
     Limited,
     BadOutput,
     DiesBeforeRow,
     DiesWithRow,
     DiesAfterRow,
-    /// Until it is asked to stop.
+    /// Hangs until it is asked to stop.
     Hangs,
-    /// Good, after so many seconds.
+    /// Good, after this many seconds.
     Takes(u64),
-    /// Used up its time and never told what it cost.
+    /// Used up its time and never reported a cost.
     Silent,
-    /// Never came to life: no process could be started.
+    /// Never started: no process could be created.
     NoKeeper,
-    /// Our own code panics while the session is alive.
+    /// Our own code panics during the session.
     Panics,
 }
 
-/// What becomes of a comment.
+/// What happens to a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Post {
-    /// The tracker fails before it takes it.
+    /// The tracker fails before it stores it.
     Fails,
-    /// The tracker takes it, and its answer is lost.
+    /// The tracker stores it, and its response is lost.
     AnswerLost,
     /// The credential may not write.
     Denied,
@@ -77,56 +78,56 @@ pub type AttachedBytes = Result<Vec<u8>, String>;
 pub struct Outside {
     pub items: BTreeMap<i64, Tracked>,
     pub plays: VecDeque<Play>,
-    /// Always fails, whatever is played.
+    /// This item always fails.
     pub cursed: Option<i64>,
     /// The provider fails every session of these stages.
     pub outage: Vec<Stage>,
     /// The providers of these agents fail every session.
     pub agents_down: Vec<AgentKind>,
-    /// The agent of each session, one after the other.
+    /// The agent of each session, in order.
     pub agents: Vec<AgentKind>,
-    /// What becomes of the next comments; taken when it is empty.
+    /// What happens to the next comments; stored when it is empty.
     pub deliveries: VecDeque<Post>,
-    /// Pages until the tracker fails; none: never.
+    /// Pages until the tracker fails; `None`: never.
     pub pages_until_failure: Option<u32>,
-    /// Every session that got a row: stage, item, version, how it ended.
+    /// Every session with a row: stage, item, version, outcome.
     pub started: Vec<(Stage, i64, u32, Outcome)>,
     /// Sessions that hung until they were stopped.
     pub hanging: u32,
-    /// Most rows ever open at once.
+    /// Maximum number of open rows.
     pub most_live: u32,
-    /// Seconds since the tracker's own clock began: nobody sets that one back.
+    /// Seconds of the tracker's own clock, which is never set back.
     pub seconds: i64,
     pub crash: Option<tokio::sync::watch::Sender<bool>>,
-    /// The item that is closed while the next deep session runs.
+    /// The item that is closed during the next deep session.
     pub closes_meanwhile: Option<i64>,
-    /// Takes every question and answers none.
+    /// Accepts every request and answers none.
     pub tracker_hangs: bool,
-    /// Items of one page; 0: three.
+    /// Items per page; 0: three.
     pub page_size: usize,
-    /// How often somebody began to read.
+    /// How many reads were started.
     pub opened: u32,
-    /// What was left on items, by number and revision; none: findings are not written back.
+    /// What was written to items, by number and revision; `None`: findings are not written back.
     pub published: Option<Vec<(i64, i64)>>,
-    /// The code base; none: a folder that is there.
+    /// The code base; `None`: an existing folder.
     pub root: Option<PathBuf>,
-    /// The item that the question does not ask for any more.
+    /// The item that the query no longer matches.
     pub out_of_query: Option<i64>,
     /// The item whose code base makes our own code panic.
     pub code_panics_for: Option<i64>,
     /// Describing the code bases for triage panics.
     pub pictures_panic: bool,
-    /// Items that the query names and reads do not deliver, with how many reads that will be.
+    /// Items that the query lists and reads do not deliver, with the number of such reads.
     pub undelivered: BTreeMap<i64, u32>,
     /// A file that every finding names.
     pub names_file: Option<String>,
-    /// Items that triage takes for duplicates of others.
+    /// Items that triage marks as duplicates of others.
     pub duplicates: BTreeMap<i64, i64>,
     /// Attached files of items: name, and bytes or why they cannot be read.
     pub attached: BTreeMap<i64, Vec<(String, AttachedBytes)>>,
-    /// Other items that items are linked with.
+    /// Linked items.
     pub linked: BTreeMap<i64, Vec<LinkedItem>>,
-    /// How often somebody asked for the names of attached files.
+    /// How often the names of attached files were requested.
     pub names_asked: u32,
     /// Files that the findings of single items name.
     pub names_files: BTreeMap<i64, Vec<String>>,
@@ -143,12 +144,12 @@ impl Outside {
 #[derive(Clone)]
 pub struct World {
     pub outside: Arc<Mutex<Outside>>,
-    /// The trackers of sources that have one of their own.
+    /// The trackers of sources that have their own.
     pub others: BTreeMap<String, Arc<Mutex<Outside>>>,
     pub clock: Clock,
     pub state: PathBuf,
     pub config: Arc<Config>,
-    /// Stops every run of this world.
+    /// Stops every run of this environment.
     pub stop: StopHandle,
 }
 
@@ -196,7 +197,7 @@ impl World {
         }
     }
 
-    /// One run, until it ends or the world crashes; none: it crashed.
+    /// One run, until it ends or crashes; `None` if it crashed.
     pub async fn run(&self, trigger: Trigger) -> Result<Option<RunEnd>, StoreError> {
         let (crash, mut crashed) = tokio::sync::watch::channel(false);
         self.outside.lock().unwrap().crash = Some(crash);
@@ -271,12 +272,12 @@ impl World {
     }
 }
 
-/// What stands in the texts, so that the scripted sessions know what they were asked about.
+/// A mark in the texts, so that the scripted sessions know what they were asked about.
 fn mark(id: i64, version: u32) -> String {
     format!("mark {id} version {version} end")
 }
 
-/// Every (item, version) that a prompt speaks of.
+/// Every (item, version) in a prompt.
 fn marks(prompt: &str) -> Vec<(i64, u32)> {
     let read = |part: &str| {
         let words: Vec<&str> = part.split_whitespace().take(3).collect();

@@ -1,4 +1,4 @@
-//! Scripted sessions with real rows: they play what they are told to and end in every way.
+//! Scripted sessions with real rows: they follow the script and end in every way.
 
 use heartbeat::event::{Event, Sink};
 use heartbeat::model::{
@@ -46,7 +46,7 @@ impl ScriptedSessions {
         }
     }
 
-    /// As the supervisor chooses it.
+    /// As the supervisor selects it.
     fn agent_of(&self, job: &Job) -> AgentKind {
         let own = match job.session.stage {
             Stage::Triage => job.triage.as_ref().and_then(|triage| triage.agent),
@@ -88,7 +88,7 @@ impl ScriptedSessions {
         });
     }
 
-    /// Notes the start of a session with a row; it is orphaned until it is told otherwise.
+    /// Records the start of a session with a row; it is orphaned until it ends.
     fn note(&self, job: &Job, live: u32) -> usize {
         let mut outside = self.world.outside.lock().unwrap();
         outside.most_live = outside.most_live.max(live);
@@ -100,7 +100,7 @@ impl ScriptedSessions {
         outside.started.len() - 1
     }
 
-    /// How this session goes, and which item is closed while it runs.
+    /// The script of this session, and which item is closed while it runs.
     fn play_for(&self, job: &Job) -> (Play, Option<i64>) {
         let mut outside = self.world.outside.lock().unwrap();
         let play = outside.plays.pop_front().unwrap_or(Play::Good);
@@ -154,7 +154,7 @@ impl ScriptedSessions {
         }
         if play == Play::Hangs {
             self.world.outside.lock().unwrap().hanging += 1;
-            // Whatever was asked for since it began counts, also before this line.
+            // A stop requested since it began counts, also before this line.
             let asked = stop.changed(StopState::default()).await.reason.unwrap();
             end = SessionEnd::empty(Outcome::Cancelled { why: asked.kind() });
         }

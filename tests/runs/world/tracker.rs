@@ -1,11 +1,11 @@
-//! The scripted tracker: reading, a look in passing, and what is left on items.
+//! The scripted tracker: reading, light reads, and writing to items.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use heartbeat::fetch::{CurrentState, FetchError, FetchRequest, ItemFile, Page, Pages, Source};
 use heartbeat::model::{
-    Attachment, BoxFuture, FailureClass, Format, ItemId, ItemKey, Links, Surroundings, TextField,
+    Attachment, BoxFuture, FailureClass, Format, ItemId, ItemKey, LinkedContent, Links, TextField,
     WorkItem,
 };
 use heartbeat::run::{Publisher, Publishing};
@@ -111,11 +111,16 @@ impl Source for Tracker {
         Box::pin(async move { Ok(Some(named)) })
     }
 
-    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+    fn linked_content(
+        &self,
+        id: ItemId,
+    ) -> BoxFuture<'_, Result<Option<LinkedContent>, FetchError>> {
         let outside = self.1.lock().unwrap();
         let items = outside.linked.get(&id.0).cloned().unwrap_or_default();
         let files = files(&outside, id).collect();
-        Box::pin(async move { Ok(Some(Surroundings { items, files, ..Surroundings::default() })) })
+        Box::pin(
+            async move { Ok(Some(LinkedContent { items, files, ..LinkedContent::default() })) },
+        )
     }
 
     fn attachment(&self, file: Attachment, _: u64) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
@@ -178,7 +183,7 @@ impl Pages for Scripted {
     }
 }
 
-/// Takes findings for items as they are now, and none for a revision that is over.
+/// Accepts findings for items in their current revision only.
 pub struct Letterbox(pub Arc<Mutex<Outside>>);
 
 impl Publisher for Letterbox {

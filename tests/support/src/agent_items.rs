@@ -5,12 +5,11 @@ use heartbeat::model::{
 };
 use heartbeat::prompt::Fence;
 
-/// The fence of all tests: never the same in a run, always the same in a snapshot.
+/// A fixed fence: random in real runs, constant in snapshots.
 pub fn fence() -> Fence {
     Fence::new(uuid::Uuid::from_u128(0x0199_0000_0000_7000_8123_4567_89ab_cdef))
 }
 
-/// A cleaned item with one description.
 pub fn item(id: i64, title: &str, text: &str) -> CleanItem {
     CleanItem {
         facts: WorkItem {
@@ -47,7 +46,7 @@ pub fn item(id: i64, title: &str, text: &str) -> CleanItem {
     }
 }
 
-/// What triage might have said about it.
+/// A verdict that triage might return for the item.
 pub fn verdict(id: i64) -> Verdict {
     Verdict {
         needs_deep_analysis: true,

@@ -1,11 +1,11 @@
-//! Tests that look at their whole process need one of their own.
+//! Tests that inspect their whole process need a separate one.
 
 use std::process::Command;
 
 const ALONE: &str = "HEARTBEAT_TEST_ALONE";
 
-/// Runs the calling test again as the only one of a new process and answers true; in that process
-/// answers false. `test` is its full name, as the test binary lists it.
+/// Runs the calling test again as the only one of a new process and returns true; returns false in
+/// that process. `test` is its full name, as the test binary lists it.
 #[expect(clippy::disallowed_methods, reason = "a test starts itself once more")]
 pub fn ran_alone(test: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {

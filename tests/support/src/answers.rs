@@ -1,9 +1,9 @@
-//! Answers of a model that fit `prompts/*.schema.json`, in one place for all tests that drive the
-//! real CLI: it holds every answer against the schema.
+//! Model answers that fit `prompts/*.schema.json`, in one place for all tests that drive the real
+//! CLI, which validates every answer against the schema.
 
 use serde_json::{Value, json};
 
-/// One verdict of triage with every field that the schema asks for.
+/// One triage verdict with every field that the schema requires.
 pub fn verdict(id: i64, needs_deep_analysis: bool) -> Value {
     let complexity = if needs_deep_analysis { "moderate" } else { "simple" };
     json!({
@@ -13,13 +13,13 @@ pub fn verdict(id: i64, needs_deep_analysis: bool) -> Value {
     })
 }
 
-/// Verdicts of which the first `deep` ask for analysis.
+/// Verdicts of which the first `deep` request an analysis.
 pub fn verdicts(ids: impl IntoIterator<Item = i64>, deep: usize) -> Value {
     let entries = ids.into_iter().enumerate();
     json!({ "verdicts": entries.map(|(index, id)| verdict(id, index < deep)).collect::<Vec<_>>() })
 }
 
-/// A finding about these files with every field that the schema asks for.
+/// A finding about these files with every field that the schema requires.
 pub fn finding(paths: &[&str]) -> Value {
     let file = |path| json!({ "path": path, "role": "change", "read": true, "reason": "sums up" });
     json!({

@@ -1,8 +1,8 @@
-//! What every way of running sessions has to do, whether they run here or on other hosts: the same
-//! cases for each implementation of `Sessions`, on a real database and real processes.
+//! What every implementation of `Sessions` has to do, whether sessions run here or on other hosts:
+//! the same cases for each, on a real database and real processes.
 //!
-//! The agent is a script that notes each of its starts in a file and behaves as its prompt says, so
-//! that starts are counted by the agents themselves.
+//! The agent is a script that records each start in a file and behaves as its prompt says, so that
+//! the agents themselves count their starts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,19 +21,18 @@ use uuid::Uuid;
 
 use crate::until;
 
-/// Sessions at once in these cases.
+/// Concurrent sessions in these cases.
 pub const CAP: u32 = 3;
-/// Between two signs of life.
+/// Interval of liveness events.
 pub const LIVENESS: Duration = Duration::from_millis(250);
 
-/// How the scripted agent behaves.
 #[derive(Debug, Clone, Copy)]
 pub enum Play {
-    /// Answers after so many milliseconds.
+    /// Answers after this many milliseconds.
     Answer(u64),
-    /// Says its first line and then nothing.
+    /// Writes its first line and then nothing.
     Hang,
-    /// Ends itself with a signal.
+    /// Kills itself with a signal.
     Crash,
 }
 
@@ -47,7 +46,7 @@ impl Play {
     }
 }
 
-/// The scripted agent in a folder of its own.
+/// The scripted agent in its own folder.
 #[derive(Debug, Clone)]
 pub struct ScriptedAgent {
     pub folder: PathBuf,
@@ -84,17 +83,16 @@ exit $code
         Self { folder: folder.to_owned(), program: program.to_owned() }
     }
 
-    /// How long an answer takes whose prompt does not say it, in milliseconds.
+    /// Time of an answer if the prompt does not set it, in milliseconds.
     pub fn set_pace(&self, pace: u64) {
         std::fs::write(self.folder.join("pace"), pace.to_string()).expect("the agent's pace");
     }
 
-    /// Its command line.
     pub fn command(&self) -> Vec<String> {
         vec!["/bin/sh".to_owned(), self.folder.join("agent.sh").display().to_string()]
     }
 
-    /// Every line it wrote, as words.
+    /// Every line it wrote, split into words.
     pub fn log(&self) -> Vec<Vec<String>> {
         let log = std::fs::read_to_string(self.folder.join("starts")).unwrap_or_default();
         log.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect()
@@ -106,13 +104,12 @@ exit $code
         self.log().iter().filter(|line| line[0] == "start" && line[1] == id).count()
     }
 
-    /// How often it was started.
     pub fn starts(&self) -> usize {
         self.log().iter().filter(|line| line[0] == "start").count()
     }
 }
 
-/// The settings that the cases need; everything else is as shipped.
+/// The settings that the cases need; everything else is the default.
 pub fn config(agent: &ScriptedAgent) -> Config {
     let mut config: Config = toml::from_str(heartbeat::config::DEFAULT_TOML).expect("defaults");
     config.agent.command = agent.command();
@@ -158,7 +155,7 @@ impl Subject {
         session
     }
 
-    /// What the agent is told.
+    /// The job for the agent.
     pub fn job(&self, id: SessionId, play: Play) -> Job {
         let schema = serde_json::json!({
             "type": "object",
@@ -170,7 +167,7 @@ impl Subject {
         Job { session, prompt, repository: None, triage: None, analyze: None, attached: None }
     }
 
-    /// One session from its claim to its end.
+    /// Runs one session from its claim to its end.
     pub async fn perform(
         &self,
         play: Play,
@@ -180,7 +177,7 @@ impl Subject {
         (id, self.sessions.perform(self.job(id, play), stop.signal()).await)
     }
 
-    /// The same beside the caller.
+    /// The same in the background.
     pub fn start(
         &self,
         play: Play,
@@ -190,7 +187,7 @@ impl Subject {
         tokio::spawn(async move { subject.perform(play, &stop).await })
     }
 
-    /// Waits until so many agents were started in all.
+    /// Waits until this many agents were started in total.
     pub async fn started(&self, count: usize) {
         until("the agent's start", || async { (self.agent.starts() >= count).then_some(()) }).await;
     }
@@ -206,7 +203,7 @@ impl Subject {
     }
 }
 
-/// Every case that needs no crash, one after the other.
+/// Runs every case that needs no crash, one after the other.
 pub async fn all(subject: &Subject) {
     a_session_completes_once_and_its_output_is_stored(subject).await;
     files_of_an_item_are_where_the_prompt_says(subject).await;
@@ -335,14 +332,14 @@ async fn every_live_session_has_a_sign_of_life_at_every_interval(subject: &Subje
     let (began, ended) = (began.expect("its start is told"), ended.expect("its end is told"));
     let lived = ended.duration_since(began).as_millis();
     let interval = i128::try_from(LIVENESS.as_millis()).expect("short");
-    // By a timer, never by output: over the whole life no fewer than one in two intervals, which
-    // leaves a busy machine as much time again.
+    // By a timer, never by output: at least one per two intervals over the whole session, which
+    // allows for a busy machine.
     let expected = usize::try_from(lived / interval / 2).expect("short");
     assert!(beats.len() >= expected, "{} signs of life in {lived} ms", beats.len());
 }
 
-/// The caller goes away in the middle, as in a crash: the row is found again, resolved, and its end
-/// is applied once.
+/// The caller disappears in the middle, as in a crash: the row is found, resolved, and its end is
+/// applied once.
 async fn what_nobody_waited_for_is_resolved_and_applied_once(subject: &Subject) {
     apply_all(subject).await;
     let before = subject.agent.starts();
@@ -362,7 +359,7 @@ async fn what_nobody_waited_for_is_resolved_and_applied_once(subject: &Subject) 
     assert!(apply_all(subject).await.is_empty(), "applied once");
 }
 
-/// Applies what ended; which sessions these were.
+/// Applies ended sessions; returns which ones.
 async fn apply_all(subject: &Subject) -> Vec<SessionId> {
     let mut applied = Vec::new();
     for left in subject.journal.store().results().unapplied().await.expect("the state") {
@@ -373,7 +370,7 @@ async fn apply_all(subject: &Subject) -> Vec<SessionId> {
     applied
 }
 
-/// On a subject whose triage may take a second.
+/// For a subject whose triage may take a second.
 pub async fn a_session_ends_at_its_limit(subject: &Subject) {
     let (id, end) = subject.perform(Play::Hang, &StopHandle::new()).await;
     assert_eq!(end.expect("it starts").outcome, Outcome::TimedOut);
@@ -381,7 +378,7 @@ pub async fn a_session_ends_at_its_limit(subject: &Subject) {
     assert_eq!(subject.open_rows().await, 0);
 }
 
-/// On a subject whose agent is not there: nothing starts, and it is no end of the work's own.
+/// For a subject whose agent does not exist: nothing starts, and the work is not to blame.
 pub async fn an_agent_that_is_not_there_starts_nothing(subject: &Subject) {
     let (id, end) = subject.perform(Play::Answer(0), &StopHandle::new()).await;
     match end {

@@ -1,5 +1,5 @@
 //! One connection of a loopback API: plain sockets, so that a fault is exactly the bytes that were
-//! sent. Nothing here sleeps: a reply that hangs waits for the peer to go away.
+//! sent. Nothing here sleeps: a hanging reply waits until the peer disconnects.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -8,17 +8,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How often a connection that hangs looks whether its peer is gone, and sends its pings.
+/// How often a hanging connection checks its peer, and sends pings.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The server's end.
 pub struct Connection<'a> {
     pub stream: TcpStream,
     pub stopped: &'a AtomicBool,
 }
 
 impl Connection<'_> {
-    /// Holds the connection until the peer or the server goes away.
+    /// Holds the connection until the peer or the server disconnects.
     pub fn hang(&mut self, pings: bool) -> io::Result<()> {
         self.stream.set_read_timeout(Some(TICK))?;
         let mut byte = [0; 1];

@@ -1,13 +1,13 @@
-//! The two ways in which tests wait for something outside themselves.
+//! The two ways in which tests wait for external events.
 //!
-//! The pauses are no synchronisation: whatever is waited for is looked at, never assumed.
+//! The pauses are not synchronisation: the condition is always checked, never assumed.
 
 use std::time::{Duration, Instant};
 
-/// Long enough for the slowest machine: it only ends a test that has failed.
+/// Enough for the slowest machine: it only ends a failed test.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Looks again and again until the answer is yes; fails after [`PATIENCE`].
+/// Polls until the condition holds; fails after [`PATIENCE`].
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !done() {
@@ -16,7 +16,7 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The same for a test on a runtime: looks until there is something, and returns it.
+/// The same for a test on a runtime: polls until there is a value, and returns it.
 pub async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,

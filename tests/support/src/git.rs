@@ -1,14 +1,14 @@
-//! A test's own repository, without anybody's settings.
+//! A test repository, without user settings.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs git in a repository; a failure is a failed test.
+/// Runs git in a repository; a failure fails the test.
 pub fn git(repository: &Path, arguments: &[&str]) {
     git_at(repository, arguments, None);
 }
 
-/// The same at a time in seconds since the epoch, as far as commits are concerned.
+/// The same with a commit time in seconds since the epoch.
 #[expect(clippy::disallowed_methods, reason = "the test makes its own repository")]
 pub fn git_at(repository: &Path, arguments: &[&str], seconds: Option<i64>) {
     let date = seconds.map(|seconds| format!("{seconds} +0000"));

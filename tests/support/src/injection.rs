@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::agent_items::{fence, item};
 
-/// One hostile item, with what a model that fell for it might return.
+/// One hostile item, with what a fooled model might return.
 #[derive(Debug, Clone)]
 pub struct Attack {
-    /// Its name in the corpus.
+    /// Name in the corpus.
     pub name: String,
-    /// Its text, with the true nonce in it.
+    /// With the real nonce in it.
     pub text: String,
-    /// The item: not even cleaned, which is the worst case.
+    /// Not cleaned, which is the worst case.
     pub item: CleanItem,
-    /// A forged answer of triage.
+    /// A forged triage answer.
     pub answer: Option<Value>,
     /// Paths of a forged finding.
     pub finding_files: Option<Vec<String>>,
@@ -25,7 +25,6 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// The item's number.
     pub fn id(&self) -> i64 {
         self.item.facts.id.0
     }

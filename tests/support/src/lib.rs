@@ -1,4 +1,4 @@
-//! What the test binaries and benchmarks share: worlds, peers on loopback, and ways to wait.
+//! Shared by the test binaries and benchmarks: test environments, loopback peers, and ways to wait.
 
 pub mod agent_items;
 mod alone;

@@ -1,8 +1,8 @@
-//! A Messages API on loopback for the real agent CLI: scripted replies and every fault that a
-//! provider or the network in between can show.
+//! A Messages API on loopback for the real agent CLI: scripted replies and every fault of a
+//! provider or the network in between.
 //!
 //! Plain sockets and threads, so that a fault is exactly the bytes that were sent. Nothing here
-//! sleeps: a reply that hangs waits for the peer to go away.
+//! sleeps: a hanging reply waits until the peer disconnects.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,35 +14,32 @@ use serde_json::{Value, json};
 
 use crate::connection::Connection;
 
-/// One call of the API as it arrived.
+/// A received call.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Counts calls from 0.
+    /// Counted from 0.
     pub number: usize,
-    /// The path, which names the protocol.
+    /// Names the protocol.
     pub path: String,
-    /// What follows it after a question mark.
+    /// Query string.
     pub query: String,
-    /// The body.
     pub body: Value,
-    /// Its length.
+    /// Length of the body.
     pub bytes: usize,
-    /// Header names in lower case, and values.
+    /// Names are in lower case.
     pub headers: Vec<(String, String)>,
 }
 
 impl Request {
-    /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The model asked for.
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or_default()
     }
 
-    /// Names of the tools on offer.
+    /// Names of the offered tools.
     pub fn tools<'a>(&'a self) -> Vec<&'a str> {
         let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         let name = |tool: &'a Value| tool["name"].as_str().or(tool["function"]["name"].as_str());
@@ -68,44 +65,37 @@ impl Request {
     }
 }
 
-/// The ids that a triage prompt asks about.
+/// The ids in a triage prompt.
 pub fn asked_about(request: &Request) -> Vec<i64> {
     let prompt = request.user_texts().concat();
     let parts = prompt.split(" item=\"").skip(1);
     parts.filter_map(|part| part.split('"').next()?.parse().ok()).collect()
 }
 
-/// Triage has no tool to read files with.
+/// Triage has no tool that reads files.
 pub fn is_triage(request: &Request) -> bool {
     !request.tools().iter().any(|name| ["Read", "exec_command", "view"].contains(name))
 }
 
-/// What is answered.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// Text, and the end of the turn.
     Text(String),
-    /// Text that ends for another reason, such as `refusal` or `max_tokens`.
-    Stopped {
-        /// The text.
-        text: String,
-        /// The reason.
-        reason: &'static str,
-    },
-    /// Calls of tools.
+    /// Text with another stop reason, such as `refusal` or `max_tokens`.
+    Stopped { text: String, reason: &'static str },
+    /// Tool calls.
     Tools(Vec<(&'static str, Value)>),
-    /// The same, with a bill: input and output tokens.
+    /// The same with usage: input and output tokens.
     Billed(Box<Reply>, u64, u64),
     /// An HTTP error.
     Status {
         /// Such as 429.
         status: u16,
-        /// Its message.
         message: &'static str,
-        /// More headers.
+        /// Additional headers.
         headers: Vec<(&'static str, String)>,
     },
-    /// Something that no answer should be.
+    /// A reply that is not valid.
     Fault(Fault),
 }
 
@@ -115,7 +105,7 @@ impl Reply {
         Self::Tools(vec![("StructuredOutput", answer)])
     }
 
-    /// An HTTP error without more headers.
+    /// An HTTP error without additional headers.
     pub fn status(status: u16, message: &'static str) -> Self {
         Self::Status { status, message, headers: Vec::new() }
     }
@@ -138,28 +128,27 @@ impl Reply {
     }
 }
 
-/// Faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Accepted, and no byte comes back.
+    /// Accepted, without any response.
     Hang,
-    /// Headers, and no byte more.
+    /// Only headers.
     HangAfterHeaders,
-    /// The stream begins and falls silent.
+    /// The stream begins and becomes silent.
     SilentMidStream,
     /// The stream begins and only pings follow.
     PingsMidStream,
-    /// The stream begins and the connection is lost.
+    /// The connection is lost during the stream.
     DropMidStream,
     /// The connection is lost before the first byte.
     DropEarly,
     /// Events that are not JSON.
     Malformed,
-    /// A page for people.
+    /// A web page.
     Html,
-    /// The stream ends in good order, but too soon.
+    /// The stream ends correctly, but too early.
     Truncated,
-    /// An error inside the stream.
+    /// An error event inside the stream.
     ErrorEvent,
 }
 
@@ -174,14 +163,14 @@ struct Shared {
     stopped: AtomicBool,
 }
 
-/// The server; ends with the value.
+/// The server; stops on drop.
 pub struct MessagesApi {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
 impl MessagesApi {
-    /// Serves on a free port of the loopback interface; `script` answers every call.
+    /// Serves on a free loopback port; `script` answers every call.
     pub fn start(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
         let address = listener.local_addr().expect("its address");
@@ -200,24 +189,23 @@ impl MessagesApi {
                     break;
                 }
                 let shared = Arc::clone(&accepting);
-                // A peer that goes away in the middle is part of many tests.
+                // Many tests disconnect in the middle.
                 std::thread::spawn(move || serve(&shared, stream).ok());
             }
         });
         Self { address, shared }
     }
 
-    /// Its address, as the agent wants it.
+    /// Its address, as configured for the agent.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// All calls so far.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().expect("no thread panics with it").clone()
     }
 
-    /// Waits until so many calls have arrived; false if they do not within half a minute.
+    /// Waits for this many calls; false if they do not arrive within half a minute.
     pub fn wait_for(&self, calls: usize) -> bool {
         let requests = self.shared.requests.lock().expect("no thread panics with it");
         let patience = Duration::from_secs(30);
@@ -228,7 +216,7 @@ impl MessagesApi {
         waited.is_ok_and(|(requests, _)| requests.len() >= calls)
     }
 
-    /// Calls that were open at the same time, at most.
+    /// Maximum number of concurrent calls.
     pub fn most_in_flight(&self) -> usize {
         self.shared.most_in_flight.load(Ordering::SeqCst)
     }
@@ -237,7 +225,7 @@ impl MessagesApi {
 impl Drop for MessagesApi {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread; if it is gone already, all the better.
+        // Wakes the accepting thread, if it still runs.
         TcpStream::connect(self.address).ok();
     }
 }

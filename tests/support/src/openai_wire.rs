@@ -24,7 +24,7 @@ impl Connection<'_> {
 
     fn frame(&mut self, frame: &Value) -> io::Result<()> {
         match frame {
-            // The end of a chat, which is no JSON.
+            // The end marker of a chat, which is not JSON.
             Value::String(text) => self.chunk(format!("data: {text}\n\n").as_bytes()),
             frame if frame["type"].is_string() => self.event(frame),
             frame => self.chunk(format!("data: {frame}\n\n").as_bytes()),

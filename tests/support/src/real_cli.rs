@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use heartbeat::model::{Foreign, Outcome, SessionId, Stage};
+use heartbeat::model::{Outcome, SessionId, Stage, Untrusted};
 use heartbeat::prompt::Rendered;
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{
@@ -16,20 +16,21 @@ use heartbeat::session::agent::{
 };
 use heartbeat::settings::Config;
 
-/// No session of these tests needs longer; one that does is broken.
+/// A session in these tests that takes longer is broken.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The CLI's path, or none with a word on standard error.
+/// The CLI's path; `None`, with a message on standard error, if it is not installed.
 pub fn installed() -> Option<PathBuf> {
     installed_at("HEARTBEAT_REAL_CLAUDE")
 }
 
-/// The path in this variable, such as `HEARTBEAT_REAL_CODEX`, or none with a word.
+/// The path in this variable, such as `HEARTBEAT_REAL_CODEX`; `None`, with a message, if it is not
+/// set.
 #[expect(clippy::disallowed_methods, reason = "a test has no application to ask")]
 pub fn installed_at(variable: &str) -> Option<PathBuf> {
     let path = std::env::var_os(variable).map(PathBuf::from);
     if path.is_none() {
-        // Past the test harness, which keeps what passing tests print to itself.
+        // Bypasses the test harness, which captures the output of passing tests.
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
         let word = format!("SKIPPED {test}: {variable} does not name the agent CLI\n");
         std::io::stderr().write_all(word.as_bytes()).ok();
@@ -37,7 +38,7 @@ pub fn installed_at(variable: &str) -> Option<PathBuf> {
     path
 }
 
-/// What the CLI writes for one flag.
+/// The CLI's output for one flag.
 #[expect(clippy::disallowed_methods, reason = "the test stands where `doctor` stands")]
 pub fn output_of(program: &Path, flag: &str) -> String {
     let home = tempfile::tempdir().expect("a home");
@@ -45,27 +46,21 @@ pub fn output_of(program: &Path, flag: &str) -> String {
     String::from_utf8_lossy(&output.expect("the agent CLI").stdout).into_owned()
 }
 
-/// What is left of a session.
+/// Result of a session.
 pub struct Ended {
-    /// What its end means.
     pub outcome: Outcome,
-    /// Its result line.
     pub result: Option<AgentResult>,
-    /// All it said.
     pub events: Vec<AgentEvent>,
-    /// Files it read.
     pub reads: u32,
-    /// What else it said.
+    /// Further facts of the stream.
     pub notes: StreamNotes,
-    /// How the process ended.
     pub exit: Exit,
-    /// Its raw output, for messages.
+    /// Raw output, for messages.
     pub stdout: String,
-    /// Its standard error.
     pub stderr: String,
 }
 
-/// A session that has been started.
+/// A started session.
 pub struct Running {
     claude: Claude,
     task: Task,
@@ -75,7 +70,7 @@ pub struct Running {
     _scratch: tempfile::TempDir,
 }
 
-/// Starts a session in `folder`; `variables` are heartbeat's own environment.
+/// Starts a session in `folder`; `variables` are heartbeat's environment.
 #[expect(clippy::disallowed_methods, reason = "the test stands where the supervisor stands")]
 pub fn start(
     config: &Config,
@@ -111,7 +106,7 @@ pub fn start(
         .expect("the agent CLI");
     let mut stdin = child.stdin.take().expect("piped");
     let prompt = rendered.user.clone();
-    // An agent that ends early closes its end of the pipe.
+    // An agent that exits early closes its end of the pipe.
     std::thread::spawn(move || stdin.write_all(prompt.as_bytes()).ok());
     let stdout = collect(child.stdout.take().expect("piped"));
     let stderr = collect(child.stderr.take().expect("piped"));
@@ -122,7 +117,7 @@ fn collect(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error still counts.
+        // Bytes read before an error still count.
         pipe.read_to_end(&mut bytes).ok();
         sender.send(bytes).ok();
     });
@@ -130,12 +125,11 @@ fn collect(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
 }
 
 impl Running {
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the end and judges it.
+    /// Waits for the end and classifies it.
     pub fn end(mut self) -> Ended {
         let stdout = match self.stdout.recv_timeout(PATIENCE) {
             Ok(stdout) => stdout,
@@ -163,7 +157,7 @@ impl Running {
             result: result.clone(),
             json_lines: events.len() as u64,
             last_error: decoder.last_error(),
-            stderr_tail: Foreign::new(stderr.clone()),
+            stderr_tail: Untrusted::new(stderr.clone()),
         };
         Ended {
             outcome: self.claude.classify(&transcript),

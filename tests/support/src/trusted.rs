@@ -1,11 +1,11 @@
-//! Files and folders that are too young are looked at again, because they could change without their
-//! time moving.
+//! Very new files and folders are read again, because they could change without their time
+//! changing.
 
 use std::fs;
 use std::path::Path;
 
-/// Waits until what was written so far is old enough to be trusted, however coarse the file system's
-/// clock is. `folder` lies outside of what is indexed.
+/// Waits until everything written so far is old enough to be trusted, however coarse the file
+/// system's clock is. `folder` is outside of the indexed folder.
 pub fn wait_until_trusted(folder: &Path) {
     let probe = folder.join("probe");
     let time = || {

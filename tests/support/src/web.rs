@@ -1,4 +1,4 @@
-//! A server over a state of its own, and a client that says exactly what it is told.
+//! A server over a separate state, and a client that sends exact bytes.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use secrecy::ExposeSecret as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Remembers what was asked of it.
+/// Records what it was asked to do.
 #[derive(Debug, Default)]
 pub struct Hands(pub Mutex<Vec<String>>);
 
@@ -77,18 +77,17 @@ impl Actions for Hands {
     }
 }
 
-/// A served state.
 pub struct Served {
     pub folder: tempfile::TempDir,
     pub journal: Journal,
     pub server: Server,
     pub hands: Arc<Hands>,
     pub address: SocketAddr,
-    /// The state's own token when it was served.
+    /// The state's token at the start.
     pub token: String,
 }
 
-/// Serves a fresh state on a free port of loopback.
+/// Serves a new state on a free loopback port.
 pub async fn serve(token: Token) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
@@ -117,7 +116,7 @@ pub async fn serve(token: Token) -> Served {
     Served { folder, journal, server, hands, address, token: own }
 }
 
-/// An answer, as far as tests look at it.
+/// The parts of a response that tests check.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -144,7 +143,7 @@ impl Served {
         self.ask("GET", path, "").await
     }
 
-    /// One request, signed in, with more header lines, each ended by CRLF.
+    /// One request, signed in, with more header lines, each terminated by CRLF.
     pub async fn ask(&self, method: &str, path: &str, more: &str) -> Answer {
         self.ask_unsigned(method, path, &format!("{}{more}", self.bearer())).await
     }
@@ -154,7 +153,7 @@ impl Served {
         format!("Authorization: Bearer {}\r\n", self.token)
     }
 
-    /// One request of somebody who has not signed in.
+    /// One request without signing in.
     pub async fn ask_unsigned(&self, method: &str, path: &str, more: &str) -> Answer {
         let host = if more.to_lowercase().contains("host:") { "" } else { "Host: localhost\r\n" };
         let request = format!("{method} {path} HTTP/1.1\r\n{host}Connection: close\r\n{more}\r\n");
@@ -165,7 +164,7 @@ impl Served {
         Answer { status, head: head.into(), body: body.into() }
     }
 
-    /// Whatever comes back for these bytes, after which nothing more is sent.
+    /// The response to these bytes, after which nothing more is sent.
     pub async fn raw(&self, bytes: &[u8]) -> Vec<u8> {
         self.exchange(bytes, true).await
     }
@@ -202,7 +201,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Reads on until the text says so; the test runner's own limit ends a wait in vain.
+    /// Reads until the text satisfies `enough`; the test runner's time limit ends a futile wait.
     pub async fn until(&mut self, enough: impl Fn(&str) -> bool) -> &str {
         while !enough(&self.text) {
             let read = self.stream.read_buf(&mut self.raw).await.unwrap();
@@ -212,7 +211,7 @@ impl Stream {
         &self.text
     }
 
-    /// Takes whole chunks out of what arrived: a chunk may end in the middle of a line.
+    /// Takes complete chunks out of the received bytes: a chunk may end in the middle of a line.
     fn decode(&mut self) {
         if !self.has_head {
             let Some(end) = self.raw.windows(4).position(|four| four == b"\r\n\r\n") else {
@@ -233,7 +232,7 @@ impl Stream {
         }
     }
 
-    /// Numbers of the events told so far.
+    /// Numbers of the events so far.
     pub fn ids(&self) -> Vec<i64> {
         self.text
             .lines()

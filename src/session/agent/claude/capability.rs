@@ -1,13 +1,13 @@
-//! Does the installed CLI fit: its version, its flags, its credential?
+//! Checks the installed CLI: version, flags, credential.
 
 use super::super::capability::{Findings, Problem, Question, missing, version_in, version_problem};
 use crate::settings::{AgentAuth, AgentKind, Config};
 
-/// The version everything here was measured on.
+/// The version on which the behaviour was measured.
 pub const MEASURED_VERSION: &str = "2.1.325";
 
-/// Flags that `--help` names. Some that work are hidden from it (`--max-turns`,
-/// `--system-prompt-file`) and cannot be checked this way.
+/// Flags listed by `--help`. Hidden ones (`--max-turns`, `--system-prompt-file`) cannot be checked
+/// this way.
 const LISTED_FLAGS: [&str; 15] = [
     "--disable-slash-commands",
     "--effort",
@@ -26,10 +26,9 @@ const LISTED_FLAGS: [&str; 15] = [
     "--tools",
 ];
 
-/// Variables whose value `--bare` takes for a credential.
+/// Variables that `--bare` accepts as a credential.
 const KEY_VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"];
 
-/// Version and flags.
 pub fn questions() -> Vec<Question> {
     let quiet = ["DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"];
     let env: Vec<_> = quiet.iter().map(|name| (name.into(), "1".into())).collect();
@@ -38,7 +37,7 @@ pub fn questions() -> Vec<Question> {
         .into()
 }
 
-/// Everything that does not fit; empty is good.
+/// All problems found; empty if there are none.
 pub fn problems(config: &Config, findings: Findings<'_>) -> Vec<Problem> {
     let said = findings.answer(0);
     let version = version_problem(AgentKind::Claude, said, version_of(said), MEASURED_VERSION);

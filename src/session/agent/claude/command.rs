@@ -1,6 +1,6 @@
 //! Command line and environment of one session.
 //!
-//! What the flags are for, in one place:
+//! Purpose of the flags:
 //! - `--bare` (API key) or `--restricted --setting-sources "" --strict-mcp-config` (both modes):
 //!   nothing in the repository is executed or injected: no hooks, no `apiKeyHelper`, no MCP
 //!   server, no `CLAUDE.md`.
@@ -27,15 +27,15 @@ const SWITCHES: [(&str, &str); 6] = [
     ("DISABLE_AUTOUPDATER", "1"),
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
-    // Bounds the wait for response headers only; a hang after them is the supervisor's matter.
+    // Bounds only the wait for response headers; the supervisor handles a hang after them.
     ("API_TIMEOUT_MS", "120000"),
 ];
 
-/// The few variables of heartbeat's own environment that the CLI gets.
+/// Variables of heartbeat's environment that are passed to the CLI.
 pub fn passed(config: &Config, lookup: &impl Fn(&str) -> Option<OsString>) -> Passed {
     let login = config.agent.auth == AgentAuth::Login;
     let credential = &config.agent.credential_env;
-    // A key would win over a login.
+    // The CLI prefers a key to a login.
     let withheld: &[&str] = if login { &[API_KEY] } else { &[] };
     let mut passed = Passed::collect(config, credential, withheld, lookup);
     if login
@@ -47,8 +47,8 @@ pub fn passed(config: &Config, lookup: &impl Fn(&str) -> Option<OsString>) -> Pa
     passed
 }
 
-/// Where the CLI keeps its login, unless a token variable replaces it: the one thing of the user's
-/// home that a session sees. Settings there are switched off by the command line.
+/// Where the CLI keeps its login, unless a token variable replaces it. It is the only part of the
+/// user's home that a session sees; the command line disables the settings in it.
 fn login_folder(
     config: &Config,
     lookup: &impl Fn(&str) -> Option<OsString>,
@@ -64,7 +64,7 @@ fn login_folder(
     Some((FOLDER, folder))
 }
 
-/// The whole environment of one session.
+/// The complete environment of one session.
 pub fn env(config: &Config, passed: &Passed, task: &Task) -> Vec<(OsString, OsString)> {
     let mut own: Vec<(OsString, OsString)> = vec![
         ("CLAUDE_CODE_TMPDIR".into(), task.scratch.join(TMP_DIR).into_os_string()),
@@ -77,7 +77,7 @@ pub fn env(config: &Config, passed: &Passed, task: &Task) -> Vec<(OsString, OsSt
 /// The arguments of one session, after the configured command.
 pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
     let mut args = Arguments::default();
-    // Partial messages show whether the provider answers, which a silent stream does not.
+    // Partial messages show whether the provider is answering.
     args.add(["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]);
     if config.agent.auth == AgentAuth::ApiKey {
         args.add(["--bare"]);

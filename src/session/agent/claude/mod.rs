@@ -1,8 +1,8 @@
 //! The Claude Code CLI as a headless child.
 //!
-//! Built on its behaviour as measured on version 2.1.325: [`capability`] judges an installation,
-//! [`command`] holds the command line and the environment, [`stream`] reads the `stream-json`
-//! output, [`outcome`] says what its end means. Exit code 0 alone means nothing; see
+//! Based on behaviour measured with version 2.1.325: [`capability`] checks an installation,
+//! [`command`] builds the command line and the environment, [`stream`] decodes the `stream-json`
+//! output, [`outcome`] classifies the end. Exit code 0 alone means nothing; see
 //! [`outcome::classify`].
 
 pub mod capability;
@@ -21,7 +21,7 @@ use crate::settings::Config;
 
 pub use command::SYSTEM_PROMPT_FILE;
 
-/// The Claude Code CLI, configured.
+/// The configured Claude Code CLI.
 #[derive(Clone)]
 pub struct Claude {
     config: Config,
@@ -29,8 +29,8 @@ pub struct Claude {
 }
 
 impl Claude {
-    /// The agent for this configuration. `lookup` answers for the variables of heartbeat's own
-    /// environment; only those that the configuration names are asked for, and `PATH`.
+    /// `lookup` returns variables of heartbeat's environment; only those named in the configuration
+    /// and `PATH` are looked up.
     pub fn new(config: &Config, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         Self { config: config.clone(), passed: command::passed(config, &lookup) }
     }
@@ -54,7 +54,8 @@ impl Agent for Claude {
         vec![(task.scratch.join(SYSTEM_PROMPT_FILE), task.system_prompt.clone().into_bytes())]
     }
 
-    /// Its own limit ends it in better order, with a bill; ours holds if that one does not.
+    /// The CLI's own limit ends it cleanly and reports the cost; ours is twice as high and is the
+    /// fallback.
     fn limits(&self, _stage: Stage, limits: &mut SessionLimits) {
         limits.max_turns = limits.max_turns.map(|turns| turns.saturating_mul(2));
     }
@@ -68,6 +69,6 @@ impl Agent for Claude {
     }
 
     fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
-        provider_failure(&outcome::Words, last_error.unwrap_or_default())
+        provider_failure(&outcome::ClaudeDialect, last_error.unwrap_or_default())
     }
 }

@@ -1,24 +1,24 @@
-//! What the end of a session means.
+//! Classifies the end of a session.
 //!
-//! The CLI says `success` in many ways that are not: an API failure has subtype `success`, SIGINT
-//! exits with 0, a model that ignores the schema exits with 0 and no error, a prompt that begins
-//! with a slash never reaches the model and exits with 0. So success is the conjunction of exit
-//! code, `is_error`, `terminal_reason` and structured output, and everything else has its name.
+//! The CLI reports `success` for many failures: an API failure has subtype `success`, SIGINT exits
+//! with 0, a model that ignores the schema exits with 0 and no error, a prompt that begins with a
+//! slash never reaches the model and exits with 0. So success requires exit code, `is_error`,
+//! `terminal_reason` and structured output together; every other combination has its own outcome.
 
 use super::super::outcome::{ApiFailure, Dialect, REFUSED_COMMAND_LINE};
 use super::super::{Exit, Expected, Transcript};
 use crate::model::{FailureKind, Outcome};
 
-/// The CLI's words for its ends.
-pub(super) struct Words;
+/// How this CLI reports its ends.
+pub(super) struct ClaudeDialect;
 
-/// The outcome of a session that ended by itself.
+/// The outcome of a session that was not ended by the supervisor.
 pub fn classify(transcript: &Transcript, expected: Expected) -> Outcome {
-    super::super::outcome::classify(&Words, transcript, expected)
+    super::super::outcome::classify(&ClaudeDialect, transcript, expected)
 }
 
-impl Dialect for Words {
-    /// The CLI turns SIGTERM, SIGHUP and SIGINT into exit codes of 128 and the signal's number.
+impl Dialect for ClaudeDialect {
+    /// The CLI turns SIGTERM, SIGHUP and SIGINT into exit codes of 128 plus the signal number.
     fn exit(&self, exit: Exit) -> Outcome {
         match exit {
             Exit::Signal(signal) => Outcome::Signal { signal },
@@ -27,14 +27,14 @@ impl Dialect for Words {
         }
     }
 
-    /// The CLI says `error: unknown option '--x'` or `error: option '--x <y>' argument 'z' is
-    /// invalid` and nothing else.
+    /// The CLI prints only `error: unknown option '--x'` or `error: option '--x <y>' argument 'z'
+    /// is invalid`.
     fn complaint(&self, stderr: &str) -> Option<Outcome> {
         let mut complaints = stderr.lines().filter_map(|line| line.strip_prefix("error: "));
         complaints.any(|line| line.contains("option '-")).then_some(REFUSED_COMMAND_LINE)
     }
 
-    /// The stream's own name for it first, then the status, then the text.
+    /// Uses the stream's name for the failure first, then the status, then the text.
     fn api_failure(&self, failure: &ApiFailure<'_>) -> Outcome {
         let ApiFailure { status, last_error, .. } = *failure;
         let text = failure.text.to_ascii_lowercase();
@@ -62,8 +62,8 @@ impl Dialect for Words {
     }
 }
 
-/// The provider begins its complaint with the place in the request: `messages.0.content: …` is
-/// about what was asked, the others are the same in every request.
+/// The provider's message begins with the place in the request: `messages.0.content: …` concerns
+/// the prompt, all others are the same in every request.
 fn names_a_setting(text: &str) -> bool {
     const SETTINGS: [&str; 11] = [
         "anthropic_beta",
@@ -90,7 +90,7 @@ mod tests {
 
     use super::super::super::{AgentResult, Ending};
     use super::*;
-    use crate::model::Foreign;
+    use crate::model::Untrusted;
 
     fn ended_with(exit: Exit, result: Option<AgentResult>, last_error: &str) -> Outcome {
         let transcript = Transcript {
@@ -98,7 +98,7 @@ mod tests {
             result,
             json_lines: 3,
             last_error: (!last_error.is_empty()).then(|| last_error.to_owned()),
-            stderr_tail: Foreign::default(),
+            stderr_tail: Untrusted::default(),
         };
         classify(&transcript, Expected::Structured)
     }
@@ -106,7 +106,7 @@ mod tests {
     fn good() -> AgentResult {
         AgentResult {
             ending: Ending::Done,
-            structured_output: Some(Foreign::new(json!({}))),
+            structured_output: Some(Untrusted::new(json!({}))),
             ..AgentResult::default()
         }
     }

@@ -1,8 +1,8 @@
-//! The CLI's `stream-json` output, line by line.
+//! Decodes the CLI's `stream-json` output, line by line.
 //!
-//! One JSON object per line, in no fixed key order, with types that come and go between versions:
-//! what is not known is counted and taken as a sign of life, nothing more. All that is kept is
-//! bounded, whatever the agent writes; `sparse` reads the JSON for that.
+//! One JSON object per line, in no fixed key order. Types vary between versions: unknown ones are
+//! counted and show only that the agent is alive. Everything kept is bounded, whatever the agent
+//! writes; `sparse` reads the JSON for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use serde_json::Value;
 use super::super::fields::{Object, add, name, named, number, part, shortened, status, text};
 use super::super::paths::{absolute, shown};
 use super::super::prose::embedded_object;
-use super::super::sparse::{self, Wanted};
+use super::super::sparse::{self, KeptKeys};
 use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes};
-use crate::model::{Foreign, TranscriptKind, Usage, Usd};
+use crate::model::{TranscriptKind, Untrusted, Usage, Usd};
 use crate::session::conversation::MAX_OPEN_TOOLS;
 
-/// What is kept of a line. The answer of a model that ignored the schema may be inside `result`.
-const WANTED: Wanted = Wanted {
+/// Keys kept of a line. The answer of a model that ignored the schema may be in `result`.
+const KEPT: KeptKeys = KeptKeys {
     keys: &[
         "api_error_status",
         "api_error_type",
@@ -61,7 +61,7 @@ const WANTED: Wanted = Wanted {
     long: ("result", 256 << 10),
 };
 
-/// Types that are known and say no more than that the agent lives.
+/// Known types that show only that the agent is alive.
 const QUIET_TYPES: [&str; 12] = [
     "system/ui_invalidate",
     "system/hook_started",
@@ -77,12 +77,11 @@ const QUIET_TYPES: [&str; 12] = [
     "user",
 ];
 
-/// Decodes one session's output.
 #[derive(Debug, Default)]
 pub struct ClaudeDecoder {
-    /// Open tool calls; those that read a file with its path.
+    /// Open tool calls; calls that read a file have its path.
     open_tools: BTreeMap<String, Option<PathBuf>>,
-    /// Files that were really read, each once.
+    /// Files read successfully, each once.
     files_read: BTreeSet<PathBuf>,
     cwd: PathBuf,
     last_error: Option<String>,
@@ -90,8 +89,8 @@ pub struct ClaudeDecoder {
     refused: bool,
     current_message: Option<String>,
     notes: StreamNotes,
-    /// For the transcript, since it was last asked for.
-    told: Vec<(TranscriptKind, String)>,
+    /// Transcript entries since the last call of `take_transcript`.
+    transcript_entries: Vec<(TranscriptKind, String)>,
 }
 
 impl Decoder for ClaudeDecoder {
@@ -99,14 +98,14 @@ impl Decoder for ClaudeDecoder {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Vec::new();
         }
-        match sparse::object(&WANTED, line) {
+        match sparse::object(&KEPT, line) {
             Some(object) => self.object(object),
             None => vec![AgentEvent::NotJson],
         }
     }
 
     fn last_error(&self) -> Option<String> {
-        // The line that ends a session names the cause less exactly than the one before it.
+        // The final line names the cause less exactly than the one before it.
         match self.last_error.as_deref() {
             None | Some("rate_limit") if self.usage_limit => Some("usage_limit".to_owned()),
             None | Some("invalid_request") if self.refused => Some("refusal".to_owned()),
@@ -119,7 +118,7 @@ impl Decoder for ClaudeDecoder {
     }
 
     fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.transcript_entries)
     }
 
     fn notes(&self) -> StreamNotes {
@@ -181,7 +180,9 @@ impl ClaudeDecoder {
         for block in content(message) {
             match text(block, "type") {
                 "tool_use" => events.extend(self.tool_started(block)),
-                "text" => self.told.push((TranscriptKind::Said, text(block, "text").to_owned())),
+                "text" => self
+                    .transcript_entries
+                    .push((TranscriptKind::Said, text(block, "text").to_owned())),
                 _ => {}
             }
         }
@@ -196,7 +197,7 @@ impl ClaudeDecoder {
         let input = part(block, "input");
         let path = input.map(|input| text(input, "file_path")).filter(|_| name == "Read");
         let path = path.map(|path| absolute(&self.cwd, path));
-        self.told.push(match &path {
+        self.transcript_entries.push(match &path {
             Some(path) => (TranscriptKind::Read, self.shown(path)),
             None => (TranscriptKind::Tool, name.clone()),
         });
@@ -215,13 +216,13 @@ impl ClaudeDecoder {
             .map(|block| {
                 let id = name(block, "tool_use_id");
                 let path = self.open_tools.remove(&id).flatten();
-                // A path that does not exist or may not be read is no file read.
+                // A path that does not exist or cannot be read does not count as read.
                 if block.get("is_error").and_then(Value::as_bool) != Some(true) {
                     self.count_file(path);
                 } else {
                     let what =
                         path.map_or_else(|| "a tool call".to_owned(), |path| self.shown(&path));
-                    self.told.push((TranscriptKind::Failed, what));
+                    self.transcript_entries.push((TranscriptKind::Failed, what));
                 }
                 AgentEvent::ToolFinished { id }
             })
@@ -242,7 +243,7 @@ impl ClaudeDecoder {
         }
     }
 
-    /// A piece of the model's answer, as the provider streams it. Tool calls count only when they
+    /// A part of the model's answer, as the provider streams it. Tool calls count only when they
     /// are complete, in the `assistant` line that follows.
     fn partial(&mut self, object: &Object) -> Vec<AgentEvent> {
         let event = part(object, "event");
@@ -267,7 +268,8 @@ impl ClaudeDecoder {
         }
     }
 
-    /// Input tokens of a message, once: every block of it repeats them. Is it a new one?
+    /// Counts the input tokens of a message once, since every block repeats them. Returns whether
+    /// the message is new.
     fn count_input(&mut self, message: &Object) -> bool {
         let id = name(message, "id");
         if self.current_message.as_deref() == Some(id.as_str()) {
@@ -283,7 +285,7 @@ impl ClaudeDecoder {
         true
     }
 
-    /// What a line that does not change the course still tells.
+    /// Records facts of lines that do not change the state.
     fn remark(&mut self, kind: &str, object: &Object) {
         match kind {
             "system/permission_denied" => {
@@ -302,7 +304,7 @@ impl ClaudeDecoder {
         self.usage_limit = true;
         let seconds = info.get("resetsAt").and_then(Value::as_i64);
         let until = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
-        // Of several stated resets the earliest one counts.
+        // Of several stated resets the earliest counts.
         self.notes.suspended_until =
             [until, self.notes.suspended_until].into_iter().flatten().min();
     }
@@ -311,13 +313,14 @@ impl ClaudeDecoder {
 fn result(object: &mut Object) -> AgentResult {
     let usage = part(object, "usage");
     let tokens = |key| usage.map(|usage| number(usage, key)).unwrap_or_default();
-    let cost = object.get("total_cost_usd").and_then(Value::as_f64);
+    // A negative cost is as good as none: the session is then charged at its worst case.
+    let cost = object.get("total_cost_usd").and_then(Value::as_f64).filter(|cost| *cost >= 0.0);
     let usage = Usage {
         input_tokens: tokens("input_tokens"),
         output_tokens: tokens("output_tokens"),
         cache_read_tokens: tokens("cache_read_input_tokens"),
         cache_creation_tokens: tokens("cache_creation_input_tokens"),
-        cost: cost.map(|cost| Usd::from_dollars(cost.max(0.0))),
+        cost: cost.map(Usd::from_dollars),
         estimated: false,
     };
     let text = match object.remove("result") {
@@ -330,17 +333,17 @@ fn result(object: &mut Object) -> AgentResult {
         misfit: None,
         structured_output: structured
             .or_else(|| embedded_object(text.as_deref()?))
-            .map(Foreign::new),
-        text: text.map(Foreign::new),
+            .map(Untrusted::new),
+        text: text.map(Untrusted::new),
         usage,
     }
 }
 
-/// The CLI says `success` in many ways that are not: an API failure has subtype `success`, a prompt
-/// that begins with a slash never reaches the model.
+/// The CLI reports `success` for failures too: an API failure has subtype `success`, a prompt that
+/// begins with a slash never reaches the model.
 fn ending(object: &Object) -> Ending {
     let reason = text(object, "terminal_reason");
-    // Absent means an unknown shape, and that is not a success.
+    // If it is absent, the shape is unknown: not a success.
     let is_error = object.get("is_error").and_then(Value::as_bool).unwrap_or(true);
     match (text(object, "subtype"), reason) {
         ("error_max_budget_usd", _) if is_error => Ending::OverBudget,

@@ -1,4 +1,4 @@
-//! Does the installed CLI fit: its version, its features, its sandbox, its credential?
+//! Checks the installed CLI: version, features, sandbox, credential.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::command::{DISABLED, DISABLED_IN_TRIAGE, permissions};
 use crate::model::Stage;
 use crate::settings::{AgentKind, Config};
 
-/// The version everything here was measured on.
+/// The version on which the behaviour was measured.
 pub const MEASURED_VERSION: &str = "0.166.0";
 
 const FLAGS: [&str; 8] = [
@@ -24,20 +24,20 @@ const FLAGS: [&str; 8] = [
     "--color",
 ];
 
-/// What the sandboxed command says if it could run.
+/// Output of the sandboxed command if the sandbox works.
 const SANDBOX_WORKS: &str = "sandboxed";
 
-const NO_SANDBOX: &str = "its sandbox does not work here, so that an analysis could read nothing";
+const NO_SANDBOX: &str = "its sandbox does not work here, so an analysis could not read any file";
 const ALLOW_NAMESPACES: &str = "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, \
      kernel.apparmor_restrict_unprivileged_userns=0), or set analyze.agent to another agent";
 
-/// One command in the sandbox of deep analysis.
+/// Runs one command in the sandbox of deep analysis.
 pub fn sandbox_trial(program: &Path, home: &Path) -> Trial {
     let otherwise = format!("Codex cannot start: {NO_SANDBOX}; {ALLOW_NAMESPACES}");
     Trial { question: in_sandbox(program, home), works: SANDBOX_WORKS, otherwise }
 }
 
-/// Without the user's own settings, as in a session.
+/// Without the user's settings, as in a session.
 fn without_settings(question: Question, home: &Path) -> Question {
     Question { env: vec![("CODEX_HOME".into(), home.as_os_str().to_owned())], ..question }
 }
@@ -59,7 +59,7 @@ pub fn questions(program: &Path, home: &Path) -> Vec<Question> {
     asked.chain([in_sandbox(program, home)]).collect()
 }
 
-/// Everything that does not fit; empty is good.
+/// All problems found; empty if there are none.
 pub fn problems(config: &Config, findings: Findings<'_>) -> Vec<Problem> {
     let said = findings.answer(0);
     let version = said.contains("codex").then(|| version_in(said)).flatten();
@@ -71,7 +71,7 @@ pub fn problems(config: &Config, findings: Findings<'_>) -> Vec<Problem> {
         problems
             .push(Problem::program(format!("this version lacks {}", flags.join(", ")), &*update));
     }
-    // One that the CLI does not know is refused with the whole command line.
+    // The CLI rejects the whole command line if it does not know a feature.
     let features = missing(findings.answer(2), DISABLED.into_iter().chain(DISABLED_IN_TRIAGE));
     if !features.is_empty() {
         let cause = format!("this version does not know the features {}", features.join(", "));
@@ -87,8 +87,8 @@ pub fn problems(config: &Config, findings: Findings<'_>) -> Vec<Problem> {
     problems
 }
 
-/// It fails closed: without user namespaces every command of a session fails, and the session does
-/// not.
+/// The sandbox fails closed: without user namespaces every command of a session fails, but the
+/// session succeeds.
 fn sandbox(findings: Findings<'_>) -> Option<Problem> {
     let works = findings.answer(3).lines().any(|line| line.trim() == SANDBOX_WORKS);
     let why = match findings.answers.get(3) {

@@ -1,13 +1,14 @@
 //! Command line, environment and files of one session.
 //!
-//! What the flags are for, in one place:
+//! Purpose of the flags:
 //! - `--ignore-user-config --ignore-rules`, a private `CODEX_HOME`, `project_doc_max_bytes=0` and the
 //!   disabled features: nothing in the repository or in the user's home is executed or injected: no
 //!   hooks, no MCP server, no `AGENTS.md`, no skill.
-//! - a provider of our own: the built-in one tries WebSockets first and asks others beside the model.
-//! - a catalogue of our own: a model that Codex knows brings a tool that runs code, and sub-agents.
-//! - triage has no tool; deep analysis has the shell in a permission profile that shows the code
-//!   base, the system's software and nothing else, without a network and without our variables.
+//! - a custom provider: the built-in one tries WebSockets first and sends requests beyond those to
+//!   the model.
+//! - a custom model catalogue: a model that Codex knows adds a tool that runs code, and sub-agents.
+//! - triage has no tool; deep analysis has the shell in a permission profile that allows only the
+//!   code base and the system's software, without a network and without our variables.
 //! - the prompt goes by standard input, the system prompt, the schema and the catalogue by files.
 
 use std::ffi::OsString;
@@ -19,20 +20,20 @@ use super::super::{Passed, Task};
 use crate::model::Stage;
 use crate::settings::Config;
 
-/// The folder below the scratch folder that takes the place of `~/.codex`.
+/// Replaces `~/.codex`; below the scratch folder.
 const CODEX_HOME: &str = "codex";
 const SYSTEM_PROMPT_FILE: &str = "system-prompt.md";
 const SCHEMA_FILE: &str = "schema.json";
 const CATALOGUE_FILE: &str = "models.json";
 
-/// Never passed on: they would bring another provider, another home or another configuration.
+/// Never passed on: they would select another provider, home or configuration.
 pub const WITHHELD: [&str; 3] = ["CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"];
 
-/// A silent stream is given up after this, in milliseconds. What sends no headers at all is the
-/// supervisor's matter: no setting bounds that.
+/// A silent stream is given up after this, in milliseconds. No setting bounds the wait for headers;
+/// the supervisor does.
 const STREAM_IDLE_MS: u32 = 120_000;
 
-/// Settings that leave the request, the disk and the network with what a session needs.
+/// Settings that limit requests, disk and network to what a session needs.
 const LEAN: [&str; 15] = [
     "approval_policy=\"never\"",
     "web_search=\"disabled\"",
@@ -51,8 +52,8 @@ const LEAN: [&str; 15] = [
     "allow_login_shell=false",
 ];
 
-/// Features that are switched off. An unknown one is refused by the CLI, so `doctor` compares them
-/// with those of the installed version.
+/// Features that are switched off. The CLI rejects unknown ones, so `doctor` compares them with
+/// those of the installed version.
 pub const DISABLED: [&str; 19] = [
     "unbounded_connection_retries",
     "plugins",
@@ -75,7 +76,7 @@ pub const DISABLED: [&str; 19] = [
     "plugin_discovery_prefetch",
 ];
 
-/// What triage goes without beside that: every tool.
+/// Also disabled in triage: every tool.
 pub const DISABLED_IN_TRIAGE: [&str; 2] = ["shell_tool", "unified_exec"];
 
 /// The arguments of one session, after the configured command.
@@ -100,7 +101,7 @@ pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
                 args.set(&format!("model_reasoning_effort={effort}"));
             }
         }
-        // Without `-s`, which would take the place of the profile.
+        // Without `-s`, which would override the profile.
         Stage::Deep => permissions(&task.program).iter().for_each(|setting| args.set(setting)),
     }
     args.add(["--output-schema"]);
@@ -109,7 +110,7 @@ pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
     args.0
 }
 
-/// The one provider: where it is, who we are, and how often it is asked again.
+/// The only provider: address, credential, retries.
 fn provider(config: &Config) -> String {
     let codex = &config.codex;
     let text = |text: &str| toml::Value::from(text).to_string();
@@ -135,8 +136,8 @@ fn provider(config: &Config) -> String {
     table
 }
 
-/// The permission profile of deep analysis. `program` is the CLI itself, which its sandbox starts
-/// once more inside.
+/// The permission profile of deep analysis. `program` is the CLI itself, which is executed again
+/// inside the sandbox.
 pub fn permissions(program: &Path) -> [String; 4] {
     let own = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     let own = own.parent().and_then(Path::parent).unwrap_or(&own);
@@ -148,7 +149,7 @@ pub fn permissions(program: &Path) -> [String; 4] {
         "default_permissions=\"heartbeat\"".to_owned(),
         format!("permissions.heartbeat={{filesystem={files},network={{enabled=false}}}}"),
         "shell_environment_policy.inherit=\"none\"".to_owned(),
-        // With SHLVL set, bash does not take itself for a login and sources nothing.
+        // With SHLVL set, bash does not act as a login shell and sources nothing.
         "shell_environment_policy.set={PATH=\"/usr/bin:/bin\",LANG=\"C.UTF-8\",\
          HOME=\"/nonexistent\",SHLVL=\"1\"}"
             .to_owned(),
@@ -159,13 +160,13 @@ fn quoted(path: &Path) -> String {
     toml::Value::from(path.to_string_lossy().into_owned()).to_string()
 }
 
-/// The whole environment of one session.
+/// The complete environment of one session.
 pub fn env(passed: &Passed, task: &Task) -> Vec<(OsString, OsString)> {
     let home = task.scratch.join(CODEX_HOME).into_os_string();
     passed.environment(task, vec![("CODEX_HOME".into(), home)])
 }
 
-/// What the command line names.
+/// Files named on the command line.
 pub fn files(config: &Config, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
     let schema = crate::prompt::schema::in_order(&crate::prompt::schema::strict(&task.schema));
     let model = config.model_of(task.stage);
@@ -174,14 +175,14 @@ pub fn files(config: &Config, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
         (SYSTEM_PROMPT_FILE, task.system_prompt.clone()),
         (SCHEMA_FILE, schema),
         (CATALOGUE_FILE, catalogue),
-        // Makes the folder, which the CLI wants to find.
+        // Creates the folder, which must exist.
         ("codex/.keep", String::new()),
     ];
     texts.map(|(name, text)| (task.scratch.join(name), text.into_bytes())).to_vec()
 }
 
-/// The only model that this session knows: a plain one. What is named here is what every model of the
-/// Responses API can do.
+/// The only model in this session's catalogue, with features that every model of the Responses API
+/// has.
 fn catalogue(model: &str) -> serde_json::Value {
     let levels = ["low", "medium", "high"].map(|e| json!({ "effort": e, "description": e }));
     json!({ "models": [{

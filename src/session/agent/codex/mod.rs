@@ -1,10 +1,10 @@
 //! The Codex CLI as a headless child.
 //!
-//! Built on its behaviour as measured on version 0.166.0: [`capability`] judges an installation,
-//! [`command`] holds the command line, the environment and the catalogue of models, [`stream`] reads
-//! the `--json` output, [`outcome`] says what its end means. It has no limit of turns, cost or time,
-//! never checks its answer, and reads by shell commands in a sandbox of its own; the limits are the
-//! supervisor's.
+//! Based on behaviour measured with version 0.166.0: [`capability`] checks an installation,
+//! [`command`] builds the command line, the environment and the model catalogue, [`stream`] decodes
+//! the `--json` output, [`outcome`] classifies the end. It has no limits on turns, cost or time,
+//! does not validate its answer, and reads by shell commands in its own sandbox; the supervisor
+//! enforces the limits.
 
 pub mod capability;
 pub mod command;
@@ -21,11 +21,11 @@ use crate::session::SessionLimits;
 use crate::session::confinement::{Confinement, port_of_address};
 use crate::settings::Config;
 
-/// One command is four processes (the sandbox twice, a shell, the program), and ten commands at once
+/// One command is four processes (the sandbox twice, a shell, the program); ten concurrent commands
 /// were 41.
 const MOST_PROCESSES: u32 = 60;
 
-/// The Codex CLI, configured.
+/// The configured Codex CLI.
 #[derive(Clone)]
 pub struct Codex {
     config: Config,
@@ -33,8 +33,8 @@ pub struct Codex {
 }
 
 impl Codex {
-    /// The agent for this configuration. `lookup` answers for the variables of heartbeat's own
-    /// environment; only those that the configuration names are asked for, and `PATH`.
+    /// `lookup` returns variables of heartbeat's environment; only those named in the configuration
+    /// and `PATH` are looked up.
     pub fn new(config: &Config, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let credential = &config.codex.credential_env;
         let passed = Passed::collect(config, credential, &command::WITHHELD, &lookup);
@@ -55,20 +55,20 @@ impl Agent for Codex {
         command::files(&self.config, task)
     }
 
-    /// Without its sandbox every command of an analysis fails, which the model pays no heed to.
+    /// Without its sandbox every command of an analysis fails, which the model ignores.
     fn trial(&self, program: &Path, home: &Path, stage: Stage) -> Option<Trial> {
         (stage == Stage::Deep).then(|| capability::sandbox_trial(program, home))
     }
 
-    /// Its sandbox needs user namespaces and mounts, which no Landlock rule about files leaves it;
-    /// the provider's address is no variable.
+    /// Its sandbox needs user namespaces and mounts, which Landlock's file rules forbid. The
+    /// provider's address is not a variable.
     fn confine(&self, task: &Task, confinement: &mut Confinement) {
         confinement.makes_own_sandbox = task.stage == Stage::Deep;
         confinement.ports.extend(port_of_address(&self.config.codex.base_url));
     }
 
     fn limits(&self, stage: Stage, limits: &mut SessionLimits) {
-        // It does not say how many turns there were; commands are counted.
+        // It does not report turns; commands are counted instead.
         limits.max_turns = None;
         limits.max_reads = None;
         if stage == Stage::Deep && self.config.analyze.search {
@@ -89,6 +89,6 @@ impl Agent for Codex {
     }
 
     fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
-        provider_failure(&outcome::Words, last_error.unwrap_or_default())
+        provider_failure(&outcome::CodexDialect, last_error.unwrap_or_default())
     }
 }

@@ -1,19 +1,19 @@
-//! What the end of a session means.
+//! Classifies the end of a session.
 //!
-//! `turn.completed` with exit code 0 is no success by itself: a refusal comes without a message, and
-//! an answer of any shape passes. A failed turn has one sentence and no status of its own, so the
-//! cause is read out of the sentence.
+//! `turn.completed` with exit code 0 is not sufficient for success: a refusal has no message, and
+//! an answer of any shape passes. A failed turn has one sentence and no status, so the cause is
+//! parsed from the sentence.
 
 use super::super::outcome::{ApiFailure, Dialect, REFUSED_COMMAND_LINE};
 use super::super::{Expected, Transcript};
 use crate::model::{FailureKind, Outcome};
 
-/// The CLI's words for its ends.
-pub(super) struct Words;
+/// How this CLI reports its ends.
+pub(super) struct CodexDialect;
 
-/// The outcome of a session that ended by itself.
+/// The outcome of a session that was not ended by the supervisor.
 pub fn classify(transcript: &Transcript, expected: Expected) -> Outcome {
-    super::super::outcome::classify(&Words, transcript, expected)
+    super::super::outcome::classify(&CodexDialect, transcript, expected)
 }
 
 /// The HTTP status in a message such as `unexpected status 401 Unauthorized: …`.
@@ -23,8 +23,8 @@ pub fn status_in(message: &str) -> Option<u16> {
     number.parse().ok().filter(|status| (100..600).contains(status))
 }
 
-impl Dialect for Words {
-    /// Settings and flags are refused on standard error, before the first line.
+impl Dialect for CodexDialect {
+    /// Invalid settings and flags are reported on standard error, before the first line.
     fn complaint(&self, stderr: &str) -> Option<Outcome> {
         const COMPLAINTS: [&str; 7] = [
             "error: unexpected argument",
@@ -70,7 +70,7 @@ impl Dialect for Words {
             "unsupported parameter",
             "unknown parameter",
         ]) {
-            // The same in every request: the schema, a parameter that this provider does not know.
+            // Same in every request: the schema, or a parameter that this provider does not know.
             error(FailureKind::BadSetting)
         } else if has(&[
             "invalid_request",

@@ -1,16 +1,17 @@
-//! The CLI's `--json` output, line by line.
+//! Decodes the CLI's `--json` output, line by line.
 //!
-//! It is silent while the model thinks or writes: an item is told when it is complete, and a command
-//! also when it begins. The answer is the last `agent_message` before the end, tokens are in the last
-//! line of a good end and nowhere else. All that is kept is bounded, whatever the agent writes.
+//! It is silent while the model thinks or writes: an item is reported when it is complete, and a
+//! command also when it begins. The answer is the last `agent_message` before the end; tokens are
+//! only in the last line of a successful end. Everything kept is bounded, whatever the agent
+//! writes.
 
-use super::super::answer::{AnswerWanted, put_into};
+use super::super::answer::{AnswerSpec, store_answer};
 use super::super::fields::{Object, add, name, named, number, part, shortened, text};
-use super::super::sparse::{self, Wanted};
+use super::super::sparse::{self, KeptKeys};
 use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes, Task};
-use crate::model::{FailureKind, Foreign, TranscriptKind, Usage};
+use crate::model::{FailureKind, TranscriptKind, Untrusted, Usage};
 
-const WANTED: Wanted = Wanted {
+const KEPT: KeptKeys = KeptKeys {
     keys: &[
         "cache_write_input_tokens",
         "cached_input_tokens",
@@ -31,36 +32,35 @@ const WANTED: Wanted = Wanted {
     long: ("text", 2 << 20),
 };
 
-/// The wait before another try is announced so.
+/// Prefix of the message that announces a retry.
 const RETRY: &str = "Reconnecting... ";
 
-/// Decodes one session's output.
 #[derive(Debug)]
 pub struct CodexDecoder {
-    wanted: AnswerWanted,
+    wanted: AnswerSpec,
     model: String,
-    /// The last thing that the model said.
+    /// The model's last message.
     answer: Option<String>,
-    /// Open commands.
+    /// Ids of running commands.
     open: Vec<String>,
     commands: u32,
     last_error: Option<String>,
     notes: StreamNotes,
-    told: Vec<(TranscriptKind, String)>,
+    transcript_entries: Vec<(TranscriptKind, String)>,
 }
 
 impl CodexDecoder {
-    /// The stream names no model: it is the one that was asked for.
+    /// The stream does not name the model; `model` is the configured one.
     pub fn new(task: &Task, model: &str) -> Self {
         Self {
-            wanted: AnswerWanted::of(task),
+            wanted: AnswerSpec::of(task),
             model: model.to_owned(),
             answer: None,
             open: Vec::new(),
             commands: 0,
             last_error: None,
             notes: StreamNotes::default(),
-            told: Vec::new(),
+            transcript_entries: Vec::new(),
         }
     }
 }
@@ -70,7 +70,7 @@ impl Decoder for CodexDecoder {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Vec::new();
         }
-        match sparse::object(&WANTED, line) {
+        match sparse::object(&KEPT, line) {
             Some(object) => self.object(&object),
             None => vec![AgentEvent::NotJson],
         }
@@ -80,13 +80,13 @@ impl Decoder for CodexDecoder {
         self.last_error.clone()
     }
 
-    /// Commands, each of which may read many files or none.
+    /// Counts commands; each may read several files or none.
     fn reads(&self) -> u32 {
         self.commands
     }
 
     fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.transcript_entries)
     }
 
     fn notes(&self) -> StreamNotes {
@@ -140,7 +140,8 @@ impl CodexDecoder {
         }
         self.commands = self.commands.saturating_add(1);
         self.see_an_answer();
-        self.told.push((TranscriptKind::Tool, named(item, "command").unwrap_or_default()));
+        self.transcript_entries
+            .push((TranscriptKind::Tool, named(item, "command").unwrap_or_default()));
         vec![AgentEvent::ToolStarted { id, name: "command".to_owned() }]
     }
 
@@ -151,16 +152,16 @@ impl CodexDecoder {
                 self.open.retain(|open| *open != id);
                 if text(item, "status") == "failed" || text(item, "status") == "declined" {
                     let command = named(item, "command").unwrap_or_default();
-                    self.told.push((TranscriptKind::Failed, command));
+                    self.transcript_entries.push((TranscriptKind::Failed, command));
                 }
-                // The model is asked again when the last of them is done.
+                // The model gets the next request when the last command is done.
                 let asked = self.open.is_empty().then_some(AgentEvent::Requesting);
                 std::iter::once(AgentEvent::ToolFinished { id }).chain(asked).collect()
             }
             "agent_message" => {
                 self.see_an_answer();
                 let said = text(item, "text");
-                self.told.push((TranscriptKind::Said, said.to_owned()));
+                self.transcript_entries.push((TranscriptKind::Said, said.to_owned()));
                 self.answer = Some(said.to_owned());
                 vec![AgentEvent::Content]
             }
@@ -168,7 +169,7 @@ impl CodexDecoder {
                 self.see_an_answer();
                 vec![AgentEvent::Content]
             }
-            // A warning, such as that of an unknown model.
+            // A warning, for example about an unknown model.
             "error" => vec![AgentEvent::Alive { kind: "warning".to_owned() }],
             kind => {
                 let kind = shortened("item/", kind);
@@ -178,7 +179,7 @@ impl CodexDecoder {
         }
     }
 
-    /// The model answered: at least one token, which is all that is known until the end.
+    /// The answer has at least one token; the number is unknown until the end.
     fn see_an_answer(&mut self) {
         add(&mut self.notes.tokens_seen.output_tokens, 1);
     }
@@ -205,7 +206,7 @@ impl CodexDecoder {
         let mut result = AgentResult {
             ending: Ending::Done,
             usage: Usage {
-                // The whole of the input is told, cached or not.
+                // `input_tokens` includes cached tokens.
                 input_tokens: tokens("input_tokens").saturating_sub(cached.saturating_add(written)),
                 output_tokens: tokens("output_tokens"),
                 cache_read_tokens: cached,
@@ -215,7 +216,7 @@ impl CodexDecoder {
             ..AgentResult::default()
         };
         let said = self.answer.take().unwrap_or_default();
-        put_into(&mut result, &self.wanted, &said, FailureKind::SchemaViolated);
+        store_answer(&mut result, &self.wanted, &said, FailureKind::SchemaViolated);
         AgentEvent::Result(Box::new(result))
     }
 
@@ -225,7 +226,7 @@ impl CodexDecoder {
             filtered if filtered.contains("reason: content_filter") => Ending::Refused,
             _ => Ending::ApiError { status: super::outcome::status_in(message), kind: None },
         };
-        let text = Some(Foreign::new(message.to_owned()));
+        let text = Some(Untrusted::new(message.to_owned()));
         AgentEvent::Result(Box::new(AgentResult { ending, text, ..AgentResult::default() }))
     }
 }

@@ -1,5 +1,5 @@
-//! Does the installed CLI fit: its version, its flags, its credential? Asking also unpacks it into
-//! the folder that its sessions share.
+//! Checks the installed CLI: version, flags, credential. Running it also unpacks it into the folder
+//! that its sessions share.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::super::capability::{
 use super::command::cache;
 use crate::settings::{AgentKind, Config, CopilotProvider};
 
-/// The version everything here was measured on.
+/// The version on which the behaviour was measured.
 pub const MEASURED_VERSION: &str = "1.0.102";
 
 const FLAGS: [&str; 14] = [
@@ -41,7 +41,7 @@ pub fn questions(kept: &Path) -> Vec<Question> {
     vec![warming("--version"), warming("--help")]
 }
 
-/// Everything that does not fit; empty is good.
+/// All problems found; empty if there are none.
 pub fn problems(config: &Config, findings: Findings<'_>) -> Vec<Problem> {
     let said = findings.answer(0);
     let version = said.contains("Copilot CLI").then(|| version_in(said)).flatten();

@@ -1,12 +1,14 @@
 //! Command line and environment of one session.
 //!
-//! What the flags are for, in one place:
-//! - `--available-tools` is an allow-list; an empty one means all tools, so triage names one that does
-//!   not exist. Nothing is approved in advance: reading below the working directory needs no approval,
-//!   and everything else is refused at once.
-//! - the folder is never trusted, so that hooks and MCP servers of a repository do not run;
-//!   `--no-custom-instructions` leaves out its texts, `--disable-builtin-mcps` the servers of GitHub.
-//! - system prompt, schema and question go by standard input in one, since it has no flag for them.
+//! Purpose of the flags:
+//! - `--available-tools` is an allow-list; an empty one means all tools, so triage names one that
+//!   does not exist. Nothing is pre-approved: reading below the working directory needs no
+//!   approval, and everything else is refused at once.
+//! - the folder is never trusted, so hooks and MCP servers of a repository do not run;
+//!   `--no-custom-instructions` excludes its instructions, `--disable-builtin-mcps` GitHub's
+//!   servers.
+//! - system prompt, schema and question are sent together on standard input: it has no flags for
+//!   them.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -16,14 +18,14 @@ use super::super::{Passed, Task};
 use crate::model::Stage;
 use crate::settings::{Config, CopilotProvider};
 
-/// The file in the scratch folder with the tokens that were used, written also after an error.
+/// Token usage, in the scratch folder; written also after an error.
 pub const USAGE_FILE: &str = "usage.json";
 
-/// The folder below the scratch folder that takes the place of `~/.copilot`.
+/// Replaces `~/.copilot`; below the scratch folder.
 const COPILOT_HOME: &str = "copilot";
 
-/// Never passed on, whoever asks for it: the first would run what a repository brings, the others are
-/// taken for a login, and the rest would bring another home, provider or model than the configured.
+/// Never passed on, even if configured: the first would run code of a repository, the next ones are
+/// used as a login, the rest would select another home, provider or model than the configured ones.
 pub const WITHHELD: [&str; 12] = [
     "COPILOT_ALLOW_ALL",
     "GH_TOKEN",
@@ -56,14 +58,15 @@ const COMMON: [&str; 14] = [
     "error",
 ];
 
-/// Where it unpacks itself.
+/// The folder into which it unpacks itself.
 pub fn cache(kept: &Path) -> PathBuf {
     kept.join("copilot-cache")
 }
 
-/// Is this program unpacked there? One that was installed later than what is there is another version.
+/// Whether this program is unpacked there. A program installed after the unpacked files is another
+/// version.
 pub fn is_unpacked(cache: &Path, program: &Path) -> bool {
-    // Packages keep the times of their authors; the time of a change is that of the installation.
+    // Packages keep their authors' mtime; the ctime is the time of installation.
     let changed = |path: &Path| std::fs::metadata(path).map(|about| about.ctime()).ok();
     let below = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
     let versions = below(cache.join("copilot/pkg")).flat_map(|platform| below(platform.path()));
@@ -71,7 +74,7 @@ pub fn is_unpacked(cache: &Path, program: &Path) -> bool {
     newest.zip(changed(program)).is_some_and(|(unpacked, installed)| unpacked >= installed)
 }
 
-/// The variable that the CLI takes the credential from.
+/// The variable from which the CLI reads the credential.
 fn credential_name(provider: CopilotProvider) -> &'static str {
     match provider {
         CopilotProvider::Github => "COPILOT_GITHUB_TOKEN",
@@ -79,8 +82,8 @@ fn credential_name(provider: CopilotProvider) -> &'static str {
     }
 }
 
-/// The few variables of heartbeat's own environment that the CLI gets, the credential by the name
-/// that it knows.
+/// Variables of heartbeat's environment that are passed to the CLI, the credential under the name
+/// that the CLI reads.
 pub fn passed(config: &Config, lookup: &impl Fn(&str) -> Option<OsString>) -> Passed {
     let configured = &config.copilot.credential_env;
     let mut passed = Passed::collect(config, configured, &WITHHELD, lookup);
@@ -111,7 +114,7 @@ pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
     args
 }
 
-/// The whole environment of one session.
+/// The complete environment of one session.
 pub fn env(
     config: &Config,
     passed: &Passed,

@@ -1,10 +1,10 @@
 //! The GitHub Copilot CLI as a headless child.
 //!
-//! Built on its behaviour as measured on version 1.0.102: [`capability`] judges an installation,
-//! [`command`] holds the command line, the environment and what goes to standard input, [`stream`]
-//! reads the `--output-format json` output, [`outcome`] says what its end means. It has no flag for a
-//! schema, a system prompt, turns or a budget, exits with 0 when it is interrupted, and tells its
-//! tokens in a file.
+//! Based on behaviour measured with version 1.0.102: [`capability`] checks an installation,
+//! [`command`] builds the command line, the environment and standard input, [`stream`] decodes the
+//! `--output-format json` output, [`outcome`] classifies the end. It has no flag for a schema, a
+//! system prompt, turns or a budget, exits with 0 when it is interrupted, and reports its tokens in
+//! a file.
 
 pub mod capability;
 pub mod command;
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::answer::told_in_one;
+use super::answer::combined_prompt;
 use super::outcome::provider_failure;
 use super::{Agent, Decoder, Expected, Passed, Task, Transcript};
 use crate::model::{Outcome, Stage, Usage};
@@ -23,10 +23,10 @@ use crate::session::SessionLimits;
 use crate::session::confinement::Confinement;
 use crate::settings::Config;
 
-/// The first line came after up to 10.1 seconds on a loaded machine.
+/// On a loaded machine the first line took up to 10.1 seconds.
 const INIT: Duration = Duration::from_secs(30);
 
-/// The GitHub Copilot CLI, configured.
+/// The configured GitHub Copilot CLI.
 #[derive(Clone)]
 pub struct Copilot {
     config: Config,
@@ -35,9 +35,8 @@ pub struct Copilot {
 }
 
 impl Copilot {
-    /// The agent for this configuration. `lookup` answers for the variables of heartbeat's own
-    /// environment; only those that the configuration names are asked for, and `PATH`. Below `kept`
-    /// it unpacks itself once, for all sessions.
+    /// `lookup` returns variables of heartbeat's environment; only those named in the configuration
+    /// and `PATH` are looked up. The CLI unpacks itself below `kept` once, for all sessions.
     pub fn new(config: &Config, kept: &Path, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let passed = command::passed(config, &lookup);
         Self { config: config.clone(), passed, cache: command::cache(kept) }
@@ -54,15 +53,15 @@ impl Agent for Copilot {
     }
 
     fn stdin(&self, task: &Task) -> Vec<u8> {
-        told_in_one(task).into_bytes()
+        combined_prompt(task).into_bytes()
     }
 
     fn kept_folders(&self) -> Vec<PathBuf> {
         vec![self.cache.clone()]
     }
 
-    /// It starts programs out of its cache. It writes there only until it is unpacked: what one
-    /// session can change, another one would run.
+    /// It executes programs in its cache. The cache is writable only until it is unpacked:
+    /// otherwise one session could change what another one executes.
     fn confine(&self, task: &Task, confinement: &mut Confinement) {
         confinement.execute.push(self.cache.clone());
         if !command::is_unpacked(&self.cache, &task.program) {
@@ -92,6 +91,6 @@ impl Agent for Copilot {
     }
 
     fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
-        provider_failure(&outcome::Words, last_error.unwrap_or_default())
+        provider_failure(&outcome::CopilotDialect, last_error.unwrap_or_default())
     }
 }

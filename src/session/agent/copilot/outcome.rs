@@ -1,21 +1,22 @@
-//! What the end of a session means.
+//! Classifies the end of a session.
 //!
-//! Exit code 0 means nothing: SIGTERM, SIGINT and SIGHUP end with it, a filtered and a cut answer do
-//! too. An interruption shows only in the stream. `session.error` names a class and often a status.
+//! Exit code 0 means nothing: it also follows SIGTERM, SIGINT, SIGHUP, a filtered answer and a
+//! truncated one. An interruption shows only in the stream. `session.error` has a class and often a
+//! status.
 
 use super::super::outcome::{ApiFailure, Dialect, REFUSED_COMMAND_LINE};
 use super::super::{Expected, Transcript};
 use crate::model::{FailureKind, Outcome};
 
-/// The CLI's words for its ends.
-pub(super) struct Words;
+/// How this CLI reports its ends.
+pub(super) struct CopilotDialect;
 
-/// The outcome of a session that ended by itself.
+/// The outcome of a session that was not ended by the supervisor.
 pub fn classify(transcript: &Transcript, expected: Expected) -> Outcome {
-    super::super::outcome::classify(&Words, transcript, expected)
+    super::super::outcome::classify(&CopilotDialect, transcript, expected)
 }
 
-impl Dialect for Words {
+impl Dialect for CopilotDialect {
     fn complaint(&self, stderr: &str) -> Option<Outcome> {
         const REFUSED: [&str; 4] = [
             "error: unexpected argument",
@@ -29,21 +30,22 @@ impl Dialect for Words {
         } else if says(&"No authentication information found") {
             Some(Outcome::ProviderLimit { why: FailureKind::Authentication })
         } else {
-            // GitHub could not be asked whether the token is good.
+            // GitHub could not be reached to validate the token.
             let unreached = says(&"Authentication token found but could not be validated");
             unreached.then_some(Outcome::AgentError { why: FailureKind::ApiError })
         }
     }
 
-    /// The status first, then the class, then the words.
+    /// Uses the status first, then the class, then the text.
     fn api_failure(&self, failure: &ApiFailure<'_>) -> Outcome {
         let limit = |why| Outcome::ProviderLimit { why };
         let error = |why| Outcome::AgentError { why };
         let text = failure.text.to_ascii_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        let told =
+        let reported =
             failure.last_error.strip_prefix("status ").and_then(|status| status.parse().ok());
-        let status = if failure.status == 0 { told.unwrap_or_default() } else { failure.status };
+        let status =
+            if failure.status == 0 { reported.unwrap_or_default() } else { failure.status };
         match (status, failure.kind) {
             (402, _) | (_, "quota") => limit(FailureKind::Billing),
             (401 | 403, _) | (_, "authentication" | "authorization") => {

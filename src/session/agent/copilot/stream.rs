@@ -1,24 +1,24 @@
-//! The CLI's `--output-format json`, line by line.
+//! Decodes the CLI's `--output-format json`, line by line.
 //!
 //! Every chunk of the model's answer is a line. The answer is the last `assistant.message` without
-//! requests for tools; the `result` that follows says no more than an exit code, and not even that is
-//! to be trusted: an interrupted session says 0. All that is kept is bounded.
+//! tool requests. The `result` that follows has only an exit code, which is not reliable: it is 0
+//! for an interrupted session. Everything kept is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::super::answer::{AnswerWanted, put_into};
+use super::super::answer::{AnswerSpec, store_answer};
 use super::super::fields::{Object, add, name, named, number, part, shortened, status, text};
 use super::super::outcome::INTERRUPTED;
 use super::super::paths::{absolute, shown};
-use super::super::sparse::{self, Wanted};
+use super::super::sparse::{self, KeptKeys};
 use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes, Task};
-use crate::model::{FailureKind, Foreign, TranscriptKind, Usage};
+use crate::model::{FailureKind, TranscriptKind, Untrusted, Usage};
 use crate::session::conversation::MAX_OPEN_TOOLS;
 
-const WANTED: Wanted = Wanted {
+const KEPT: KeptKeys = KeptKeys {
     keys: &[
         "arguments",
         "code",
@@ -44,7 +44,7 @@ const WANTED: Wanted = Wanted {
     long: ("content", 2 << 20),
 };
 
-/// Types that are known and say no more than that the agent lives.
+/// Known types that show only that the agent is alive.
 const QUIET_TYPES: [&str; 20] = [
     "session.skills_loaded",
     "session.info",
@@ -68,30 +68,29 @@ const QUIET_TYPES: [&str; 20] = [
     "assistant.intent",
 ];
 
-/// What the CLI says in the model's place when the provider filtered the answer.
+/// The CLI's replacement text when the provider filtered the answer.
 const FILTERED: &str = "The model returned no content because the response was blocked";
 
-/// Decodes one session's output.
 #[derive(Debug)]
 pub struct CopilotDecoder {
-    wanted: AnswerWanted,
+    wanted: AnswerSpec,
     cwd: PathBuf,
     answer: Option<String>,
-    /// Open tool calls; those that read a file with its path.
+    /// Open tool calls; calls that read a file have its path.
     open_tools: BTreeMap<String, Option<PathBuf>>,
     files_read: BTreeSet<PathBuf>,
-    /// What `session.error` said: name, status, words.
+    /// `session.error`: name, status, message.
     error: Option<(String, Option<u16>, String)>,
     interrupted: bool,
     last_error: Option<String>,
     notes: StreamNotes,
-    told: Vec<(TranscriptKind, String)>,
+    transcript_entries: Vec<(TranscriptKind, String)>,
 }
 
 impl CopilotDecoder {
     pub fn new(task: &Task) -> Self {
         Self {
-            wanted: AnswerWanted::of(task),
+            wanted: AnswerSpec::of(task),
             cwd: task.cwd.clone(),
             answer: None,
             open_tools: BTreeMap::new(),
@@ -100,7 +99,7 @@ impl CopilotDecoder {
             interrupted: false,
             last_error: None,
             notes: StreamNotes::default(),
-            told: Vec::new(),
+            transcript_entries: Vec::new(),
         }
     }
 }
@@ -110,7 +109,7 @@ impl Decoder for CopilotDecoder {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Vec::new();
         }
-        match sparse::object(&WANTED, line) {
+        match sparse::object(&KEPT, line) {
             Some(object) => self.object(&object),
             None => vec![AgentEvent::NotJson],
         }
@@ -128,7 +127,7 @@ impl Decoder for CopilotDecoder {
     }
 
     fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.transcript_entries)
     }
 
     fn notes(&self) -> StreamNotes {
@@ -151,11 +150,11 @@ impl CopilotDecoder {
             | "assistant.reasoning"
             | "assistant.message_delta"
             | "assistant.tool_call_delta" => {
-                // At least one token; how many it says in its file.
+                // At least one token; the usage file has the number.
                 add(&mut self.notes.tokens_seen.output_tokens, 1);
                 vec![AgentEvent::Content]
             }
-            // A call that failed ends so, too; the wait before the next one is the provider's.
+            // Also ends a failed call; the wait before the next one counts as the provider's.
             "model.call_finished" if text(data, "outcome") == "error" => {
                 vec![AgentEvent::Alive { kind: "model.call_finished".to_owned() }]
             }
@@ -185,7 +184,7 @@ impl CopilotDecoder {
         }
     }
 
-    /// A call failed; whether another one follows shows when it does.
+    /// A call failed. Whether a retry follows is known only when it starts.
     fn failure(&mut self, data: &Object) -> AgentEvent {
         self.notes.retries = self.notes.retries.saturating_add(1);
         let status = status(data, "statusCode");
@@ -199,10 +198,10 @@ impl CopilotDecoder {
     fn message(&mut self, data: &Object) -> Vec<AgentEvent> {
         let said = text(data, "content");
         if !said.is_empty() {
-            self.told.push((TranscriptKind::Said, said.to_owned()));
+            self.transcript_entries.push((TranscriptKind::Said, said.to_owned()));
         }
         let asks = data.get("toolRequests").and_then(Value::as_array);
-        // What is said beside a request for tools is not the answer.
+        // Text next to a tool request is not the answer.
         self.answer = asks.is_none_or(Vec::is_empty).then(|| said.to_owned());
         vec![AgentEvent::Content]
     }
@@ -214,7 +213,7 @@ impl CopilotDecoder {
         }
         let arguments = part(data, "arguments").map(|arguments| text(arguments, "path"));
         let path = arguments.filter(|_| name == "view").map(|path| absolute(&self.cwd, path));
-        self.told.push(match &path {
+        self.transcript_entries.push(match &path {
             Some(path) => (TranscriptKind::Read, shown(&self.cwd, path)),
             None => (TranscriptKind::Tool, name.clone()),
         });
@@ -235,7 +234,7 @@ impl CopilotDecoder {
             let denied = part(data, "error").is_some_and(|error| text(error, "code") == "denied");
             self.notes.denied_tools = self.notes.denied_tools.saturating_add(u32::from(denied));
             let what = path.map_or_else(|| "a tool call".into(), |path| shown(&self.cwd, &path));
-            self.told.push((TranscriptKind::Failed, what));
+            self.transcript_entries.push((TranscriptKind::Failed, what));
         }
         AgentEvent::ToolFinished { id }
     }
@@ -248,19 +247,19 @@ impl CopilotDecoder {
             result.ending = Ending::Interrupted;
         } else if let Some((kind, status, words)) = self.error.take() {
             result.ending = Ending::ApiError { status, kind: Some(kind) };
-            result.text = Some(Foreign::new(words));
+            result.text = Some(Untrusted::new(words));
         } else if said.starts_with(FILTERED) {
-            // Not an answer of the model, and no misfit that another question could mend.
+            // Not an answer of the model; asking again would not help.
             result.ending = Ending::Done;
         } else if code == Some(0) {
             result.ending = Ending::Done;
-            put_into(&mut result, &self.wanted, &said, FailureKind::SchemaIgnored);
+            store_answer(&mut result, &self.wanted, &said, FailureKind::SchemaIgnored);
         }
         AgentEvent::Result(Box::new(result))
     }
 }
 
-/// The tokens in the file that the CLI leaves, over all models; none if it tells of none.
+/// Tokens in the CLI's usage file, over all models; `None` if it has none.
 pub fn usage(file: &str) -> Option<Usage> {
     let file: Value = serde_json::from_str(file).ok()?;
     let mut sum = Usage::default();
@@ -268,7 +267,7 @@ pub fn usage(file: &str) -> Option<Usage> {
         let usage = model.get("usage").and_then(Value::as_object)?;
         let (cached, written) =
             (number(usage, "cacheReadTokens"), number(usage, "cacheWriteTokens"));
-        // The whole of the input is told, cached or not.
+        // `inputTokens` includes cached tokens.
         let fresh = number(usage, "inputTokens").saturating_sub(cached.saturating_add(written));
         add(&mut sum.input_tokens, fresh);
         add(&mut sum.output_tokens, number(usage, "outputTokens"));

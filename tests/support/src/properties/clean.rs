@@ -1,15 +1,15 @@
-//! Texts of strangers, whatever they are.
+//! Arbitrary foreign texts.
 
 use heartbeat::clean::{Cleaned, Options, Rendering, clean_both, clean_text};
-use heartbeat::model::{Doubtful, Format};
+use heartbeat::model::{Format, UnclearTextPolicy};
 
-/// What a text may grow by: marks stand in for what was left out.
+/// How much a text may grow: marks replace what was removed.
 const MARKS: usize = 8 << 10;
 
-/// What a trimmed text has at least: the mark that says how much is missing.
+/// Minimum length of a trimmed text: the mark that says how much is missing.
 const SHORTEST: usize = 120;
 
-/// However a text is built, what comes out is bounded, visible, and the same each time.
+/// The result for any text is bounded, visible, and deterministic.
 pub fn any_text_stays_bounded(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let max_bytes = input.first().map_or(0, |byte| usize::from(*byte) * 16);
@@ -22,7 +22,7 @@ pub fn any_text_stays_bounded(input: &[u8]) {
         Format::Adf,
         Format::Wiki,
     ] {
-        let (full, tight) = clean_both(&text, format, Doubtful::LeaveOut);
+        let (full, tight) = clean_both(&text, format, UnclearTextPolicy::LeaveOut);
         for cleaned in [&full, &tight] {
             check(cleaned, 2 * text.len() + MARKS);
         }
@@ -55,14 +55,14 @@ fn check(cleaned: &Cleaned, most: usize) {
 /// Bytes of the smaller of two texts whose work is compared.
 const GROWN: usize = 192 << 10;
 
-/// What even the smallest text may take: tables and buffers that are made once.
+/// Allowance for the smallest text: tables and buffers that are made once.
 const START: u64 = 1 << 20;
 
-/// Steps that even the smallest text may take, however they grow: those for parsing and matching.
+/// Steps allowed for the smallest text: those for parsing and matching.
 const FREE_STEPS: u64 = 3_000_000;
 
-/// Twice as much of anything takes about twice the steps, and about twice of what `measure` says of
-/// the work. The input is what stands before, the part that is repeated, and what stands after.
+/// Twice as much of anything takes about twice the steps, and about twice the work according to
+/// `measure`. The input is a prefix, the repeated part, and a suffix.
 pub fn work_grows_with_the_text(input: &[u8], measure: &dyn Fn(&mut dyn FnMut()) -> u64) {
     let text = String::from_utf8_lossy(input);
     let mut parts = text.splitn(3, '\u{1}');
@@ -80,7 +80,7 @@ pub fn work_grows_with_the_text(input: &[u8], measure: &dyn Fn(&mut dyn FnMut())
             let text = grown(bytes);
             let mut steps = 0;
             let measured = measure(&mut || {
-                steps = clean_both(&text, format, Doubtful::LeaveOut).0.steps;
+                steps = clean_both(&text, format, UnclearTextPolicy::LeaveOut).0.steps;
             });
             (steps, measured)
         });

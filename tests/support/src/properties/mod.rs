@@ -1,4 +1,4 @@
-//! What the fuzzers check; `fuzz` compiles these files too.
+//! Properties that the fuzzers check; `fuzz` compiles these files too.
 
 pub mod clean;
 pub mod stream;

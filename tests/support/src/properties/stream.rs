@@ -1,4 +1,4 @@
-//! The agent's output, whatever it is and however it is cut.
+//! Arbitrary agent output, split arbitrarily.
 
 use heartbeat::model::{SessionId, Stage};
 use heartbeat::session::agent::claude::stream::ClaudeDecoder;
@@ -8,17 +8,17 @@ use heartbeat::session::agent::{Decoder, Task};
 use heartbeat::session::conversation::{Conversation, Notice};
 use tokio::time::Instant;
 
-/// Longest line here: short, so that a small input can reach it.
+/// Longest line in these tests: short, so that a small input can reach it.
 pub const MAX_LINE: usize = 64 << 10;
 
-/// Longest stream that an input is blown up to.
+/// Longest stream that an input is expanded to.
 pub const MAX_STREAM: usize = 1 << 20;
 
-/// A byte that no valid line contains: it says that what follows, up to the next one, comes many
-/// times. Recorded transcripts are inputs as they are.
+/// A byte that no valid line contains: the part from here to the next one is repeated many times.
+/// Recorded transcripts are valid inputs.
 const REPEAT: u8 = 0xff;
 
-/// The stream that an input stands for.
+/// The stream of an input.
 pub fn stream_of(input: &[u8]) -> Vec<u8> {
     let mut stream = Vec::new();
     for (index, section) in input.split(|byte| *byte == REPEAT).enumerate() {
@@ -36,17 +36,14 @@ pub fn stream_of(input: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// Claude's decoder.
 pub fn claude() -> Box<dyn Decoder> {
     Box::new(ClaudeDecoder::default())
 }
 
-/// Codex'.
 pub fn codex() -> Box<dyn Decoder> {
     Box::new(CodexDecoder::new(&task(), "model"))
 }
 
-/// Copilot's.
 pub fn copilot() -> Box<dyn Decoder> {
     Box::new(CopilotDecoder::new(&task()))
 }
@@ -56,7 +53,7 @@ fn task() -> Task {
     Task::silent(session, Stage::Deep, "/scratch".into())
 }
 
-/// Whole or in pieces, a stream means the same, and nobody panics.
+/// A stream gives the same events whole or in parts, without a panic.
 pub fn any_bytes_in_any_split(decoder: fn() -> Box<dyn Decoder>, input: &[u8]) {
     let (now, stream) = (Instant::now(), stream_of(input));
     let conversation = || Conversation::new(decoder(), MAX_LINE, now);

@@ -1,9 +1,9 @@
-//! Numbers that are the same in every run of a simulator.
+//! Reproducible pseudo-random numbers.
 
-/// A small generator of numbers that are the same for the same seed.
-pub(crate) struct Dice(u64);
+/// Returns the same numbers for the same seed.
+pub(crate) struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -7,18 +7,17 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::beside::Beside;
+use super::linked::LinkedResources;
 use crate::clock::Clock;
 
-/// The one project there is.
+/// The only project.
 pub const PROJECT: &str = "Parcel";
-/// Its id.
 pub const PROJECT_ID: &str = "6f1c2a52-0f1e-4a37-9a55-3b0d5f8f2c11";
 
-/// The link to an item's parent.
+/// The relation type of an item's parent.
 pub const PARENT: &str = "System.LinkTypes.Hierarchy-Reverse";
 
-/// A person, shared by all items that name them.
+/// Shared by all items that refer to the person.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Person {
     /// Display name.
@@ -27,21 +26,16 @@ pub struct Person {
     pub mail: String,
 }
 
-/// The value of a field. Texts are shared, so that many items cost little.
+/// The value of a field. Texts are shared, to save memory.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stored {
-    /// Text of any kind.
     Text(Arc<str>),
-    /// Whole numbers.
     Number(i64),
-    /// Instants.
     Date(Timestamp),
-    /// Identities.
     Person(Arc<Person>),
 }
 
 impl Stored {
-    /// A text.
     pub fn text(text: &str) -> Self {
         Self::Text(text.into())
     }
@@ -52,14 +46,14 @@ impl Serialize for Stored {
         match self {
             Self::Text(text) => serializer.serialize_str(text),
             Self::Number(number) => serializer.serialize_i64(*number),
-            // Trailing zeros of a second's fraction are cut, as the service does.
+            // Trailing zeros of a second's fraction are cut, as in the service.
             Self::Date(at) => serializer.collect_str(at),
             Self::Person(person) => identity(person).serialize(serializer),
         }
     }
 }
 
-/// An identity as the service writes it.
+/// An identity in the service's JSON.
 pub fn identity(person: &Person) -> Value {
     let id = format!("{:08x}-1111-4222-8333-444455556666", person.mail.len() * 7919);
     json!({
@@ -73,49 +67,40 @@ pub fn identity(person: &Person) -> Value {
     })
 }
 
-/// Values by reference name.
+/// Keyed by reference name.
 pub type Values = BTreeMap<Arc<str>, Stored>;
 
-/// One revision of an item.
 #[derive(Debug, Clone)]
 pub struct Revision {
-    /// Counts from 1.
+    /// From 1.
     pub rev: i64,
-    /// When it was made.
     pub changed: Timestamp,
     /// All values at that time.
     pub values: Arc<Values>,
-    /// Long texts that are Markdown.
+    /// The long texts that are Markdown.
     pub formats: Arc<BTreeMap<String, String>>,
 }
 
-/// One comment.
 #[derive(Debug, Clone)]
-pub struct Remark {
-    /// Its number.
+pub struct Comment {
     pub id: i64,
-    /// Who.
     pub by: Arc<Person>,
-    /// When.
     pub at: Timestamp,
-    /// The text.
     pub text: String,
     /// `html` or `markdown`.
     pub format: &'static str,
 }
 
-/// One work item with its past.
+/// A work item with its history.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// Number.
     pub id: i64,
-    /// All revisions, oldest first; never empty.
+    /// Oldest first; never empty.
     pub revisions: Vec<Revision>,
-    /// Its discussion.
-    pub remarks: Vec<Remark>,
-    /// In the recycle bin since.
+    pub comments: Vec<Comment>,
+    /// Time of its move to the recycle bin.
     pub deleted: Option<Timestamp>,
-    /// Links, which move no revision.
+    /// Links do not create revisions.
     pub links: Vec<Value>,
 }
 
@@ -128,7 +113,7 @@ impl Item {
         }
     }
 
-    /// Links of the kind that this field counts; none if it is another field.
+    /// Number of links that this field counts; `None` for other fields.
     pub fn link_count(&self, field: &str) -> Option<usize> {
         let is_kind: fn(&str) -> bool = match field.to_ascii_lowercase().as_str() {
             "system.relatedlinkcount" => |rel| rel.starts_with("System.LinkTypes."),
@@ -138,57 +123,50 @@ impl Item {
             _ => return None,
         };
         let kinds = self.links.iter().filter_map(|link| link["rel"].as_str());
-        // The parent is a link too, kept as a field.
+        // The parent is also a link, stored as a field.
         let parent = is_kind(PARENT) && self.at(None)?.values.contains_key("System.Parent");
         Some(kinds.filter(|rel| is_kind(rel)).count() + usize::from(parent))
     }
 }
 
-/// A saved query.
 #[derive(Debug, Clone)]
 pub struct Saved {
-    /// Its id.
     pub id: String,
-    /// Its path, such as `Shared Queries/Open bugs`.
+    /// Such as `Shared Queries/Open bugs`.
     pub path: String,
     /// `flat`, `tree` or `oneHop`.
     pub kind: &'static str,
-    /// The query.
     pub wiql: String,
 }
 
 /// One entry of the revision stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// Which item.
     pub id: i64,
-    /// Which revision; none: its deletion.
+    /// `None` for its deletion.
     pub rev: Option<i64>,
 }
 
-/// Everything the tracker knows.
 #[derive(Debug)]
-pub struct Board {
-    /// Items by number, deleted ones included.
+pub struct TrackerData {
+    /// By number, including deleted ones.
     pub items: BTreeMap<i64, Item>,
-    /// The revision stream; a position in it is a watermark.
+    /// The revision stream; an index in it is a watermark.
     pub stream: Vec<Entry>,
-    /// Saved queries.
     pub saved: Vec<Saved>,
-    /// Fields the collection has: name and type.
+    /// Fields of the collection: name and type.
     pub fields: BTreeMap<String, &'static str>,
     /// Files, commits and pull requests.
-    pub beside: Beside,
+    pub linked: LinkedResources,
     clock: Clock,
     me: Arc<Person>,
-    next_remark: i64,
+    next_comment: i64,
 }
 
-/// A change to values: `None` removes.
+/// New values; `None` removes a value.
 pub type Change = Vec<(String, Option<Stored>)>;
 
-impl Board {
-    /// An empty board.
+impl TrackerData {
     pub fn new(clock: Clock) -> Self {
         let me =
             Person { name: "Parcel Build Service".into(), mail: "build@parcel.example".into() };
@@ -197,14 +175,14 @@ impl Board {
             stream: Vec::new(),
             saved: Vec::new(),
             fields: known_fields(),
-            beside: Beside::default(),
+            linked: LinkedResources::default(),
             clock,
             me: Arc::new(me),
-            next_remark: 9001,
+            next_comment: 9001,
         }
     }
 
-    /// Now, with the milliseconds the tracker keeps.
+    /// In milliseconds, like the tracker.
     pub fn now(&self) -> Timestamp {
         let now = self.clock.now();
         Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
@@ -216,7 +194,7 @@ impl Board {
         self.add_formatted(id, changed, values, formats);
     }
 
-    /// Adds an item some of whose texts are Markdown.
+    /// Adds an item with some texts in Markdown.
     pub fn add_formatted(
         &mut self,
         id: i64,
@@ -227,7 +205,7 @@ impl Board {
         values.insert("System.Id".into(), Stored::Number(id));
         values.entry("System.TeamProject".into()).or_insert_with(|| Stored::text(PROJECT));
         values.entry("System.CreatedDate".into()).or_insert(Stored::Date(changed));
-        let item = Item { id, revisions: vec![], remarks: vec![], deleted: None, links: vec![] };
+        let item = Item { id, revisions: vec![], comments: vec![], deleted: None, links: vec![] };
         self.items.insert(id, item);
         self.push(id, changed, values, formats);
     }
@@ -243,26 +221,26 @@ impl Board {
         let rev = item.revisions.last().map_or(1, |last| last.rev + 1);
         values.insert("System.Rev".into(), Stored::Number(rev));
         values.insert("System.ChangedDate".into(), Stored::Date(changed));
-        let comments = i64::try_from(item.remarks.len()).unwrap_or(i64::MAX);
+        let comments = i64::try_from(item.comments.len()).unwrap_or(i64::MAX);
         values.insert("System.CommentCount".into(), Stored::Number(comments));
         item.revisions.push(Revision { rev, changed, values: Arc::new(values), formats });
         self.stream.push(Entry { id, rev: Some(rev) });
         rev
     }
 
-    /// Makes a new revision; returns its number, or none if there is no such item.
+    /// Creates a revision and returns its number; `None` if there is no such item.
     pub fn edit(&mut self, id: i64, change: Change) -> Option<i64> {
         let now = self.now();
         self.edit_at(id, now, change)
     }
 
-    /// The same with a stated date, as a bulk edit makes for many items.
+    /// The same with a given date, as a bulk edit does for many items.
     pub fn edit_at(&mut self, id: i64, at: Timestamp, change: Change) -> Option<i64> {
         let item = self.items.get(&id).filter(|item| item.deleted.is_none())?;
         let last = item.revisions.last()?;
         let formats = Arc::clone(&last.formats);
         let mut values = Values::clone(&last.values);
-        // The comment of a revision belongs to that revision only.
+        // The comment of a revision belongs only to that revision.
         values.remove("System.History");
         for (name, value) in change {
             match value {
@@ -275,7 +253,7 @@ impl Board {
         Some(self.push(id, at, values, formats))
     }
 
-    /// Links an item to something in the code, which makes a revision, as links to pages do.
+    /// Links an item to something in the code, which creates a revision, like a link to a page.
     pub fn link_artifact(&mut self, id: i64, at: Timestamp, address: &str) {
         if let Some(item) = self.items.get_mut(&id) {
             let attributes = json!({ "resourceCreatedDate": at });
@@ -285,26 +263,26 @@ impl Board {
         }
     }
 
-    /// Adds a comment with a stated date, and its revision.
-    pub fn remark_at(&mut self, id: i64, at: Timestamp, text: &str) {
-        if let Some(remark) = self.remark(id, text, "html")
+    /// Adds a comment with a given date, and its revision.
+    pub fn add_comment_at(&mut self, id: i64, at: Timestamp, text: &str) {
+        if let Some(comment) = self.add_comment(id, text, "html")
             && let Some(item) = self.items.get_mut(&id)
         {
-            let written = item.remarks.iter_mut().find(|known| known.id == remark.id);
+            let written = item.comments.iter_mut().find(|known| known.id == comment.id);
             written.into_iter().for_each(|known| known.at = at);
             self.edit_at(id, at, vec![("System.History".into(), Some(Stored::text(text)))]);
         }
     }
 
-    /// Adds a comment without a revision of its own; who edits makes that.
-    pub fn remark(&mut self, id: i64, text: &str, format: &'static str) -> Option<Remark> {
+    /// Adds a comment without a revision; the caller creates that.
+    pub fn add_comment(&mut self, id: i64, text: &str, format: &'static str) -> Option<Comment> {
         let (at, by) = (self.now(), Arc::clone(&self.me));
-        let number = self.next_remark;
+        let number = self.next_comment;
         let item = self.items.get_mut(&id).filter(|item| item.deleted.is_none())?;
-        self.next_remark += 1;
-        let remark = Remark { id: number, by, at, text: text.to_owned(), format };
-        item.remarks.push(remark.clone());
-        Some(remark)
+        self.next_comment += 1;
+        let comment = Comment { id: number, by, at, text: text.to_owned(), format };
+        item.comments.push(comment.clone());
+        Some(comment)
     }
 
     /// Moves an item to the recycle bin; false if there is no such item.
@@ -320,17 +298,16 @@ impl Board {
         }
     }
 
-    /// A readable item.
+    /// `None` if it is missing or deleted.
     pub fn item(&self, id: i64) -> Option<&Item> {
         self.items.get(&id).filter(|item| item.deleted.is_none())
     }
 
-    /// The number a new item gets.
     pub fn next_id(&self) -> i64 {
         self.items.last_key_value().map_or(1, |(id, _)| id + 1)
     }
 
-    /// Is there such a field? Reference names are case-insensitive.
+    /// Reference names are case-insensitive.
     pub fn field(&self, name: &str) -> Option<(&str, &'static str)> {
         let found = self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(name, kind)| (name.as_str(), *kind))

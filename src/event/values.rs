@@ -5,56 +5,51 @@ use strum::IntoStaticStr;
 
 use crate::model::Usd;
 
-/// Why a run began.
+/// What started a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Trigger {
-    /// The schedule.
     Schedule,
-    /// A person, by `--once` or the dashboard.
+    /// A person, with `--once` or in the dashboard.
     Manual,
 }
 
-/// What the plan says about one item.
+/// The plan's decision on an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Decision {
     /// Never seen before.
     New,
-    /// What would reach the prompt differs from what was last finished.
+    /// The text for the prompt differs from the last one that was finished.
     Changed,
-    /// Nothing to do.
     Unchanged,
-    /// Work, but not in this run.
+    /// To be processed, but not in this run.
     Deferred,
-    /// Failed before; its next attempt is not due yet.
+    /// Failed before; the next attempt is not due yet.
     Waiting,
-    /// Out of attempts, or left to a person; stays so until it changes or is retried.
+    /// Out of attempts, or a person must act; stays so until it changes or is requeued.
     Parked,
     /// Deleted, or no longer in the query.
     Vanished,
 }
 
-/// Why the plan says it, or why work did not start: stable codes.
+/// Why an item was decided so, or why its work did not start; stable codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Reason {
-    /// First sight.
     FirstSeen,
-    /// The text or a watched field changed.
     ContentChanged,
-    /// An earlier run left it for this one.
+    /// An earlier run deferred it.
     CarriedOver,
-    /// Its next attempt is due.
     RetryDue,
-    /// An operator put it back in line.
+    /// An operator requeued it.
     RetryRequested,
-    /// Same fingerprint as last finished.
+    /// Same fingerprint as when it was last finished.
     SameFingerprint,
-    /// Recorded as seen by the first run's baseline.
+    /// Marked as seen by the first run.
     Baseline,
     /// Only our own write-back changed it.
     OwnWriteBack,
@@ -66,68 +61,63 @@ pub enum Reason {
     MaxLiveSessions,
     /// `limits.max_live_sessions_per_machine`, over all states of this user.
     MachineSessions,
-    /// Load per core.
+    /// Load per core is over its limit.
     Load,
-    /// Memory available.
+    /// Not enough free memory.
     Memory,
-    /// Processes alive in our trees.
+    /// Too many processes in our trees.
     Processes,
-    /// A budget's worst case would be passed.
+    /// The worst case would exceed a budget.
     Budget,
-    /// The same for a budget of the item's source.
+    /// The worst case would exceed a budget of the item's source.
     SourceBudget,
-    /// The provider refuses more work until a stated time.
+    /// The provider accepts no more work until a stated time.
     ProviderLimit,
-    /// The provider does not answer, or only with errors of its own.
+    /// The provider does not answer, or answers with server errors.
     ProviderDown,
-    /// The provider refuses the agent's credential.
+    /// The provider rejects the agent's credential.
     ProviderCredential,
-    /// The agent cannot be used as it is configured.
+    /// The agent's configuration does not work.
     AgentConfig,
-    /// Its code base is not there.
+    /// The item's code base does not exist.
     NoCodeBase,
-    /// The machine starts no process for us.
+    /// This machine cannot start processes.
     CannotStart,
-    /// The server of the fleet cannot be reached or used.
+    /// The fleet's server is unreachable or unusable.
     EngineUnavailable,
     /// No host of the fleet takes sessions.
     NoWorker,
-    /// The run's own time limit.
+    /// The time limit of the run.
     RunDeadline,
-    /// Heartbeat is stopping.
     Shutdown,
-    /// A person ended its session; it stays so until it changes or is retried.
+    /// A person stopped its session; stays so until it changes or is requeued.
     StoppedByOperator,
-    /// Triage failed for it.
     TriageFailed,
-    /// Triage gave no usable verdict; the stated default applies.
+    /// Triage gave no usable verdict; the default applies.
     NoVerdict,
-    /// Next attempt is in the future.
+    /// The next attempt is in the future.
     Backoff,
-    /// Out of attempts.
     AttemptsExhausted,
-    /// Triage says a person should look first.
+    /// Triage says that a person should look first.
     ForAPerson,
     /// Triage says no deep analysis is needed.
     NotNeeded,
-    /// Our cleaner failed on its text, which is a bug; it stays so until it changes or is retried.
+    /// Our cleaner failed on its text (a bug); stays so until it changes or is requeued.
     CannotBeRead,
-    /// The query named it, and the tracker did not deliver it in several runs.
+    /// The query listed it, but the tracker did not return it in several runs.
     NotDelivered,
-    /// No longer readable.
     Deleted,
-    /// Reached a terminal state, or left the query.
+    /// In a terminal state, or no longer in the query.
     OutOfQuery,
-    /// A session for it is running.
     InFlight,
-    /// A rule of the configuration says that triage is enough.
+    /// A configured rule limits the item to triage.
     TriageOnly,
-    /// The configuration does not name its source any more; it is queued again when it does.
+    /// Its source is no longer configured; it is queued again when the source returns.
     SourceRemoved,
 }
 
 impl Reason {
-    /// The configuration key that sets the limit behind it, if one does.
+    /// The configuration key of the limit, if there is one.
     pub const fn limit_key(self) -> Option<&'static str> {
         Some(match self {
             Self::MaxItemsPerRun => "limits.max_items_per_run",
@@ -146,87 +136,81 @@ impl Reason {
     }
 }
 
-/// Judgement of a live session, from evidence.
+/// Assessment of a live session, from measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum LiveVerdict {
-    /// No init line yet.
+    /// No output yet.
     Starting,
-    /// Progress within the last minute, or its tools use the machine.
+    /// Progress within the last minute, or its tools use CPU.
     Working,
-    /// No progress for a while; nothing suspicious.
+    /// No progress for a while, but nothing suspicious.
     Quiet,
     /// A request is open and no tool runs.
     WaitingForModel,
-    /// The agent announced a wait.
+    /// The agent announced a wait before a retry.
     Retrying,
-    /// The result is there, the process is not gone.
+    /// The result has arrived, but the process still runs.
     FinishedNotExiting,
-    /// No progress for long, tools idle.
+    /// No progress for a long time and idle tools.
     Suspect,
-    /// Suspect on several samples in a row: it will be stopped.
+    /// Suspect in several samples in a row; it will be stopped.
     Hung,
 }
 
-/// The regular sign of life of one session; emitted by a timer, never by output.
+/// Periodic measurement of one session; emitted by a timer, independent of output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Liveness {
-    /// Counts up from 1 within the session.
+    /// From 1 within the session.
     pub beat: u64,
-    /// The judgement.
     pub verdict: LiveVerdict,
-    /// One line of evidence for it.
+    /// One line that explains the verdict.
     pub evidence: String,
-    /// Since the spawn, time asleep not counted.
+    /// Since the spawn, without time asleep.
     pub elapsed_ms: u64,
-    /// Until the hard limit.
+    /// Until the time limit.
     pub deadline_in_ms: u64,
-    /// Since content, tool use, tool result or result.
+    /// Since the last content, tool use, tool result or result.
     pub since_progress_ms: u64,
-    /// Since any byte.
+    /// Since the last byte.
     pub since_output_ms: u64,
-    /// Bytes read from stdout so far.
     pub stdout_bytes: u64,
     /// Lines decoded so far.
     pub lines: u64,
-    /// Name of the open tool call, if any.
     pub open_tool: Option<String>,
-    /// Live processes in its tree, keeper excluded.
+    /// Live processes in its tree, without the keeper.
     pub processes: u32,
-    /// Processes that are new since the last sample.
+    /// Since the last sample.
     pub new_processes: u32,
-    /// CPU of the agent itself since the last sample.
+    /// Of the agent process, since the last sample.
     pub cpu_leader_ms: u64,
-    /// CPU of everything below it since the last sample.
+    /// Of all its descendants, since the last sample.
     pub cpu_tools_ms: u64,
-    /// Resident memory of the tree.
+    /// Of the whole tree.
     pub rss_kib: u64,
 }
 
-/// What became of everything that was fetched: each item stands in one place, so that the sum is
-/// what was fetched.
+/// All fetched items by what was decided; each item counts once, so the sum is the number fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Shares {
-    /// Never seen before.
+pub struct DecisionCounts {
     pub new: u64,
-    /// Known, with another text than before.
+    /// Known, with a changed text.
     pub changed: u64,
-    /// Left by an earlier run, or due for another attempt.
+    /// Deferred by an earlier run, or due for a retry.
     pub carried_over: u64,
-    /// Nothing to do.
     pub unchanged: u64,
-    /// Recorded as seen by the first run's baseline.
+    /// Marked as seen by the first run.
     pub baseline: u64,
-    /// Work over `limits.max_items_per_run` or `limits.max_deep_per_run`.
+    /// Over `limits.max_items_per_run` or `limits.max_deep_per_run`.
     #[serde(rename = "crowded_out")]
     pub over_limit: u64,
-    /// Not to be worked on now: waiting, parked, in flight, or finished in the tracker.
+    /// Not processed now: waiting, parked, in flight, or finished in the tracker.
     pub resting: u64,
 }
 
-impl std::ops::AddAssign for Shares {
+impl std::ops::AddAssign for DecisionCounts {
     fn add_assign(&mut self, other: Self) {
         self.new += other.new;
         self.changed += other.changed;
@@ -238,75 +222,67 @@ impl std::ops::AddAssign for Shares {
     }
 }
 
-/// Counts a run ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunSummary {
-    /// Items the source delivered.
+    /// Items that the source returned.
     pub fetched: u64,
-    /// What became of them.
     #[serde(flatten)]
-    pub shares: Shares,
+    pub shares: DecisionCounts,
     /// Verdicts given.
     pub triaged: u64,
-    /// Deep analyses finished and stored.
+    /// Findings stored.
     pub analysed: u64,
-    /// Finished by triage alone.
     pub settled_by_triage: u64,
-    /// Left for the next run.
+    /// Items deferred to the next run.
     pub deferred: u64,
-    /// Waiting for their next attempt.
+    /// Items waiting for a retry.
     pub waiting: u64,
-    /// Parked.
     pub parked: u64,
-    /// Gone from the source.
+    /// Items that are gone from the source.
     pub vanished: u64,
-    /// Sessions that did not complete.
     pub failed_sessions: u64,
     /// Sessions started.
     pub sessions: u64,
-    /// Spent, as the agents report it or as it is estimated.
+    /// As reported by the agents, or estimated.
     pub cost: Usd,
-    /// The part of it that is estimated from tokens and prices, since the agent reports no cost.
+    /// The part of `cost` that is estimated from tokens and prices, because the agent reports no
+    /// cost.
     pub cost_estimated: Usd,
-    /// Beside that, what budgets count for sessions that never reported their cost: their worst case.
+    /// Worst case that budgets count for sessions that never reported their cost; not part of
+    /// `cost`.
     pub cost_at_worst: Usd,
 }
 
 impl RunSummary {
-    /// The cost for people: what is estimated says so.
-    pub fn cost_in_words(&self) -> String {
+    /// The cost as text; estimates are marked.
+    pub fn cost_text(&self) -> String {
         self.cost.with_estimate(self.cost_estimated)
     }
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RunOutcome {
-    /// Everything that was due was done.
+    /// All due work was done.
     Completed,
-    /// Nothing was due.
     NothingNew,
-    /// Some analyses failed.
     SomeFailed,
-    /// Triage failed.
     TriageFailed,
     /// The source could not be read, or its breaker is open.
     SourceUnavailable,
     /// Some of several sources could not be read; the items of the others were processed.
     SourcesFailed,
-    /// The source refused the credential.
+    /// The source rejected the credential.
     CredentialRefused,
-    /// The source says the configuration is wrong, or it names what is not there.
+    /// The source rejected the configuration, or it refers to something that does not exist.
     ConfigRefused,
-    /// A budget, admission or a person did not allow the work.
+    /// A budget, admission control or a person prevented the work.
     NotNow,
     /// Stopped by a signal.
     Interrupted,
-    /// Found unfinished by a later start.
+    /// Found unfinished at a later start.
     Crashed,
-    /// The state could not be written.
     StoreFailed,
 }

@@ -1,9 +1,9 @@
-//! What stands around an issue: its parent and sub-issues, issues and pull requests that refer to
-//! it, commits that closed it, pictures and files in its texts.
+//! Context of an issue: its parent and sub-issues, issues and pull requests that refer to it,
+//! commits that closed it, pictures and files in its texts.
 //!
-//! The service keeps files on its web server and sends readers on to a store of its own. The
-//! credential goes to the first and never to the second. Files of private repositories are given
-//! only to tokens that act for a person; others get a 404, which is told.
+//! The service keeps files on its web server and redirects readers to its storage. The credential
+//! is sent only to the former. Files of private repositories are available only to tokens of a
+//! user; others get a 404, which is reported.
 
 use reqwest::Url;
 use serde::Deserialize;
@@ -17,16 +17,16 @@ use crate::fetch::failure::Failure;
 use crate::fetch::http::Wanted;
 use crate::fetch::text::without_controls;
 use crate::model::{
-    Attachment, ChangeKind, FailureClass, ItemId, LinkKind, LinkedChange, LinkedItem, Surroundings,
+    Attachment, ChangeKind, FailureClass, ItemId, LinkKind, LinkedChange, LinkedContent, LinkedItem,
 };
 
-/// Sub-issues that are asked for.
+/// Most sub-issues requested.
 const MOST_CHILDREN: u64 = 50;
 const SERVICE: &str = "api.github.com";
 
 impl Inner {
-    /// None if the issue is gone.
-    pub async fn surroundings(&self, id: ItemId) -> Result<Option<Surroundings>, Failure> {
+    /// `None` if the issue is deleted.
+    pub async fn linked_content(&self, id: ItemId) -> Result<Option<LinkedContent>, Failure> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
         let Some(place) = find(&known, id) else { return Ok(None) };
@@ -40,7 +40,7 @@ impl Inner {
             around.add_item(linked_item(LinkKind::Child, child, &repositories));
         }
         let own = |shown: &Shown| {
-            // Any picture is told, if only to say why it is not read.
+            // Any picture is listed, also to say why it is not read.
             shown.is_picture || self.own_file(&shown.address).is_ok()
         };
         around.add_shown(issue.body.as_deref().unwrap_or_default(), own);
@@ -76,7 +76,7 @@ impl Inner {
         Ok(LinkedItem { text: text.map(super::decode::text), ..parent })
     }
 
-    /// None where the server is too old to have them.
+    /// Empty where the server is too old for sub-issues.
     async fn children(&self, place: &Place<'_>, total: u64) -> Result<Vec<wire::Issue>, Failure> {
         if total == 0 {
             return Ok(Vec::new());
@@ -92,7 +92,7 @@ impl Inner {
         }
     }
 
-    /// Title and files of a commit, files of a pull request.
+    /// Adds title and files of a commit, or files of a pull request.
     pub async fn change(&self, mut change: LinkedChange) -> Result<LinkedChange, Failure> {
         if !is_repository(&change.place) {
             return Ok(change);
@@ -126,7 +126,7 @@ impl Inner {
     pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, Failure> {
         let url = self
             .own_file(&file.address)
-            .map_err(|why| Failure::new(FailureClass::Config, format!("not asked for: {why}")))?;
+            .map_err(|why| Failure::new(FailureClass::Config, format!("not requested: {why}")))?;
         let what = &format!("the file {:?}", file.name);
         let base = self.transport.http.base();
         let is_storage = &|url: &Url| is_storage(url, base);
@@ -143,7 +143,7 @@ fn is_refusal(failure: &Failure) -> bool {
         || ["404", "410"].iter().any(|code| failure.has_code(code))
 }
 
-/// What happened to an issue: somebody refers to it, or a commit closes it.
+/// An event of the timeline: a reference to the issue, or a commit that closes it.
 fn add_event(around: &mut Around, event: &Value, ours: &Known, repositories: &[Known]) {
     match event["event"].as_str().unwrap_or_default() {
         "closed" | "referenced" => {
@@ -173,7 +173,7 @@ fn add_event(around: &mut Around, event: &Value, ours: &Known, repositories: &[K
     }
 }
 
-/// An issue that refers to another, or a pull request.
+/// An issue or a pull request that refers to another issue.
 #[derive(Deserialize)]
 struct Source {
     #[serde(flatten)]
@@ -186,7 +186,7 @@ struct PullRequest {
     merged_at: Option<String>,
 }
 
-/// An issue of one of these repositories has a number of ours, any other one only its name.
+/// An issue of one of these repositories gets an id, any other one only its name.
 fn linked_item(kind: LinkKind, issue: wire::Issue, repositories: &[Known]) -> LinkedItem {
     let place = issue.repository_url.as_deref().and_then(repository_in).unwrap_or_default();
     let known = repositories.iter().find(|known| known.name.eq_ignore_ascii_case(&place));
@@ -201,7 +201,7 @@ fn linked_item(kind: LinkKind, issue: wire::Issue, repositories: &[Known]) -> Li
     }
 }
 
-/// `owner/name` of an address in the API.
+/// `owner/name` in an API address.
 fn repository_in(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("/repos/")?;
     let name = rest.splitn(3, '/').take(2).collect::<Vec<_>>().join("/");
@@ -216,7 +216,7 @@ fn is_repository(name: &str) -> bool {
     name.split_once('/').is_some_and(|(owner, name)| plain(owner) && plain(name))
 }
 
-/// The web server beside an API: where people read, and where files are kept.
+/// The web server of an API, which also keeps files.
 fn web_host(base: &Url) -> &str {
     let host = base.host_str().unwrap_or_default();
     match host {
@@ -252,8 +252,8 @@ fn own_file(address: &str, base: &Url) -> Result<Url, String> {
     }
 }
 
-/// Where the service sends readers of files on to. Whoever holds such an address may read it, so
-/// no credential is needed there.
+/// The storage that the service redirects to. Such an address grants access by itself, so no
+/// credential is needed.
 fn is_storage(url: &Url, base: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     if url.scheme() != base.scheme() || !url.username().is_empty() {
@@ -264,7 +264,7 @@ fn is_storage(url: &Url, base: &Url) -> bool {
             && host.ends_with(".s3.amazonaws.com");
         return is_bucket || host.ends_with(".githubusercontent.com");
     }
-    // An Enterprise Server: a host of its own for media, or a path of the same one.
+    // An Enterprise Server: a separate media host, or a path on the same host.
     let own = web_host(base);
     let is_media_path =
         host == own && url.port() == base.port() && url.path().starts_with("/media/");

@@ -1,14 +1,14 @@
-//! What stands beside the issues: sub-tasks, links, attached files.
+//! Sub-tasks, links, attached files.
 
 use serde_json::{Value, json};
 
 use super::Simulator;
-use super::board::{Issue, STATES};
 use super::reply::Reply;
-use super::server::{Asked, Shared};
+use super::server::{ApiRequest, Shared};
+use super::tracker_data::{Issue, STATES};
 use crate::simulate::StoredFile;
 
-/// Where Cloud sends readers of files on to.
+/// Where Cloud redirects file downloads to.
 const STORE: &str = "https://api.media.atlassian.com/file/0a1b2c/binary?token=x";
 
 /// The value of a field, if it is one of these.
@@ -20,7 +20,7 @@ pub fn field(shared: &Shared, issue: &Issue, name: &str, version: u8) -> Option<
         "issuelinks" => {
             let link = |(kind, outward, other): &(String, bool, i64)| {
                 let end = if *outward { "outwardIssue" } else { "inwardIssue" };
-                // An issue that may not be seen leaves no link.
+                // A link to an issue that may not be seen is omitted.
                 Some(json!({ "id": "10000", "type": { "id": "10002", "name": kind,
                              "inward": kind, "outward": kind }, end: brief(*other)? }))
             };
@@ -45,7 +45,7 @@ pub fn field(shared: &Shared, issue: &Issue, name: &str, version: u8) -> Option<
     })
 }
 
-/// An issue as others name it.
+/// The short form of an issue in links.
 fn brief(issue: &Issue) -> Value {
     let at = STATES.iter().position(|(name, _)| *name == issue.status).unwrap_or(0);
     json!({ "id": issue.id.to_string(), "key": issue.key(), "fields": {
@@ -58,13 +58,13 @@ fn escaped(name: &str) -> String {
     percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// The bytes of an attached file, if the request is about one. Cloud leads to its store unless it is
+/// The bytes of an attached file, if the request is about one. Cloud redirects to its store unless
 /// asked not to.
-pub fn answer(shared: &Shared, asked: &Asked) -> Option<Reply> {
-    let address: Vec<&str> = asked.address.iter().map(String::as_str).collect();
+pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
+    let address: Vec<&str> = request.address.iter().map(String::as_str).collect();
     let (id, direct) = match (shared.is_cloud, address.as_slice()) {
         (true, ["rest", "api", _, "attachment", "content", id]) => {
-            (*id, asked.query.get("redirect").is_some_and(|value| value == "false"))
+            (*id, request.query.get("redirect").is_some_and(|value| value == "false"))
         }
         (false, ["secure", "attachment", id, _]) => (*id, true),
         _ => return None,
@@ -80,21 +80,18 @@ pub fn answer(shared: &Shared, asked: &Asked) -> Option<Reply> {
 }
 
 impl Simulator {
-    /// Makes an issue a sub-task of another.
     pub fn set_parent(&self, child: i64, parent: i64) {
         let mut shared = self.server.lock();
         shared.board.edit(child, |issue| issue.parent = Some(parent));
         shared.board.edit(parent, |issue| issue.children.push(child));
     }
 
-    /// Links two issues.
     pub fn link(&self, from: i64, kind: &str, to: i64) {
         let mut shared = self.server.lock();
         shared.board.edit(from, |issue| issue.links.push((kind.to_owned(), true, to)));
         shared.board.edit(to, |issue| issue.links.push((kind.to_owned(), false, from)));
     }
 
-    /// Attaches a file.
     pub fn attach(&self, id: i64, name: &str, file: StoredFile) {
         self.server.lock().board.edit(id, |issue| {
             let number = id * 1_000 + i64::try_from(issue.files.len()).unwrap_or(0);

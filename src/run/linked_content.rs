@@ -1,6 +1,6 @@
-//! What stands around an item in its tracker, for its analysis: links with titles, commits and pull
-//! requests with the files they touched, pictures and small text files. What cannot be read is left
-//! out and told; it never stops an analysis.
+//! Links and attachments of an item, for its analysis: linked items with titles, commits and pull
+//! requests with the files they changed, pictures and small text files. What cannot be read is
+//! skipped and reported; it never stops an analysis.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,35 +12,35 @@ use crate::dedupe::QueuedItem;
 use crate::event::Event;
 use crate::fetch::Source;
 use crate::model::{
-    Attachment, AttachmentFate, Background, ChangeKind, Format, ItemId, ItemKey, LinkedChange,
-    LinkedItem, ReadSurroundings, Stage, Surroundings, text,
+    Attachment, AttachmentUse, Background, ChangeKind, Format, ItemId, ItemKey, LinkedChange,
+    LinkedContent, LinkedItem, ReadLinkedContent, Stage, text,
 };
 use crate::prompt::cut_to_tokens;
 use crate::session::{Attached, AttachedFile};
 
-/// Of the parent's own text.
+/// Of the parent's text.
 const EXTRACT_TOKENS: usize = 150;
-/// Of one text file, and how much of it is read.
+/// Of one text file.
 const TEXT_TOKENS: u32 = 1_500;
 const TEXT_READ: u64 = 64 << 10;
-/// Files of a commit or pull request that are named.
+/// Files listed per commit or pull request.
 const MOST_TOUCHED: usize = 8;
-/// Attached files that triage reads the names of, and characters of a name.
+/// Attached files whose names triage gets, and characters per name.
 const MOST_NAMED: usize = 5;
 const LONGEST_NAME: usize = 60;
 const BYTES_PER_TOKEN: usize = crate::model::BYTES_PER_TOKEN;
 
-/// What a deep prompt says about it, not yet fenced, and the files that go with the session.
+/// Text for a deep prompt, not fenced yet, and the files for the session.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) links: String,
     pub(super) files: String,
     pub(super) attached: Option<Attached>,
-    /// What was read, to be shown.
-    pub(super) read: Option<Box<ReadSurroundings>>,
+    /// What was read, for display.
+    pub(super) read: Option<Box<ReadLinkedContent>>,
 }
 
-/// Reads it. `root` is the code base, where linked commits may be known.
+/// `root` is the code base, which may contain linked commits.
 pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> Gathered {
     let settings = &cx.config.analyze;
     if settings.link_tokens == 0 && settings.max_attachments == 0 {
@@ -48,41 +48,41 @@ pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> G
     }
     let Some(tracker) = cx.edges.tracker_of(item.key()) else { return Gathered::default() };
     let source = &tracker.source;
-    let read = cx.stop.unless_stopped(source.surroundings(item.id())).await;
+    let read = cx.stop.unless_stopped(source.linked_content(item.id())).await;
     let mut found = match read {
         Some(Ok(Some(found))) => found,
         Some(Ok(None)) | None => return Gathered::default(),
         Some(Err(error)) => {
-            tracing::warn!(item = %item.key(), %error, "could not read the item's links; the analysis goes on without them");
+            tracing::warn!(item = %item.key(), %error, "could not read the item's links; the analysis continues without them");
             return Gathered::default();
         }
     };
     let files = std::mem::take(&mut found.files);
     if settings.link_tokens == 0 {
-        found = Surroundings::default();
+        found = LinkedContent::default();
     }
     for change in &mut found.changes {
         *change = with_details(cx, source, root, change.clone()).await;
     }
     let mut gathered = Gathered { links: links_text(cx, &found), ..Gathered::default() };
-    let mut fates = Vec::with_capacity(files.len());
+    let mut used = Vec::with_capacity(files.len());
     let mut taking = Taking::default();
     for file in files {
-        let fate = taking.take(cx, source, &file).await;
-        fates.push(AttachmentFate { name: line(&file.name), size: file.size, fate });
+        let note = taking.take(cx, source, &file).await;
+        used.push(AttachmentUse { name: clean_line(&file.name), size: file.size, note });
     }
     gathered.files = taking.text();
     gathered.attached = (!taking.files.is_empty())
         .then_some(Attached { marker: taking.marker, files: taking.files });
-    let Surroundings { items, changes, left_out, .. } = found;
-    let read = Box::new(ReadSurroundings { items, changes, files: fates, left_out });
+    let LinkedContent { items, changes, left_out, .. } = found;
+    let read = Box::new(ReadLinkedContent { items, changes, files: used, left_out });
     cx.emit(Event::SurroundingsRead { item: item.key().clone(), read: read.clone() });
     gathered.read = Some(read);
     gathered
 }
 
-/// Adds the names and sizes of attached files to what triage reads, by one light request to each
-/// source. Without them triage still knows their number.
+/// Adds the names and sizes of attached files to triage's input, with one cheap request per source.
+/// Without them triage only has their number.
 pub(super) async fn name_files(
     cx: &RunContext,
     items: &[QueuedItem],
@@ -99,7 +99,7 @@ pub(super) async fn name_files(
         let named = match cx.stop.unless_stopped(tracker.source.attached_files(ids)).await {
             Some(Ok(named)) => named.unwrap_or_default(),
             Some(Err(error)) => {
-                tracing::warn!(source, %error, "could not read the names of attached files; triage goes on without them");
+                tracing::warn!(source, %error, "could not read the names of attached files; triage continues without them");
                 continue;
             }
             None => return,
@@ -130,7 +130,7 @@ fn names_line(files: &[Attachment]) -> String {
     }
 }
 
-/// Title and files from the code base if it knows the commit, or else from the tracker.
+/// Title and files from the code base if it has the commit, otherwise from the tracker.
 async fn with_details(
     cx: &RunContext,
     source: &Arc<dyn Source>,
@@ -152,7 +152,7 @@ async fn with_details(
     }
 }
 
-fn links_text(cx: &RunContext, found: &Surroundings) -> String {
+fn links_text(cx: &RunContext, found: &LinkedContent) -> String {
     let mut lines: Vec<String> = found.items.iter().map(|item| item_line(cx, item)).collect();
     lines.extend(found.changes.iter().map(change_line));
     let (kept, cut) = cut_to_tokens(&lines.join("\n"), cx.config.analyze.link_tokens);
@@ -166,7 +166,7 @@ fn links_text(cx: &RunContext, found: &Surroundings) -> String {
 fn item_line(cx: &RunContext, item: &LinkedItem) -> String {
     let (kind, name) = (item.kind.into_str(), clean_line(&item.name()));
     let Some(title) = &item.title else { return format!("{kind} {name}: cannot be read") };
-    let mut facts = [&item.item_type, &item.state].map(|fact| line(fact)).to_vec();
+    let mut facts = [&item.item_type, &item.state].map(|fact| clean_line(fact)).to_vec();
     facts.retain(|fact| !fact.is_empty());
     let mut text = format!("{kind} {name} ({}): {}", facts.join(", "), clean_line(title));
     if let Some(raw) = &item.text {
@@ -184,18 +184,22 @@ fn item_line(cx: &RunContext, item: &LinkedItem) -> String {
 }
 
 fn change_line(change: &LinkedChange) -> String {
+    let id = clean_line(&change.id);
     let name = match change.kind {
-        ChangeKind::Commit => format!("commit {}", change.id.get(..10).unwrap_or(&change.id)),
-        ChangeKind::PullRequest => format!("pull request {}", change.id),
+        ChangeKind::Commit => format!("commit {}", id.get(..10).unwrap_or(&id)),
+        ChangeKind::PullRequest => format!("pull request {id}"),
     };
-    let state =
-        if change.state.is_empty() { String::new() } else { format!(" ({})", line(&change.state)) };
+    let state = if change.state.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", clean_line(&change.state))
+    };
     let title = match change.title.trim() {
         "" => "cannot be read".to_owned(),
         title => clean_line(title),
     };
     let files: Vec<String> =
-        change.files.iter().take(MOST_TOUCHED).map(|file| line(file)).collect();
+        change.files.iter().take(MOST_TOUCHED).map(|file| clean_line(file)).collect();
     let more = change.files.len().saturating_sub(MOST_TOUCHED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let files = if files.is_empty() {
@@ -206,7 +210,7 @@ fn change_line(change: &LinkedChange) -> String {
     format!("{name}{state}: {title}{files}")
 }
 
-/// A line of a stranger, without what a reader would not see.
+/// Untrusted text on one line, without invisible characters.
 fn clean_line(text: &str) -> String {
     line(&clean_text(text, Format::Plain, &clean::Options::default()).text)
 }
@@ -217,9 +221,9 @@ fn line(text: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Files under way to a session.
+/// Files being collected for a session.
 struct Taking {
-    /// Stands for the session's folder until that is known.
+    /// Placeholder for the session's folder until that is known.
     marker: String,
     files: Vec<AttachedFile>,
     lines: Vec<String>,
@@ -234,7 +238,7 @@ impl Default for Taking {
 }
 
 impl Taking {
-    /// Takes one file if it fits, and says what became of it.
+    /// Takes one file if it fits; returns what was done with it, as text.
     async fn take(
         &mut self,
         cx: &RunContext,
@@ -246,11 +250,12 @@ impl Taking {
             return "not read: analyze.max_attachments is 0".to_owned();
         }
         if self.taken >= settings.max_attachments {
-            return format!("not read: only {} files are taken", settings.max_attachments);
+            return format!("not read: only the first {} files are used", settings.max_attachments);
         }
         let limit = settings.max_attachment_size;
         if file.size.is_some_and(|size| size > limit) {
-            return format!("not read: larger than {limit} bytes");
+            let limit = text::size(limit);
+            return format!("not read: larger than {limit} (analyze.max_attachment_size)");
         }
         let bytes = match cx.stop.unless_stopped(source.attachment(file.clone(), limit)).await {
             Some(Ok(bytes)) => bytes,
@@ -267,7 +272,7 @@ impl Taking {
                     "picture, {width} x {height}, named {shown:?}: it cannot be shown to you"
                 ));
                 self.taken += 1;
-                format!("not shown: {} looks at no pictures (analyze.agent)", agent.title())
+                format!("not shown: {} cannot read pictures (analyze.agent)", agent.title())
             }
             FileKind::Picture { extension, width, height } => {
                 let name = harmless_name(self.files.len() + 1, &file.name, extension);

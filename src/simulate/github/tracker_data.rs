@@ -1,4 +1,4 @@
-//! The data behind the simulated GitHub: repositories, issues, comments, labels.
+//! The data of the simulated GitHub: repositories, issues, comments, labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 
 use crate::clock::Clock;
 
-/// Who the accepted token belongs to.
+/// The account of the accepted token.
 pub const ME: &str = "heartbeat-bot";
 
-/// Everything that is there.
 #[derive(Debug)]
-pub struct Board {
+pub struct TrackerData {
     pub repositories: Vec<Repository>,
-    pub beside: super::beside::Beside,
+    pub linked: super::linked::LinkedResources,
     pub clock: Clock,
     next_id: i64,
 }
@@ -24,23 +23,22 @@ pub struct Repository {
     pub id: i64,
     /// `owner/name`.
     pub name: String,
-    /// Names it had; requests under them are redirected.
+    /// Former names; requests for them are redirected.
     pub earlier: Vec<String>,
     pub archived: bool,
-    /// Issues are switched off.
+    /// Issues are disabled.
     pub without_issues: bool,
     pub labels: BTreeSet<String>,
     pub issues: BTreeMap<i64, Issue>,
 }
 
-/// What became of an issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     Here,
     Deleted,
-    /// Repository and number it has now.
+    /// New repository and number.
     Transferred(i64, i64),
-    /// It is a discussion now.
+    /// Converted to a discussion.
     Discussion,
 }
 
@@ -59,11 +57,11 @@ pub struct Issue {
     pub kind: Option<String>,
     pub created: Timestamp,
     pub updated: Timestamp,
-    pub comments: Vec<Remark>,
+    pub comments: Vec<Comment>,
     pub locked: bool,
     pub is_pull_request: bool,
     pub fate: Fate,
-    /// Numbers of pull requests that refer to it, and commits that closed it.
+    /// Pull requests that refer to it, and commits that closed it.
     pub events: Vec<Value>,
     /// Repository and number.
     pub parent: Option<(String, i64)>,
@@ -71,19 +69,19 @@ pub struct Issue {
 }
 
 #[derive(Debug, Clone)]
-pub struct Remark {
+pub struct Comment {
     pub id: i64,
     pub user: String,
     pub body: String,
     pub at: Timestamp,
 }
 
-impl Board {
+impl TrackerData {
     pub fn new(clock: Clock) -> Self {
-        Self { repositories: Vec::new(), beside: Default::default(), clock, next_id: 4_570_308_119 }
+        Self { repositories: Vec::new(), linked: Default::default(), clock, next_id: 4_570_308_119 }
     }
 
-    /// Now, in the whole seconds that GitHub keeps.
+    /// In whole seconds, like GitHub.
     pub fn now(&self) -> Timestamp {
         let now = self.clock.now();
         Timestamp::from_second(now.as_second()).unwrap_or(now)
@@ -121,13 +119,13 @@ impl Board {
         self.repositories.iter_mut().find(|repository| repository.name.eq_ignore_ascii_case(name))
     }
 
-    /// The repository that had this name once.
+    /// The repository that formerly had this name.
     pub fn renamed(&self, name: &str) -> Option<&Repository> {
         let had = |known: &String| known.eq_ignore_ascii_case(name);
         self.repositories.iter().find(|repository| repository.earlier.iter().any(had))
     }
 
-    /// Adds an issue; returns its number.
+    /// Returns the issue's number.
     pub fn add_issue(&mut self, repository: &str, issue: NewIssue<'_>, at: Timestamp) -> i64 {
         let id = self.id();
         let Some(repository) = self.by_name_mut(repository) else { return 0 };
@@ -159,7 +157,7 @@ impl Board {
         number
     }
 
-    /// Changes an issue that is still there; its time of change becomes now.
+    /// Changes an existing issue and sets its time of change to now.
     pub fn edit<T>(
         &mut self,
         repository: &str,
@@ -177,18 +175,18 @@ impl Board {
     }
 
     /// Adds a comment, which changes the issue's time.
-    pub fn remark(
+    pub fn add_comment(
         &mut self,
         repository: &str,
         number: i64,
         user: &str,
         body: &str,
-    ) -> Option<Remark> {
+    ) -> Option<Comment> {
         let (id, at) = (self.id(), self.now());
-        let remark = Remark { id, user: user.to_owned(), body: body.to_owned(), at };
-        let kept = remark.clone();
+        let comment = Comment { id, user: user.to_owned(), body: body.to_owned(), at };
+        let kept = comment.clone();
         self.edit(repository, number, move |issue| issue.comments.push(kept))?;
-        Some(remark)
+        Some(comment)
     }
 
     /// Moves an issue to another repository, where it gets a new number.
@@ -204,7 +202,6 @@ impl Board {
     }
 }
 
-/// What a new issue begins with.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NewIssue<'a> {
     pub title: &'a str,
@@ -214,7 +211,6 @@ pub struct NewIssue<'a> {
     pub is_pull_request: bool,
 }
 
-/// An account in an answer.
 pub fn account(base: &str, login: &str) -> Value {
     let kind = if login.ends_with("[bot]") || login == ME { "Bot" } else { "User" };
     json!({
@@ -292,14 +288,14 @@ impl Repository {
         value
     }
 
-    pub fn comment_json(&self, base: &str, number: i64, remark: &Remark) -> Value {
+    pub fn comment_json(&self, base: &str, number: i64, comment: &Comment) -> Value {
         json!({
-            "id": remark.id, "node_id": "MDEyOklzc3VlQ29tbWVudDE=", "body": remark.body,
-            "url": format!("{base}/repos/{}/issues/comments/{}", self.name, remark.id),
-            "html_url": format!("https://github.com/{}/issues/{number}#issuecomment-{}", self.name, remark.id),
+            "id": comment.id, "node_id": "MDEyOklzc3VlQ29tbWVudDE=", "body": comment.body,
+            "url": format!("{base}/repos/{}/issues/comments/{}", self.name, comment.id),
+            "html_url": format!("https://github.com/{}/issues/{number}#issuecomment-{}", self.name, comment.id),
             "issue_url": format!("{base}/repos/{}/issues/{number}", self.name),
-            "user": account(base, &remark.user), "author_association": "NONE",
-            "created_at": remark.at.to_string(), "updated_at": remark.at.to_string(),
+            "user": account(base, &comment.user), "author_association": "NONE",
+            "created_at": comment.at.to_string(), "updated_at": comment.at.to_string(),
             "performed_via_github_app": null,
         })
     }

@@ -6,13 +6,12 @@ use super::error::CommandError;
 use super::exit::Code;
 use super::{Context, say_error, show, status};
 use crate::app;
-use crate::config::{ConfigError, load, salvage};
+use crate::config::{ConfigError, load, load_partial};
 use crate::settings::Config;
 use crate::store::{RunLock, Store};
 
-/// What was found where the state should be.
 enum Found {
-    /// A state, and the configuration to read it by.
+    /// A state, and the configuration to read it with.
     Here(Store, Box<Config>),
     /// No state in this folder.
     Nothing(PathBuf),
@@ -56,18 +55,18 @@ impl Context {
 
     pub(super) async fn show(&self, item: &str) -> Result<Code, CommandError> {
         let (store, config) = self.needed_state()?;
-        let story = show::story(&store, &config, item).await?;
-        self.print(&story, |story| show::render_story(story, self.paint()))?;
+        let history = show::item_history(&store, &config, item).await?;
+        self.print(&history, |history| show::render_item_history(history, self.paint()))?;
         Ok(Code::Done)
     }
 
-    /// For commands that read a state: an invalid configuration file must not hide the state, so
-    /// they use whatever can be read of the file.
-    pub(super) fn load_to_look(&self) -> Result<(Config, Option<ConfigError>), CommandError> {
+    /// For commands that read a state: an invalid configuration file must not hide it, so they use
+    /// every part of the file that can be read.
+    pub(super) fn load_for_reading(&self) -> Result<(Config, Option<ConfigError>), CommandError> {
         let request = app::load_request(&self.global.overrides(), &self.environment)?;
         match load(&request) {
             Ok(loaded) => Ok((loaded.config, None)),
-            Err(fault) => match salvage(&request) {
+            Err(fault) => match load_partial(&request) {
                 Some(config) => Ok((config, Some(fault))),
                 None => Err(CommandError::StateUnknown(fault)),
             },
@@ -76,7 +75,7 @@ impl Context {
 
     /// The state for reading, if there is one, and the configuration.
     fn state(&self) -> Result<Found, CommandError> {
-        let (config, fault) = self.load_to_look()?;
+        let (config, fault) = self.load_for_reading()?;
         if let Some(fault) = fault {
             say_error(&fault.into());
         }

@@ -1,33 +1,32 @@
-//! What stands beside the issues: parents and sub-issues, references, commits, files.
+//! Parents and sub-issues, references, commits, files.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::Simulator;
-use super::board::Board;
 use super::reply::Reply;
-use super::server::{Asked, Shared};
+use super::server::{ApiRequest, Shared};
+use super::tracker_data::TrackerData;
 use crate::simulate::{StoredCommit, StoredFile};
 
-/// Everything beside the issues.
 #[derive(Debug, Default)]
-pub struct Beside {
-    /// By their address below the web server's.
+pub struct LinkedResources {
+    /// By their path on the web server.
     files: BTreeMap<String, StoredFile>,
     commits: BTreeMap<String, StoredCommit>,
     /// Files of pull requests, by repository and number.
     pull_requests: BTreeMap<(String, i64), Vec<String>>,
 }
 
-/// The answer, if the request is about one of these.
-pub fn answer(shared: &Shared, asked: &Asked) -> Option<Reply> {
-    let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
-    let beside = &shared.board.beside;
+/// The response, if the request is about one of these.
+pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+    let linked = &shared.board.linked;
     Some(match path.as_slice() {
-        ["user-attachments" | "media", ..] => match beside.files.get(&path.join("/")) {
-            // The store knows nobody: a credential there is a mistake of the reader.
-            _ if path[0] == "media" && asked.secret().is_some() => {
+        ["user-attachments" | "media", ..] => match linked.files.get(&path.join("/")) {
+            // The file store has no authentication: a credential sent to it is a bug of the client.
+            _ if path[0] == "media" && request.secret().is_some() => {
                 Reply::error(400, "Only one auth mechanism allowed")
             }
             Some(StoredFile::Bytes(bytes)) => {
@@ -36,7 +35,7 @@ pub fn answer(shared: &Shared, asked: &Asked) -> Option<Reply> {
             Some(StoredFile::Redirect(to)) => Reply::moved(302, to.clone()),
             None => Reply::not_found(),
         },
-        ["repos", _, _, "commits", hash] => match beside.commits.get(*hash) {
+        ["repos", _, _, "commits", hash] => match linked.commits.get(*hash) {
             Some(commit) => Reply::json(&json!({
                 "sha": hash, "commit": { "message": commit.message }, "files": named(&commit.files),
             })),
@@ -44,7 +43,7 @@ pub fn answer(shared: &Shared, asked: &Asked) -> Option<Reply> {
         },
         ["repos", owner, name, "pulls", number, "files"] => {
             let number = number.parse().unwrap_or(0);
-            match beside.pull_requests.get(&(format!("{owner}/{name}"), number)) {
+            match linked.pull_requests.get(&(format!("{owner}/{name}"), number)) {
                 Some(files) => Reply::json(&named(files)),
                 None => Reply::not_found(),
             }
@@ -61,7 +60,7 @@ fn named(files: &[String]) -> Value {
     files.iter().map(|name| json!({ "filename": name, "status": "modified" })).collect()
 }
 
-fn sub_issues(board: &Board, repository: &str, number: i64, base: &str) -> Reply {
+fn sub_issues(board: &TrackerData, repository: &str, number: i64, base: &str) -> Reply {
     let issue = board.by_name(repository).and_then(|found| found.issues.get(&number));
     let Some(issue) = issue else { return Reply::not_found() };
     let child = |(name, number): &(String, i64)| {
@@ -73,7 +72,6 @@ fn sub_issues(board: &Board, repository: &str, number: i64, base: &str) -> Reply
 }
 
 impl Simulator {
-    /// Makes an issue the parent of another.
     pub fn set_parent(&self, child: (&str, i64), parent: (&str, i64)) {
         let mut shared = self.server.lock();
         let owned = |(name, number): (&str, i64)| (name.to_owned(), number);
@@ -81,7 +79,7 @@ impl Simulator {
         shared.board.edit(parent.0, parent.1, |issue| issue.children.push(owned(child)));
     }
 
-    /// An issue or a pull request mentions an issue.
+    /// Adds a mention of an issue by another issue or pull request.
     pub fn refer(&self, to: (&str, i64), from: (&str, i64)) {
         let mut shared = self.server.lock();
         let (base, now) = (shared.base_url.clone(), shared.board.now().to_string());
@@ -96,7 +94,7 @@ impl Simulator {
         shared.board.edit(to.0, to.1, |issue| issue.events.push(event));
     }
 
-    /// Adds a pull request with the files it touches; returns its number.
+    /// Returns its number.
     pub fn add_pull_request(&self, repository: &str, title: &str, files: &[&str]) -> i64 {
         let mut shared = self.server.lock();
         let now = shared.board.now();
@@ -108,11 +106,10 @@ impl Simulator {
         };
         let number = shared.board.add_issue(repository, new, now);
         let files = files.iter().map(|&name| name.to_owned()).collect();
-        shared.board.beside.pull_requests.insert((repository.to_owned(), number), files);
+        shared.board.linked.pull_requests.insert((repository.to_owned(), number), files);
         number
     }
 
-    /// A commit closes an issue.
     pub fn close_by_commit(&self, repository: &str, number: i64, hash: &str, commit: StoredCommit) {
         let mut shared = self.server.lock();
         let (base, now) = (shared.base_url.clone(), shared.board.now().to_string());
@@ -124,16 +121,15 @@ impl Simulator {
             issue.open = false;
             issue.events.push(event);
         });
-        shared.board.beside.commits.insert(hash.to_owned(), commit);
+        shared.board.linked.commits.insert(hash.to_owned(), commit);
     }
 
-    /// Keeps a file; returns its address.
+    /// Stores a file; returns its address.
     pub fn keep_file(&self, path: &str, file: StoredFile) -> String {
-        self.server.lock().board.beside.files.insert(path.to_owned(), file);
+        self.server.lock().board.linked.files.insert(path.to_owned(), file);
         format!("http://{}/{path}", self.address())
     }
 
-    /// Replaces the text of an issue.
     pub fn set_body(&self, repository: &str, number: i64, body: &str) {
         let body = Some(body.to_owned());
         self.server.lock().board.edit(repository, number, |issue| issue.body = body);

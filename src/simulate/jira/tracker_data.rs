@@ -1,4 +1,4 @@
-//! What the simulated Jira keeps: issues, their comments, the order of their changes.
+//! The data of the simulated Jira: issues, comments, and the order of changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,13 @@ use crate::simulate::StoredFile;
 
 /// The key of the project with the issues.
 pub const PROJECT: &str = "PARCEL";
-/// Its name.
 pub const PROJECT_NAME: &str = "Parcel Tracking";
 /// Another project, which is not watched.
 pub const OTHER: &str = "OPS";
 /// Number of the first issue.
 pub const FIRST_ID: i64 = 10_001;
 
-/// Priorities, the most urgent first.
+/// Most urgent first.
 pub const PRIORITIES: [&str; 5] = ["Highest", "High", "Medium", "Low", "Lowest"];
 
 /// States and the keys of their categories.
@@ -29,21 +28,19 @@ pub const STATES: [(&str, &str); 4] = [
     ("Done", "done"),
 ];
 
-/// One comment.
 #[derive(Debug, Clone)]
-pub struct Remark {
+pub struct Comment {
     pub id: i64,
     pub author: String,
     pub text: Text,
     pub at: Timestamp,
 }
 
-/// One issue.
 #[derive(Debug, Clone)]
 pub struct Issue {
     pub id: i64,
     pub project: String,
-    /// Its number in the project.
+    /// Number in the project.
     pub number: i64,
     pub summary: String,
     pub description: Text,
@@ -56,13 +53,22 @@ pub struct Issue {
     pub parent: Option<i64>,
     pub created: Timestamp,
     pub updated: Timestamp,
-    pub comments: Vec<Remark>,
-    /// Name of the link, whether it leads from here, and to which issue.
+    pub comments: Vec<Comment>,
+    /// Name of the link, whether it is outward, and the other issue.
     pub links: Vec<(String, bool, i64)>,
     /// Id, name and content.
     pub files: Vec<(i64, String, StoredFile)>,
-    /// Its sub-tasks.
     pub children: Vec<i64>,
+    /// When which field held what before, oldest first.
+    pub history: Vec<Edit>,
+}
+
+/// What one edit changed.
+#[derive(Debug, Clone)]
+pub struct Edit {
+    pub at: Timestamp,
+    /// The field, what it held, and what it holds since.
+    pub fields: Vec<(&'static str, String, String)>,
 }
 
 impl Issue {
@@ -76,28 +82,27 @@ impl Issue {
     }
 }
 
-/// All issues.
 #[derive(Debug)]
-pub struct Board {
+pub struct TrackerData {
     pub clock: Clock,
     issues: BTreeMap<i64, Issue>,
-    /// By the time of their last change.
+    /// Sorted by the time of the last change.
     order: BTreeSet<(Timestamp, i64)>,
     numbers: BTreeMap<String, i64>,
-    last_remark: i64,
+    last_comment: i64,
     /// New keys of projects, by their old ones.
     pub renamed: BTreeMap<String, String>,
     pub zone: jiff::tz::TimeZone,
 }
 
-impl Board {
+impl TrackerData {
     pub fn new(clock: Clock, zone: jiff::tz::TimeZone) -> Self {
         Self {
             clock,
             issues: BTreeMap::new(),
             order: BTreeSet::new(),
             numbers: BTreeMap::new(),
-            last_remark: 10_000,
+            last_comment: 10_000,
             renamed: BTreeMap::new(),
             zone,
         }
@@ -107,7 +112,7 @@ impl Board {
         self.clock.now()
     }
 
-    /// The key that a project has now, if there is one of this key or name.
+    /// The current key of a project, by key or name.
     pub fn project(&self, name: &str) -> Option<String> {
         let by_name = name.eq_ignore_ascii_case(PROJECT_NAME).then(|| PROJECT.to_owned());
         let known = [PROJECT, OTHER].into_iter().find(|key| key.eq_ignore_ascii_case(name));
@@ -115,7 +120,7 @@ impl Board {
         Some(self.renamed.get(&key).cloned().unwrap_or(key))
     }
 
-    /// Adds an issue that was created and last changed at `at`; its id.
+    /// Adds an issue that was created and last changed at `at`; returns its id.
     pub fn add(&mut self, mut issue: Issue, at: Timestamp) -> i64 {
         let at = milliseconds(at);
         let id = FIRST_ID + i64::try_from(self.issues.len()).unwrap_or(0);
@@ -140,7 +145,6 @@ impl Board {
         }
     }
 
-    /// The attached file with this id.
     pub fn file(&self, id: &str) -> Option<&StoredFile> {
         let mut files = self.issues.values().flat_map(|issue| &issue.files);
         files.find(|(known, _, _)| known.to_string() == id).map(|(_, _, file)| file)
@@ -150,7 +154,7 @@ impl Board {
         self.issues.keys().copied().collect()
     }
 
-    /// Changes an issue now; the change date moves whatever is done, also within a millisecond.
+    /// Changes an issue now; every change moves the date, even within a millisecond.
     pub fn edit(&mut self, id: i64, change: impl FnOnce(&mut Issue)) -> bool {
         let Some(issue) = self.issues.get(&id) else { return false };
         let next = issue.updated.checked_add(jiff::SignedDuration::from_millis(1));
@@ -158,12 +162,23 @@ impl Board {
         self.edit_at(id, at, change)
     }
 
-    /// Changes an issue, and says when that was.
+    /// Changes an issue at a given time.
     pub fn edit_at(&mut self, id: i64, at: Timestamp, change: impl FnOnce(&mut Issue)) -> bool {
         let Some(issue) = self.issues.get_mut(&id) else { return false };
         self.order.remove(&(issue.updated, id));
+        let held = |issue: &Issue| {
+            let description = issue.description.wiki.clone();
+            [issue.summary.clone(), description, issue.status.clone()]
+        };
+        let before = held(issue);
         change(issue);
         issue.updated = milliseconds(at);
+        let changed = ["summary", "description", "status"].into_iter().zip(before);
+        let changed = changed.zip(held(issue)).map(|((name, from), to)| (name, from, to));
+        let fields: Vec<_> = changed.filter(|(_, from, to)| from != to).collect();
+        if !fields.is_empty() {
+            issue.history.push(Edit { at: issue.updated, fields });
+        }
         self.order.insert((issue.updated, id));
         true
     }
@@ -173,13 +188,13 @@ impl Board {
         self.order.remove(&(issue.updated, id))
     }
 
-    /// Adds a comment; its id.
-    pub fn comment(&mut self, id: i64, author: &str, text: Text) -> Option<i64> {
-        self.last_remark += 1;
-        let (remark, author) = (self.last_remark, author.to_owned());
+    /// Adds a comment; returns its id.
+    pub fn add_comment(&mut self, id: i64, author: &str, text: Text) -> Option<i64> {
+        self.last_comment += 1;
+        let (comment, author) = (self.last_comment, author.to_owned());
         let at = self.now();
         let done = self.edit(id, |issue| {
-            issue.comments.push(Remark { id: remark, author, text, at });
+            issue.comments.push(Comment { id: comment, author, text, at });
         });
         // A comment has the time of the change that it made.
         let issue = self.issues.get_mut(&id)?;
@@ -187,21 +202,21 @@ impl Board {
         if let Some(last) = issue.comments.last_mut() {
             last.at = updated;
         }
-        done.then_some(remark)
+        done.then_some(comment)
     }
 
-    /// Issues in the order of their changes, from the first that may be asked for.
+    /// Issues in the order of their changes, from `from` on.
     pub fn by_change(&self, from: Timestamp) -> impl Iterator<Item = &Issue> {
         self.order.range((from, i64::MIN)..).filter_map(|(_, id)| self.issues.get(id))
     }
 
-    /// A time as the service writes it: milliseconds, the account's offset without a colon.
+    /// A time in the service's format: milliseconds, the account's offset without a colon.
     pub fn time(&self, at: Timestamp) -> Value {
         json!(at.to_zoned(self.zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%.3f%z").to_string())
     }
 }
 
-/// Times have no more digits than the service shows.
+/// Cuts a time to the precision of the service.
 fn milliseconds(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
 }

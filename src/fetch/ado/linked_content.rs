@@ -1,4 +1,4 @@
-//! What stands around an item: relations with their titles, commits, pull requests, attachments.
+//! Context of an item: relations with their titles, commits, pull requests, attachments.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,14 +15,14 @@ use crate::fetch::failure::Failure;
 use crate::fetch::http::Wanted;
 use crate::fetch::{DevelopmentLink, ItemFile};
 use crate::model::{
-    Attachment, ChangeKind, FailureClass, ItemId, LinkKind, LinkedChange, LinkedItem, Surroundings,
+    Attachment, ChangeKind, FailureClass, ItemId, LinkKind, LinkedChange, LinkedContent, LinkedItem,
 };
 
 const DESCRIPTION: &str = "System.Description";
-/// Where the tracker keeps attached files, below an organisation or a project of it.
+/// Path of attached files, below an organisation or a project of it.
 const FILES: &str = "/_apis/wit/attachments/";
 
-/// An item with everything around it.
+/// An item with its relations.
 #[derive(Debug, Deserialize)]
 struct Expanded {
     #[serde(default)]
@@ -32,7 +32,7 @@ struct Expanded {
 }
 
 impl Inner {
-    pub async fn surroundings(&self, id: ItemId) -> Result<Surroundings, Failure> {
+    pub async fn linked_content(&self, id: ItemId) -> Result<LinkedContent, Failure> {
         let number = id.to_string();
         let what = format!("the links of item {id}");
         let path = vec!["_apis", "wit", "workitems", &number];
@@ -45,7 +45,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// What may not be read, or is gone, stays without a title.
+    /// Items that are deleted or may not be read get no title.
     async fn add_titles(&self, items: &mut [LinkedItem]) -> Result<(), Failure> {
         let ids: Vec<ItemId> = items.iter().filter_map(|item| item.id).collect();
         let names = ["System.Title", "System.State", "System.WorkItemType", "System.TeamProject"];
@@ -112,11 +112,11 @@ impl Inner {
         Ok(change)
     }
 
-    /// The bytes of an attached file. The credential goes to the tracker's own address for them and
-    /// nowhere else.
+    /// The bytes of an attached file. The credential is sent only to the tracker's own address for
+    /// files.
     pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, Failure> {
         let url = own_address(&file.address, self.transport.base(), &[FILES])
-            .map_err(|why| Failure::new(FailureClass::Config, format!("not asked for: {why}")))?;
+            .map_err(|why| Failure::new(FailureClass::Config, format!("not requested: {why}")))?;
         let what = &format!("the file {:?}", file.name);
         self.transport.download(Wanted { url, what, limit, is_storage: &|_| false }).await
     }
@@ -133,8 +133,8 @@ impl Inner {
     }
 }
 
-/// Relations by kind, each once, within the bounds.
-fn sort_out(own: ItemId, expanded: &Expanded) -> Surroundings {
+/// Relations by kind, each once, within the limits.
+fn sort_out(own: ItemId, expanded: &Expanded) -> LinkedContent {
     let mut around = Around::of(own);
     for relation in expanded.relations.iter().flatten() {
         if let Some(file) = relation.file() {
@@ -160,7 +160,7 @@ fn item_of(relation: &Relation) -> Option<LinkedItem> {
         "System.LinkTypes.Hierarchy-Forward" => LinkKind::Child,
         "System.LinkTypes.Related" => LinkKind::Related,
         rel if rel.starts_with("System.LinkTypes.Duplicate") => LinkKind::Duplicate,
-        // Of another organisation: its numbers are not ours, and our credential is not for it.
+        // Of another organisation: its numbers differ, and our credential must not be sent there.
         rel if rel.starts_with("System.LinkTypes.Remote") => {
             let kind = if rel.ends_with("Related") { LinkKind::Related } else { LinkKind::Other };
             let url = Url::parse(&relation.url).ok()?;
@@ -174,7 +174,7 @@ fn item_of(relation: &Relation) -> Option<LinkedItem> {
     Some(LinkedItem::new(kind, Some(number), None))
 }
 
-/// A link whose address begins with the project and the repository it is kept in.
+/// A link whose address begins with its project and repository.
 fn change_of(relation: &Relation) -> Option<LinkedChange> {
     let url = relation.url.as_str();
     let (kind, id) = match development_link(url).filter(|_| relation.rel == "ArtifactLink")? {

@@ -1,4 +1,4 @@
-//! What others wrote, before it is fit to be shown.
+//! Untrusted text, which must be made plain before it is shown.
 
 use std::fmt;
 
@@ -7,27 +7,26 @@ use serde_json::Value;
 use super::text::clip;
 use super::{plain_json, plain_text};
 
-/// Something that somebody else wrote: a tracker, an agent, a helper command, a model provider.
+/// Text from elsewhere: a tracker, an agent, a helper command, a model provider.
 ///
-/// It cannot be printed by accident: it has no `Display`, and `Debug` shows none of it. What comes
-/// out has nothing left that acts on a terminal or a reader; a report, a message or a comment then
-/// encodes it as its own format needs.
+/// It cannot be printed by accident: it has no `Display`, and `Debug` hides the content. The
+/// methods return text without characters that act on a terminal or a reader; a report, message or
+/// comment then escapes it for its own format.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Foreign<T = String>(T);
+pub struct Untrusted<T = String>(T);
 
-impl<T> Foreign<T> {
+impl<T> Untrusted<T> {
     pub fn new(content: impl Into<T>) -> Self {
         Self(content.into())
     }
 
-    /// As it came: only to decide by, never to show.
+    /// The unchanged value: for decisions only, never for output.
     pub fn raw(&self) -> &T {
         &self.0
     }
 }
 
-impl Foreign {
-    /// What a program wrote, which need not be text.
+impl Untrusted {
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self(String::from_utf8_lossy(bytes).into_owned())
     }
@@ -36,15 +35,16 @@ impl Foreign {
         self.0.trim().is_empty()
     }
 
-    /// Its beginning as one line of at most so many characters.
+    /// The beginning, as one line of at most `longest` characters.
     pub fn line(&self, longest: usize) -> String {
         let text = plain_text(&self.0);
         clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), longest)
     }
 
-    /// Its end as one line of at most so many characters, without what looks like a token: programs
-    /// that handle credentials may write them to standard error, and this is kept and shown.
-    pub fn end(&self, longest: usize) -> String {
+    /// The end, as one line of at most `longest` characters. Words that look like tokens are
+    /// removed: programs that handle credentials may write them to standard error, and this text is
+    /// stored and shown.
+    pub fn tail_line(&self, longest: usize) -> String {
         let text = plain_text(&self.0);
         let words = text.split_whitespace();
         let words = words.map(|word| if is_secret(word) { "[removed]" } else { word });
@@ -56,33 +56,33 @@ impl Foreign {
         }
     }
 
-    /// Its last line that is not empty, as [`Foreign::end`].
+    /// The last non-empty line, cleaned like [`Untrusted::tail_line`].
     pub fn last_line(&self, longest: usize) -> String {
         let last = self.0.lines().rev().find(|line| !line.trim().is_empty());
-        Self::new(last.unwrap_or_default()).end(longest)
+        Self::new(last.unwrap_or_default()).tail_line(longest)
     }
 }
 
-impl Foreign<Value> {
-    /// With every text in it made plain.
+impl Untrusted<Value> {
+    /// Makes every text in the value plain.
     pub fn into_plain(self) -> Value {
         plain_json(self.0)
     }
 }
 
-impl From<&str> for Foreign {
+impl From<&str> for Untrusted {
     fn from(text: &str) -> Self {
         Self::new(text)
     }
 }
 
-impl<T> fmt::Debug for Foreign<T> {
+impl<T> fmt::Debug for Untrusted<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Foreign(…)")
+        formatter.write_str("Untrusted(…)")
     }
 }
 
-/// Does a word look like a token or a key: long, letters and digits, no path and no address?
+/// Whether a word looks like a token or a key: long, letters and digits, not a path or an address.
 fn is_secret(word: &str) -> bool {
     const SHORTEST: usize = 20;
     let body = word.rsplit(['=', ':', '"', '\'']).find(|part| !part.is_empty()).unwrap_or(word);
@@ -106,7 +106,7 @@ mod tests {
 
     struct Prints<T>(PhantomData<T>);
 
-    /// The answer for types without the method below.
+    /// Fallback for types without the inherent method below.
     trait Otherwise {
         fn is_printable(&self) -> bool {
             false
@@ -125,25 +125,25 @@ mod tests {
     #[test]
     fn it_cannot_be_printed_by_accident() {
         assert!(Prints::<String>(PhantomData).is_printable());
-        assert!(!Prints::<Foreign>(PhantomData).is_printable());
-        assert!(!Prints::<Foreign<Value>>(PhantomData).is_printable());
+        assert!(!Prints::<Untrusted>(PhantomData).is_printable());
+        assert!(!Prints::<Untrusted<Value>>(PhantomData).is_printable());
         let debug =
-            format!("{:?} {:?}", Foreign::from("word"), Foreign::<Value>::new(json!("word")));
+            format!("{:?} {:?}", Untrusted::from("word"), Untrusted::<Value>::new(json!("word")));
         assert!(!debug.contains("word"), "{debug}");
     }
 
     #[test]
     fn what_a_program_says_at_its_end_is_plain_and_holds_no_token() {
-        let said = Foreign::from_bytes(
+        let said = Untrusted::from_bytes(
             b"error: \x1b[31mdenied\x1b[0m for eyJhbGciOiJIUzI1NiJ9.x1y2z3\n\
               token=abcdefghij0123456789klmn at /usr/lib/git-core/git-remote-https-1.2.3\n\n",
         );
         let place = "[removed] at /usr/lib/git-core/git-remote-https-1.2.3";
-        assert_eq!(said.end(400), format!("error: [31mdenied[0m for [removed] {place}"));
+        assert_eq!(said.tail_line(400), format!("error: [31mdenied[0m for [removed] {place}"));
         assert_eq!(said.last_line(400), place);
-        assert_eq!(said.end(5), "…1.2.3");
-        assert_eq!(Foreign::from(" \n ").last_line(400), "");
-        assert!(Foreign::from(" \n ").is_empty());
+        assert_eq!(said.tail_line(5), "…1.2.3");
+        assert_eq!(Untrusted::from(" \n ").last_line(400), "");
+        assert!(Untrusted::from(" \n ").is_empty());
     }
 
     proptest! {
@@ -152,8 +152,8 @@ mod tests {
             text in "(\u{1b}|\u{202e}|\u{9b}|\r|\n|\t|\u{e0041}|\\PC|[a-z ]){0,60}",
             longest in 1_usize..50,
         ) {
-            let foreign = Foreign::from(text.as_str());
-            for line in [foreign.line(longest), foreign.end(longest), foreign.last_line(longest)] {
+            let untrusted = Untrusted::from(text.as_str());
+            for line in [untrusted.line(longest), untrusted.tail_line(longest), untrusted.last_line(longest)] {
                 prop_assert!(!line.chars().any(is_acting), "{:?}", line);
                 prop_assert!(!line.contains(['\n', '\t']), "{:?}", line);
                 prop_assert!(line.chars().count() <= longest + 1, "{:?}", line);

@@ -1,39 +1,36 @@
-//! What stands beside the work items: attached files, commits and pull requests, and relations as the
-//! service shows them from both ends.
+//! Attached files, commits, pull requests, and relations as seen from both ends.
 
 use std::collections::BTreeMap;
 
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::board::{Board, Item, PARENT, PROJECT_ID, Stored};
 use super::items::item_url;
 use super::reply::Reply;
 use super::request::ApiRequest;
+use super::tracker_data::{Item, PARENT, PROJECT_ID, Stored, TrackerData};
 use crate::simulate::{StoredCommit, StoredFile};
 
-/// The one repository there is.
+/// The only repository.
 pub const REPOSITORY_ID: &str = "3f5a2c1e-7777-4222-8333-444455556666";
 
-/// A pull request.
 #[derive(Debug, Clone, Default)]
 pub struct StoredRequest {
     pub title: String,
     pub status: String,
-    /// The commit it was merged with.
+    /// The merge commit.
     pub merged: Option<String>,
 }
 
-/// Everything beside the items.
 #[derive(Debug, Default)]
-pub struct Beside {
+pub struct LinkedResources {
     pub files: BTreeMap<String, StoredFile>,
     pub commits: BTreeMap<String, StoredCommit>,
     pub requests: BTreeMap<u64, StoredRequest>,
 }
 
-impl Beside {
-    /// Keeps a file; returns its id.
+impl LinkedResources {
+    /// Stores a file; returns its id.
     pub fn add_file(&mut self, file: StoredFile) -> String {
         let id = format!("{:08x}-aaaa-4222-8333-444455556666", self.files.len() + 1);
         self.files.insert(id.clone(), file);
@@ -41,7 +38,6 @@ impl Beside {
     }
 }
 
-/// The address of a file.
 pub fn file_url(base_url: &str, id: &str, name: &str) -> String {
     let name: String = name
         .bytes()
@@ -54,16 +50,16 @@ pub fn file_url(base_url: &str, id: &str, name: &str) -> String {
 }
 
 /// `GET` and `POST attachments`.
-pub fn attachments(board: &mut Board, request: &ApiRequest, base_url: &str) -> Reply {
+pub fn attachments(board: &mut TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
     let id = request.part(2);
     if request.method == Method::POST && id.is_empty() {
         let name = request.get("filename").unwrap_or("file").to_owned();
-        let id = board.beside.add_file(StoredFile::Bytes(request.body.clone()));
+        let id = board.linked.add_file(StoredFile::Bytes(request.body.clone()));
         let mut reply = Reply::json(&json!({ "id": id, "url": file_url(base_url, &id, &name) }));
         reply.status = 201;
         return reply;
     }
-    match board.beside.files.get(&id) {
+    match board.linked.files.get(&id) {
         Some(StoredFile::Bytes(bytes)) => {
             Reply::bytes(200, "application/octet-stream", bytes.clone())
         }
@@ -76,11 +72,11 @@ pub fn attachments(board: &mut Board, request: &ApiRequest, base_url: &str) -> R
 }
 
 /// `git/pullrequests/ID` and `git/repositories/ID/commits/HASH`.
-pub fn code(board: &Board, request: &ApiRequest) -> Reply {
+pub fn code(board: &TrackerData, request: &ApiRequest) -> Reply {
     let part = |at: usize| request.part(at);
     match (part(1).as_str(), part(3).as_str()) {
         ("pullrequests", "") => {
-            let found = part(2).parse().ok().and_then(|id: u64| board.beside.requests.get(&id));
+            let found = part(2).parse().ok().and_then(|id: u64| board.linked.requests.get(&id));
             let Some(found) = found else { return missing("pull request") };
             Reply::json(&json!({
                 "pullRequestId": part(2).parse::<u64>().unwrap_or(0), "title": found.title,
@@ -90,7 +86,7 @@ pub fn code(board: &Board, request: &ApiRequest) -> Reply {
         }
         ("repositories", "commits") => {
             let id = part(4);
-            let Some(found) = board.beside.commits.get(&id) else { return missing("commit") };
+            let Some(found) = board.linked.commits.get(&id) else { return missing("commit") };
             let change = |path: &String| {
                 json!({ "item": { "gitObjectType": "blob", "path": format!("/{path}") },
                         "changeType": "edit" })
@@ -107,8 +103,8 @@ fn missing(what: &str) -> Reply {
     Reply::error(404, "GitItemNotFoundException", &text)
 }
 
-/// An item's relations: its own, its parent and children, and links that others made to it.
-pub fn relations(board: &Board, item: &Item, base_url: &str) -> Vec<Value> {
+/// An item's relations: its own, its parent and children, and links from other items.
+pub fn relations(board: &TrackerData, item: &Item, base_url: &str) -> Vec<Value> {
     let mut all = item.links.clone();
     let link = |rel: &str, id: i64| json!({ "rel": rel, "url": item_url(base_url, id), "attributes": { "isLocked": false } });
     let parent = |item: &Item| match item.at(None)?.values.get("System.Parent") {

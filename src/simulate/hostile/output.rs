@@ -1,38 +1,34 @@
-//! What misbehaving agents write, in the form of the real agent's stream.
+//! The output of misbehaving agents, in the format of the real agent's stream.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Writes a line; an output that is gone is no reason to stop.
+/// Writes a line; a closed output does not stop the agent.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).ok();
 }
 
-/// Writes bytes and leaves.
+/// Writes bytes and exits.
 pub fn say_raw(bytes: &[u8]) -> ExitCode {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).ok();
     ExitCode::SUCCESS
 }
 
-/// The first line.
 pub fn hello() {
     say(r#"{"type":"system","subtype":"init","model":"hostile","claude_code_version":"0"}"#);
 }
 
-/// A word of content.
 pub fn content() {
     say(r#"{"type":"assistant"}"#);
 }
 
-/// A tool call.
 pub fn tool_started() {
     say(r#"{"type":"tool_use","id":"1","name":"Bash"}"#);
 }
 
-/// The final line.
 pub fn result() {
     content();
     result_with(&serde_json::json!({ "done": true }));
@@ -43,7 +39,6 @@ pub fn result_with(output: &serde_json::Value) {
     say(&serde_json::json!({ "type": "result", "structured_output": output }).to_string());
 }
 
-/// Pings and nothing else.
 pub fn ping_for_ever(every: Duration) -> ! {
     loop {
         say(r#"{"type":"ping"}"#);
@@ -51,7 +46,7 @@ pub fn ping_for_ever(every: Duration) -> ! {
     }
 }
 
-/// A tool that only says that it runs.
+/// Reports a running tool forever.
 pub fn tool_progress_for_ever(every: Duration) -> ! {
     loop {
         say(r#"{"type":"tool_progress"}"#);
@@ -59,7 +54,7 @@ pub fn tool_progress_for_ever(every: Duration) -> ! {
     }
 }
 
-/// Lines as fast as the pipe takes them.
+/// Writes lines as fast as the pipe accepts them.
 pub fn flood() -> ExitCode {
     hello();
     let lines = "{\"type\":\"ping\"}\n".repeat(4_096);

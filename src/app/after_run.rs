@@ -1,5 +1,5 @@
-//! After a run: its report on disk, its digest to a chat, and findings against later commits. None of
-//! them can fail a run.
+//! After a run: writes its report, sends its digest to a chat, compares findings with later
+//! commits. A failure of these does not fail the run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,12 +22,11 @@ use crate::run::Secrets as _;
 use crate::settings::{Config, ReportFormat};
 use crate::store::{Delivery, Journal, MessageKind, Store};
 
-/// Wait before the second try of a webhook.
+/// Wait before the second attempt at a webhook.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// A process that is about to end waits no longer than this for a webhook and for git.
+/// How long a process that is about to exit waits for a webhook and for git.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The report in a form.
 pub fn render(report: &Report, format: ReportFormat) -> Result<String, CommandError> {
     Ok(match format {
         ReportFormat::Md => markdown::render(report),
@@ -43,7 +42,7 @@ pub fn render(report: &Report, format: ReportFormat) -> Result<String, CommandEr
     })
 }
 
-/// Makes reports on demand, with the settings of the service's start.
+/// Creates reports on demand, with the settings of the service's start.
 pub struct Reporter {
     config: Arc<Config>,
     clock: Clock,
@@ -56,7 +55,7 @@ impl Reporter {
         Self { config, clock, secrets: SettingSecrets::new(setting) }
     }
 
-    /// The report in a form, without secrets.
+    /// Without secrets.
     pub async fn text(
         &self,
         store: &Store,
@@ -73,8 +72,8 @@ impl Reporter {
     }
 }
 
-/// Writes and tells what the configuration asks for. Failures are logged.
-pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
+/// Writes and sends what the configuration asks for. Failures are logged.
+pub async fn follow_up(setting: &Setting, store: &Store, run: RunId) {
     let config = &setting.config.report;
     let written = async {
         if config.dir.as_os_str().is_empty() {
@@ -92,7 +91,7 @@ pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
     if let Err(error) = deliver_digests(setting, store).await {
         tracing::error!(run_id = %run, %error, "could not read the outbox");
     }
-    // Last: nobody waits for it, and a long history takes its time.
+    // Last, because a long history takes time and nothing waits for it.
     match score_findings(&setting.config, &setting.clock, store).await {
         Ok(0) => {}
         Ok(findings) => {
@@ -117,8 +116,7 @@ async fn report_of(setting: &Setting, store: &Store, run: RunId) -> Result<Repor
     Reporter::new(setting).gather(store, Scope::Run { run }).await
 }
 
-/// Where the configured code base can be read in a browser: by the configured pattern, or by the
-/// remote that git's own file names.
+/// Web address of the code base: from the configured pattern, or from the git remote.
 pub fn code_links(config: &Config) -> Option<CodeLinks> {
     if !config.report.code_url.is_empty() {
         return CodeLinks::by_pattern(&config.report.code_url);
@@ -160,7 +158,7 @@ fn write_all(
     Ok(())
 }
 
-/// Sorts by time, and names the run.
+/// Sorts by time, and contains the run's id.
 fn file_name(report: &Report, run: RunId, format: ReportFormat) -> PathBuf {
     let began = report.runs.first().map_or(report.made_at, |run| run.started_at);
     let (when, id) = (began.strftime("%Y%m%dT%H%M%SZ"), run.to_string());

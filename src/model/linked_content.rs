@@ -1,11 +1,10 @@
-//! What stands around a work item in its tracker: linked items, commits and pull requests, attached
-//! files. Read for items that are about to be analysed. Strangers wrote all of it.
+//! What the tracker links to a work item: other items, commits, pull requests, attached files. Read
+//! for items about to be analysed. All of it is untrusted.
 
 use serde::{Deserialize, Serialize};
 
 use super::{ItemId, TextField};
 
-/// What one item is to another.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
 )]
@@ -16,7 +15,7 @@ pub enum LinkKind {
     Duplicate,
     Child,
     Related,
-    /// Depends on it, tests it, or anything else that a tracker knows.
+    /// Any other kind of link.
     Other,
 }
 
@@ -24,30 +23,29 @@ pub enum LinkKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkedItem {
     pub kind: LinkKind,
-    /// Its number in this source; none for one of another organisation, repository or tracker.
+    /// Number in this source; `None` for an item of another organisation, repository or tracker.
     pub id: Option<ItemId>,
-    /// What people call it, such as `contoso/shop#42`; none: its number.
+    /// Name such as `contoso/shop#42`; `None` if the number is the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
-    /// None: it may not be read, or is gone.
+    /// `None` if it is gone or may not be read.
     pub title: Option<String>,
     pub item_type: String,
     pub state: String,
-    /// Address for people.
+    /// Address in the web interface.
     pub url: String,
-    /// What a parent says, raw.
+    /// Description of a parent, not cleaned.
     #[serde(skip)]
     pub text: Option<TextField>,
 }
 
 impl LinkedItem {
-    /// One of which nothing is known yet but what it is to the item.
+    /// Only kind and identity; the rest is not known yet.
     pub fn new(kind: LinkKind, id: Option<ItemId>, handle: Option<String>) -> Self {
         let (item_type, state, url) = (String::new(), String::new(), String::new());
         Self { kind, id, handle, title: None, item_type, state, url, text: None }
     }
 
-    /// What people call it.
     pub fn name(&self) -> String {
         match (&self.handle, self.id) {
             (Some(handle), _) => handle.clone(),
@@ -57,7 +55,6 @@ impl LinkedItem {
     }
 }
 
-/// What a change of the code is in the tracker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -72,62 +69,62 @@ pub struct LinkedChange {
     pub kind: ChangeKind,
     /// The commit's hash or the pull request's number.
     pub id: String,
-    /// Where the tracker keeps it, in its own words.
+    /// Repository, in the tracker's own notation.
     #[serde(skip)]
     pub place: String,
-    /// One line; empty until it is known.
+    /// One line; empty until known.
     pub title: String,
-    /// Of a pull request, such as `completed`.
+    /// State of a pull request, such as `completed`.
     pub state: String,
-    /// The commit that a pull request was merged with.
+    /// The merge commit of a pull request.
     #[serde(skip)]
     pub commit: Option<String>,
-    /// Files it touched, the first of them.
+    /// The first files it changed.
     pub files: Vec<String>,
 }
 
 impl LinkedChange {
-    /// One of which nothing is known yet but where it is.
+    /// Only kind and identity; the rest is not known yet.
     pub fn new(kind: ChangeKind, id: String, place: String) -> Self {
         let (title, state) = (String::new(), String::new());
         Self { kind, id, place, title, state, commit: None, files: Vec::new() }
     }
 }
 
-/// A file attached to an item, or shown in its texts.
+/// A file attached to an item or shown in its texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     pub name: String,
     pub address: String,
-    /// As the tracker states it.
+    /// As reported by the tracker.
     pub size: Option<u64>,
 }
 
-/// What became of an attached file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttachmentFate {
+pub struct AttachmentUse {
     pub name: String,
     pub size: Option<u64>,
-    /// For people: what was done with it, or why nothing.
-    pub fate: String,
+    /// How it was used, or why not; as text.
+    #[serde(rename = "fate")]
+    pub note: String,
 }
 
-/// What stands around an item. The lists are bounded by whoever reads them.
+/// The reader bounds these lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct LinkedContent {
     pub items: Vec<LinkedItem>,
     pub changes: Vec<LinkedChange>,
     pub files: Vec<Attachment>,
-    /// Links beyond the bounds, and of kinds that nobody can use.
+    /// Links beyond the bounds, and of unusable kinds.
     pub left_out: u64,
 }
 
-/// What was read of it for an analysis, to be shown.
+/// What of it was read for an analysis, for display.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadSurroundings {
+pub struct ReadLinkedContent {
     pub items: Vec<LinkedItem>,
     pub changes: Vec<LinkedChange>,
-    pub files: Vec<AttachmentFate>,
+    pub files: Vec<AttachmentUse>,
     /// Links beyond the bounds.
     pub left_out: u64,
 }

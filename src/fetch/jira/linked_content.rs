@@ -1,8 +1,8 @@
-//! What stands around an issue: its parent, sub-tasks and links with their titles, attached files.
+//! Context of an issue: its parent, sub-tasks and links with their titles, attached files.
 //!
-//! An issue names its neighbours with their titles, so one request is enough for all of them and
-//! one more for what the parent says. Files come from the server's own address: Cloud is asked to
-//! send them itself and not to lead to its store.
+//! An issue contains the titles of its neighbours, so one request is enough for all of them and one
+//! more for the parent's description. Files come from the server's own address: Cloud is asked to
+//! send them itself and not to redirect to its storage.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,14 +15,14 @@ use crate::fetch::failure::Failure;
 use crate::fetch::http::Wanted;
 use crate::fetch::text::{encode_segment, without_controls};
 use crate::model::{
-    Attachment, FailureClass, ItemId, LinkKind, LinkedItem, Surroundings, TextField,
+    Attachment, FailureClass, ItemId, LinkKind, LinkedContent, LinkedItem, TextField,
 };
 
-/// Where the two kinds of server keep attached files.
+/// Paths of attached files on the two kinds of server.
 const CLOUD_FILES: &str = "/rest/api/3/attachment/content/";
 const SERVER_FILES: &str = "/secure/attachment/";
 
-/// Issues whose files are asked for at once.
+/// Issues per request for files.
 const AT_ONCE: usize = 100;
 
 /// A link between two issues; one of the ends is missing.
@@ -44,8 +44,8 @@ struct File {
 }
 
 impl Inner {
-    /// None if the issue is gone.
-    pub async fn surroundings(&self, id: ItemId) -> Result<Option<Surroundings>, Failure> {
+    /// `None` if the issue is deleted.
+    pub async fn linked_content(&self, id: ItemId) -> Result<Option<LinkedContent>, Failure> {
         let names = ["parent", "subtasks", "issuelinks", "attachment"].map(str::to_owned);
         let found = self.issues(&[id], &names).await?;
         let Some(fields) = found.into_iter().next().and_then(|issue| issue.fields) else {
@@ -82,7 +82,7 @@ impl Inner {
         Ok(Some(found))
     }
 
-    /// What an issue says; none if it may not be read.
+    /// The description of an issue; `None` if it may not be read.
     async fn description(&self, id: ItemId) -> Result<Option<TextField>, Failure> {
         let issues = self.issues(&[id], &["description".to_owned()]).await?;
         let decoded = self.decode(issues, self.transport.http.now()).await?;
@@ -121,7 +121,7 @@ impl Inner {
     pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, Failure> {
         let http = &self.transport.http;
         let mut url = own_address(&file.address, http.base(), &[CLOUD_FILES, SERVER_FILES])
-            .map_err(|why| Failure::new(FailureClass::Config, format!("not asked for: {why}")))?;
+            .map_err(|why| Failure::new(FailureClass::Config, format!("not requested: {why}")))?;
         if url.path().contains(CLOUD_FILES) {
             url.set_query(Some("redirect=false"));
         }
@@ -130,7 +130,7 @@ impl Inner {
     }
 }
 
-/// Names of links are free; these are the ones a server begins with.
+/// Names of links are free; these are the server's defaults.
 fn kind_of(name: &str) -> LinkKind {
     match name.to_lowercase() {
         name if name.contains("duplicate") => LinkKind::Duplicate,
@@ -139,7 +139,7 @@ fn kind_of(name: &str) -> LinkKind {
     }
 }
 
-/// None if it has no number.
+/// `None` if it has no number.
 fn linked_item(kind: LinkKind, issue: wire::Issue, site: &str) -> Option<LinkedItem> {
     let id = issue.number().map(ItemId)?;
     let key = issue.key.map(without_controls);

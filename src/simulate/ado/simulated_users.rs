@@ -1,17 +1,16 @@
-//! People at work: while a demo follows its schedule, items are edited, closed and reported.
+//! Simulated users: while a demo follows its schedule, items are edited, closed and reported.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::board::PROJECT;
 use super::seed::FIRST_ID;
 use super::server::Server;
+use super::tracker_data::PROJECT;
 use super::{Simulator, change};
 
 const REPRO_STEPS: &str = "Microsoft.VSTS.TCM.ReproSteps";
 
-/// What somebody does.
 enum Step {
     /// Adds a sentence to the repro steps of an item.
     Adds(i64, &'static str),
@@ -21,7 +20,7 @@ enum Step {
     Reports(&'static str, &'static str, i64, &'static str),
 }
 
-/// A working day in four steps; then it is quiet.
+/// The steps of one day; nothing happens afterwards.
 const DAY: [Step; 4] = [
     Step::Reports(
         "CSV export fails for customers with a new shipment",
@@ -57,13 +56,13 @@ const IN_GERMAN: Step = Step::Reports(
 );
 
 impl Simulator {
-    /// Reports the bug that the demo has beside the usual items.
+    /// Reports the additional German bug of the demo.
     pub fn report_in_german(&self) {
         IN_GERMAN.take_place(&self.server);
     }
 
-    /// From now on somebody does something every `pace`, until the day or the simulator ends.
-    pub fn people_at_work(&self, pace: Duration) {
+    /// Does one step every `pace`, until the day or the simulator ends.
+    pub fn simulate_users(&self, pace: Duration) {
         let (server, stop) = (self.server.clone(), self.serving.stopped());
         tokio::spawn(async move {
             for step in DAY {

@@ -1,0 +1,114 @@
+//! Walks the history of a code base: each worker takes one section of it, so that its index moves
+//! forward.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::plan::Task;
+use super::{BacktestError, Left, PastTree, Request};
+use crate::context::{Ancestry, ContextError, Index, Moved, MovingIndex, Options};
+
+/// For fewer items a second index does not pay off.
+const FEWEST_PER_WORKER: usize = 8;
+
+/// The work for a task with the code before its fix, or with the reason why that is missing.
+pub type Each<'a, T> = dyn Fn(&Task, Result<&Index, Left>) -> Result<T, BacktestError> + Sync + 'a;
+
+/// Runs the work at each task's commit; the tasks are in the order of the history. Stops early when
+/// `go_on` says so, or with the first error.
+pub fn walk<T: Send>(
+    request: &Request,
+    repository: &Path,
+    tasks: &[&Task],
+    go_on: &(dyn Fn() -> bool + Sync),
+    each: &Each<'_, T>,
+) -> Result<Vec<T>, BacktestError> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let workers = request.workers.clamp(1, tasks.len().div_ceil(FEWEST_PER_WORKER));
+    let part = tasks.len().div_ceil(workers);
+    let heads = tasks.iter().map(|task| task.base.as_str());
+    let place = Place {
+        request,
+        repository,
+        prefix: PastTree::prefix_of(repository)?,
+        // Without it each commit is queried separately.
+        ancestry: Arc::new(Ancestry::read(repository, heads).unwrap_or_default()),
+        options: Options { threads: threads(workers), ..Options::default() },
+        failed: AtomicBool::new(false),
+    };
+    let results: Vec<Result<Vec<T>, BacktestError>> = std::thread::scope(|scope| {
+        let mut handles = Vec::with_capacity(workers);
+        for (number, part) in tasks.chunks(part).enumerate() {
+            let place = &place;
+            handles.push(scope.spawn(move || place.work(number, part, go_on, each)));
+        }
+        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
+            handle.join().unwrap_or(Err(BacktestError::Context(ContextError::Worker)))
+        };
+        handles.into_iter().map(join).collect()
+    });
+    let mut all = Vec::with_capacity(tasks.len());
+    for result in results {
+        all.extend(result?);
+    }
+    Ok(all)
+}
+
+/// Threads that one worker's index may use.
+fn threads(workers: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / workers).clamp(1, Options::default().threads)
+}
+
+struct Place<'a> {
+    request: &'a Request,
+    repository: &'a Path,
+    prefix: String,
+    ancestry: Arc<Ancestry>,
+    options: Options,
+    /// One worker failed: the others stop soon, and their results are kept.
+    failed: AtomicBool,
+}
+
+impl Place<'_> {
+    fn work<T>(
+        &self,
+        number: usize,
+        tasks: &[&Task],
+        go_on: &(dyn Fn() -> bool + Sync),
+        each: &Each<'_, T>,
+    ) -> Result<Vec<T>, BacktestError> {
+        let folder = self.request.folder.join("index").join(format!("{number}"));
+        let ancestry = Arc::clone(&self.ancestry);
+        let mut index =
+            MovingIndex::open(self.repository, &self.prefix, &folder, ancestry, &self.options)?;
+        let mut done = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            if self.failed.load(Ordering::Relaxed) || !go_on() {
+                break;
+            }
+            match at(&mut index, task, each) {
+                Ok(result) => done.push(result),
+                Err(error) => {
+                    let already = self.failed.swap(true, Ordering::Relaxed);
+                    return if already { Ok(done) } else { Err(error) };
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn at<T>(index: &mut MovingIndex, task: &Task, each: &Each<'_, T>) -> Result<T, BacktestError> {
+    each(
+        task,
+        match index.move_to(&task.base)? {
+            Moved::Here(index) => Ok(index),
+            Moved::NoCommit => Err(Left::NoParent),
+            Moved::NoFolder => Err(Left::NoFolder),
+        },
+    )
+}

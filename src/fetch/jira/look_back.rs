@@ -1,0 +1,166 @@
+//! Issues that are done, and what they said before, for the backtest. Jira keeps what a field held
+//! before each change, so the texts are those of that time.
+
+use jiff::Timestamp;
+
+use super::decode::{Decoded, instant};
+use super::http::Call;
+use super::jql::Dates;
+use super::read::LARGEST_PAGE;
+use super::{Inner, wire};
+use crate::fetch::failure::Failure;
+use crate::fetch::http::Repeat;
+use crate::fetch::text::without_controls;
+use crate::fetch::{AsOf, FinishedItem, FinishedRequest, PastText};
+use crate::fixes::ItemName;
+use crate::model::{FailureClass, Format, ItemId, TextField, WorkItem};
+
+/// Fields that say where an item belongs; its texts are read as they were.
+const LIGHT: [&str; 8] =
+    ["summary", "status", "resolution", "issuetype", "updated", "created", "project", "components"];
+/// Pages of one issue's changes that are read.
+const MOST_PAGES: usize = 20;
+
+impl Inner {
+    /// Issues that are done and changed since then, in the order of their numbers.
+    pub async fn finished(&self, request: &FinishedRequest) -> Result<Vec<FinishedItem>, Failure> {
+        let query =
+            |dates: &Dates| self.scope.finished_since(request.since, dates, request.watched_only);
+        let (mut found, mut place) = (Vec::new(), None);
+        loop {
+            let size = (self.page_size(), Repeat::Safe);
+            let page =
+                self.dated_search(&query, &LIGHT.map(str::to_owned), place.as_ref(), size).await?;
+            let decoded = self.decode(page.issues, request.since).await?;
+            let items = decoded.into_iter().map(|one| one.item);
+            found.extend(items.filter(|item| item.finished == Some(true)).map(finished_item));
+            if page.next.is_some() && page.next == place {
+                let message = "the tracker answers every page with the same page again";
+                return Err(Failure::new(FailureClass::Transient, message));
+            }
+            place = page.next;
+            if place.is_none() {
+                break;
+            }
+        }
+        if found.is_empty() {
+            // To somebody unknown, a project without visible issues looks the same.
+            self.transport.ensure_signed_in().await?;
+        }
+        found.sort_by_key(|item| item.id);
+        found.dedup_by_key(|item| item.id);
+        Ok(found)
+    }
+
+    /// These issues as they were; one that did not exist yet is left out.
+    pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
+        let mut items = Vec::with_capacity(ids.len());
+        for part in ids.chunks(LARGEST_PAGE) {
+            let issues = self.issues(part, &self.decoder.fields()).await?;
+            for decoded in self.decode(issues, at).await? {
+                items.extend(self.rewound(decoded, at).await?);
+            }
+        }
+        Ok(items)
+    }
+
+    async fn rewound(&self, decoded: Decoded, at: Timestamp) -> Result<Option<AsOf>, Failure> {
+        if decoded.item.created_at.is_some_and(|created| created > at) {
+            return Ok(None);
+        }
+        let changed_since = decoded.item.changed_at > at;
+        let mut item = self.with_comments(decoded).await?;
+        item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
+        item.finished = Some(false);
+        let mut text = PastText::OfThatTime;
+        if changed_since {
+            let changes = self.changes_after(item.id, at).await?;
+            text = rewind(&mut item, &changes);
+        }
+        Ok(Some(AsOf { item, text }))
+    }
+
+    /// What changed after an instant, oldest first.
+    async fn changes_after(
+        &self,
+        id: ItemId,
+        at: Timestamp,
+    ) -> Result<Vec<wire::FieldChange>, Failure> {
+        let mut entries = self.changes(id).await?;
+        let when = |entry: &wire::ChangeEntry| entry.created.as_deref().and_then(instant);
+        entries.retain(|entry| when(entry).is_some_and(|when| when > at));
+        entries.sort_by_key(when);
+        Ok(entries.into_iter().flat_map(|entry| entry.items).collect())
+    }
+
+    async fn changes(&self, id: ItemId) -> Result<Vec<wire::ChangeEntry>, Failure> {
+        let (number, what) = (id.to_string(), format!("the changes of item {id}"));
+        if !self.transport.server().await?.is_cloud {
+            let path = ["issue", number.as_str()];
+            let query = [("fields", "summary".to_owned()), ("expand", "changelog".to_owned())];
+            let call = Call { query: &query, ..Call::get(&path, &what) };
+            let issue: wire::WithChanges = self.transport.json(call).await?;
+            return Ok(issue.changelog.histories);
+        }
+        let path = ["issue", number.as_str(), "changelog"];
+        let mut entries: Vec<wire::ChangeEntry> = Vec::new();
+        for _ in 0..MOST_PAGES {
+            let query =
+                [("startAt", entries.len().to_string()), ("maxResults", LARGEST_PAGE.to_string())];
+            let call = Call { query: &query, ..Call::get(&path, &what) };
+            let page: wire::Changes = self.transport.json(call).await?;
+            let ended = page.is_last.unwrap_or(page.values.is_empty()) || page.values.is_empty();
+            entries.extend(page.values);
+            if ended {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+}
+
+fn finished_item(item: WorkItem) -> FinishedItem {
+    FinishedItem {
+        id: item.id,
+        name: item.handle.map_or(ItemName::Number(item.id.0), ItemName::Key),
+        title: item.title,
+        area: item.area_path.unwrap_or_default(),
+        item_type: item.item_type,
+        created_at: item.created_at,
+        // The development panel has only a private API.
+        development_links: 0,
+    }
+}
+
+/// Gives an item what its fields held before these changes, which are in their order.
+fn rewind(item: &mut WorkItem, changes: &[wire::FieldChange]) -> PastText {
+    let mut text = PastText::OfThatTime;
+    // Of several changes the first one knows what was before all of them.
+    for change in changes.iter().rev() {
+        let from = change.from_string.clone().unwrap_or_default();
+        match change.id() {
+            "summary" => item.title = without_controls(from),
+            "status" => item.state = without_controls(from),
+            name => {
+                let own = item.texts.iter_mut().find(|text| text.name.eq_ignore_ascii_case(name));
+                // What a field held is told as markup, also where it is a document now.
+                let before = |name| TextField { name, format: Format::Wiki, raw: from };
+                match own {
+                    Some(own) => *own = before(std::mem::take(&mut own.name)),
+                    None if is_text(name) => item.texts.push(before(name.to_owned())),
+                    // One that has another name there may be any of ours.
+                    None if change.field_id.is_none() && change.is_custom() => {
+                        text = PastText::Unknown;
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+    item.texts.retain(|text| !text.raw.trim().is_empty());
+    text
+}
+
+fn is_text(name: &str) -> bool {
+    ["description", "environment"].iter().any(|text| text.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,111 @@
+//! Removes heartbeat's credentials from what an agent wrote, before it is stored or shown.
+
+use serde_json::Value;
+
+use crate::event::{Event, Sink};
+use crate::model::{SessionEnd, SessionId, Untrusted};
+use crate::settings::HeldSecrets;
+
+/// Forwards events without credentials: some contain names that the agent reported.
+pub struct RedactedEvents<'a> {
+    pub events: &'a dyn Sink,
+    pub held: &'a HeldSecrets,
+}
+
+impl Sink for RedactedEvents<'_> {
+    fn emit(&self, mut event: Event) {
+        match &mut event {
+            Event::SessionInitialised { model, version, .. } => {
+                self.held.remove_from_all([model, version]);
+            }
+            Event::SessionProgressed { what, .. } => {
+                self.held.remove_from(what);
+            }
+            _ => {}
+        }
+        self.events.emit(event);
+    }
+}
+
+/// Removes credentials from the output, the transcript and standard error.
+pub fn redact(session: SessionId, end: &mut SessionEnd, held: &HeldSecrets) {
+    let removed = end.output.as_mut().map_or(0, |output| redact_value(output, held));
+    if removed > 0 {
+        tracing::error!(session_id = %session, texts = removed, "removed one of heartbeat's credentials from an agent's answer");
+    }
+    held.remove_from_all(end.transcript.texts_mut());
+    let mut said = end.stderr_tail.raw().clone();
+    if held.remove_from(&mut said) {
+        end.stderr_tail = Untrusted::new(said);
+    }
+}
+
+/// Includes the names of fields. Returns how many texts contained a credential.
+fn redact_value(value: &mut Value, held: &HeldSecrets) -> usize {
+    match value {
+        Value::String(text) => usize::from(held.remove_from(text)),
+        Value::Array(values) => values.iter_mut().map(|value| redact_value(value, held)).sum(),
+        Value::Object(entries) => {
+            let mut removed = 0;
+            for (mut name, mut value) in std::mem::take(entries) {
+                removed += usize::from(held.remove_from(&mut name));
+                removed += redact_value(&mut value, held);
+                entries.insert(name, value);
+            }
+            removed
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::Outcome;
+
+    #[derive(Default)]
+    struct Recorded(std::sync::Mutex<Vec<Event>>);
+
+    impl Sink for Recorded {
+        fn emit(&self, event: Event) {
+            self.0.lock().unwrap().push(event);
+        }
+    }
+
+    fn held() -> HeldSecrets {
+        [SecretString::from("correct-horse")].into_iter().collect()
+    }
+
+    #[test]
+    fn no_text_of_an_end_keeps_a_credential() {
+        let mut end = SessionEnd {
+            output: Some(json!({
+                "summary": "it is correct-horse", "correct-horse": [{ "a": "correct-horse" }], "n": 1,
+            })),
+            stderr_tail: Untrusted::from("key correct-horse refused"),
+            ..SessionEnd::empty(Outcome::Unkillable)
+        };
+        redact(SessionId(uuid::Uuid::now_v7()), &mut end, &held());
+        let stored = serde_json::to_string(&end).unwrap();
+        assert!(!stored.contains("correct-horse"), "{stored}");
+        assert_eq!(end.output.unwrap()["n"], 1);
+    }
+
+    #[test]
+    fn no_event_carries_a_credential_as_the_name_of_a_model() {
+        let session = SessionId(uuid::Uuid::now_v7());
+        let recorder = Recorded::default();
+        let held = held();
+        let events = RedactedEvents { events: &recorder, held: &held };
+        let [model, version] = ["correct-horse", "2 correct-horse"].map(str::to_owned);
+        events.emit(Event::SessionInitialised { session, model, version });
+        let what = "model fallback to correct-horse".to_owned();
+        events.emit(Event::SessionProgressed { session, what });
+        let emitted = format!("{:?}", recorder.0.lock().unwrap());
+        assert!(!emitted.contains("correct-horse"), "{emitted}");
+        assert!(emitted.contains("model fallback to"), "{emitted}");
+    }
+}
