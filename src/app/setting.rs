@@ -210,8 +210,8 @@ impl Setting {
         self.sessions_within(journal, None)
     }
 
-    /// Like `sessions`; keepers end them after this silence of ours if it is shorter than the
-    /// default.
+    /// Like `sessions`; a keeper ends its session if heartbeat is silent for `silence`, if that is
+    /// shorter than the default.
     pub(super) fn sessions_within(
         &self,
         journal: &Journal,

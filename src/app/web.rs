@@ -326,7 +326,7 @@ impl Actions for DashboardActions {
 
     fn run_now(&self) -> BoxFuture<'_, Result<RunId, ActionError>> {
         Box::pin(async move {
-            let here = "this process does a single run; start the service to trigger runs from \
+            let here = "this process runs only once; start the service to trigger runs from \
                         the dashboard";
             let requests =
                 self.requests.as_ref().ok_or_else(|| ActionError::NotNow(here.into()))?;

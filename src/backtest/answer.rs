@@ -84,7 +84,7 @@ fn remedy(why: Left) -> Option<&'static str> {
         Left::Elsewhere => Some(
             "Fetch the branch that contains them, or add the other repository to repository.routes.",
         ),
-        Left::NoFolder => Some("Set their earlier folder with --repo."),
+        Left::NoFolder => Some("Pass the folder that the code was in at that time with --repo."),
         Left::FixedBefore | Left::Fix(_) | Left::OtherCodeBase | Left::NoText => None,
     }
 }

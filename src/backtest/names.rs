@@ -1,10 +1,10 @@
-//! Which items commits may name, and how.
+//! The names by which commits refer to items.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::fixes::{ItemName, Keys, Link, Numbers, Rules};
 
-/// The items that are looked for, by what commits call them.
+/// The items to find in commits, by the name that commits use for them.
 #[derive(Debug, Default)]
 pub struct Names {
     items: HashSet<i64>,
@@ -13,7 +13,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Each item with its name; of two with the same name the first is meant.
+    /// Collects the items; if two have the same name, it refers to the first.
     pub fn of<'a>(items: impl Iterator<Item = (i64, &'a ItemName)>) -> Self {
         let mut names = Self::default();
         for (item, name) in items {
@@ -28,9 +28,9 @@ impl Names {
         names
     }
 
-    /// The rules with what is known of these items.
+    /// Completes the rules with the keys of these items.
     pub fn complete(&self, rules: Rules) -> Rules {
-        // Where all items have keys, a number is something else.
+        // If all items have keys, a bare number is not an item.
         let only_keys = self.numbers.is_empty() && !self.keys.is_empty();
         let numbers = if only_keys { Numbers::Nothing } else { rules.numbers };
         Rules { numbers, keys: self.keys.clone(), ..rules }
@@ -40,7 +40,7 @@ impl Names {
         self.items.contains(&item)
     }
 
-    /// The item that a message means, if it is looked for.
+    /// The item that a link in a message refers to, if it is one of these.
     pub fn meant(&self, link: Link) -> Option<Link> {
         let by_key = || self.items.contains(&link.item) && !self.keys.is_empty();
         let item = self.numbers.get(&link.item).copied();

@@ -117,8 +117,8 @@ impl Plan {
     }
 }
 
-/// What commits of this code base may call items. A number that is not the item's own, as of one
-/// repository among several, means something in its own code base only.
+/// The names of items in commits of this code base. A number that differs from the item's id (one
+/// repository of several has its own numbers) refers to the item only in the item's code base.
 fn names_in(root: &Path, items: &[PastItem]) -> Names {
     let own = items.iter().filter(|item| item.repository == root);
     let others = items.iter().filter(|item| {

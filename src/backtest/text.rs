@@ -59,7 +59,7 @@ fn show_group(out: &mut String, group: &str, names: &BTreeMap<String, Table>) {
     rows.iter().for_each(|(name, table)| row(out, name, table));
     let smaller = names.len() - rows.len();
     if smaller > 0 {
-        line(out, &format!("  {smaller} with fewer items: --format html shows all"));
+        line(out, &format!("  {smaller} more with fewer items: --format html shows all"));
     }
 }
 
@@ -67,7 +67,7 @@ fn examples(out: &mut String, report: &Report) {
     let missed = misses(report);
     if !missed.is_empty() {
         line(out, "");
-        line(out, "Missed, for example:");
+        line(out, "Examples of missed items:");
         missed.iter().for_each(|text| line(out, &format!("  {text}")));
     }
 }
@@ -135,7 +135,7 @@ fn advise_area(report: &Report, area: &str, table: &Table) -> String {
         .collect();
     let (items, unseen) =
         (table.items, scored.iter().filter(|scored| scored.best().is_none()).count());
-    let mut text = format!("{area}: {:.0}% of {items} within ten files.", table.hit_10);
+    let mut text = format!("{area}: right file in ten for {:.0}% of {items} items.", table.hit_10);
     if let Some(folder) = concentration(scored.iter().copied()) {
         text += &format!(
             " Its fixes are in {folder}; a route in repository.routes to that folder excludes the rest."
@@ -143,10 +143,10 @@ fn advise_area(report: &Report, area: &str, table: &Table) -> String {
     }
     if unseen * 3 >= items {
         text += &format!(
-            " In {unseen} the right file was not ranked at all: the items use other words than the code, so the search terms of triage matter most here."
+            " For {unseen} items the right file was not ranked at all: they use other words than the code, so triage's search terms matter most here."
         );
     } else {
-        text += " The right file is found but ranked too low: exclude generated or copied code with the same words with a .ignore file in the code base.";
+        text += " The right file is found but ranked too low: if generated or copied code contains the same words, list it in a .ignore file in the code base.";
     }
     text
 }
@@ -170,7 +170,7 @@ fn suggestions(out: &mut String, report: &Report) {
     let Some(all) = &report.suggestions else { return };
     line(out, "");
     if all.is_empty() {
-        line(out, "The history supports no change of the configuration.");
+        line(out, "The history does not support any change of the configuration.");
         return;
     }
     line(out, "Worth trying (nothing was changed):");
@@ -188,7 +188,7 @@ fn analysis(out: &mut String, report: &Report) {
         line(
             out,
             &format!(
-                "{items} items would be analysed, for {} at most. Nothing was started.",
+                "{items} items would be analysed, at a cost of at most {}. Nothing was started.",
                 analysis.at_most
             ),
         );
@@ -197,7 +197,7 @@ fn analysis(out: &mut String, report: &Report) {
     line(
         out,
         &format!(
-            "{found} of {items} items have a finding, for {}; {} name a file that the fix changed.",
+            "{found} of {items} items have a finding (cost {}); {} name a file the fix changed.",
             analysis.spent, analysis.confirmed
         ),
     );

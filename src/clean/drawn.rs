@@ -57,7 +57,7 @@ impl Drawn {
         if self.hides(text) {
             *hidden += count_words(text);
             let what = if self == Self::Formula { "formula" } else { "diagram" };
-            return format!("[{what} left out: it may hold words that nobody sees]\n");
+            return format!("[{what} left out: it may contain text that is not displayed]\n");
         }
         // Comments and click handlers.
         let is_unseen = |line: &&str| {

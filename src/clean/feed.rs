@@ -33,7 +33,7 @@ enum Mode {
     Plain,
 }
 
-/// The tree builder, and what it last told the tokenizer.
+/// The tree builder, and its last response to the tokenizer.
 pub(super) struct Watch {
     pub(super) builder: TreeBuilder<Handle, CountingSink>,
     mode: Cell<Mode>,

@@ -52,7 +52,7 @@ pub fn clean_item(item: WorkItem, budget: &Budget) -> CleanItem {
     read.of_item(item)
 }
 
-/// What cleaning makes of an item.
+/// The cleaned texts of an item.
 struct Read {
     title: String,
     fields: Vec<CleanField>,
@@ -95,7 +95,7 @@ impl Read {
         Self { title, fields, alarms, stats }
     }
 
-    /// The item with this in the place of its texts.
+    /// Replaces the item's texts with the cleaned ones.
     fn of_item(mut self, mut item: WorkItem) -> CleanItem {
         item.title = self.title;
         item.texts = Vec::new();
@@ -123,7 +123,7 @@ fn clean_each(
     items: Vec<WorkItem>,
     clean: impl Fn(&WorkItem) -> Read + Sync,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
-    // The item is only lent to the cleaner, so that it is still whole after a panic.
+    // The cleaner only borrows the item, so that the item is unchanged after a panic.
     let done = each(items, |item| match catch_unwind(AssertUnwindSafe(|| clean(&item))) {
         Ok(read) => Ok(read.of_item(item)),
         Err(_) => Err(Box::new(item)),
@@ -145,7 +145,7 @@ pub fn without_texts(item: WorkItem) -> CleanItem {
     Read { title, fields: Vec::new(), alarms, stats }.of_item(item)
 }
 
-/// Stands for an item for which there was no time: a mark in place of each text.
+/// Replaces an item for which there was no time: a mark in place of each text.
 pub fn without_time(item: WorkItem) -> CleanItem {
     let read = no_time_for(&item);
     read.of_item(item)

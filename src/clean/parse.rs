@@ -53,7 +53,7 @@ pub(super) fn parse_made(input: &str, raw_bytes: usize) -> Parsed {
     Parsed { is_made: true, ..parsed }
 }
 
-/// The short way, if it is open to this input.
+/// Parses plain markup on the fast path; `None` if the input is not plain.
 fn parse_plain(input: &str, allowed: u64) -> Option<Parsed> {
     let Plain { html, work, nodes } = plain::parse(input, allowed)?;
     Some(Parsed {
@@ -68,7 +68,7 @@ fn parse_plain(input: &str, allowed: u64) -> Option<Parsed> {
     })
 }
 
-/// The long way, by the parser of the standard.
+/// Parses any markup with html5ever.
 pub(super) fn parse_within(input: &str, allowed: u64) -> Parsed {
     let mut feeder = Feeder::new(input, allowed);
     feeder.run();

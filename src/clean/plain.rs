@@ -1,12 +1,12 @@
-//! The short way for plain markup: well-nested tags of a small set, from which the parser of the
-//! standard makes the tree that the tags spell.
+//! A fast path for plain markup: well-nested tags of a small set, for which html5ever would build
+//! exactly the tree that is written.
 //!
-//! That parser spends most of its time on what such markup does not need: looking through open
-//! elements for what a tag implies, and carrying text from hand to hand. Here one pass over the
-//! input builds the same tree, with texts that share the input's memory. Whatever is not certainly
-//! plain makes it give up, and the parser reads the field instead: a tag out of place, an element
-//! that another one implies, a reference that is not one of a few, a character that has a rule of
-//! its own. `plain_tests` compares both trees.
+//! html5ever spends most of its time on work that such markup does not need: searching the open
+//! elements for implied tags, and copying text. Here one pass over the input builds the same tree,
+//! with texts that share the input's memory. If anything is not certainly plain, the fast path
+//! returns `None` and html5ever parses the field instead: a misplaced tag, an implied element, an
+//! uncommon character reference, a character with a special rule. `plain_tests` compares both
+//! trees.
 
 use std::borrow::Cow;
 
@@ -19,29 +19,29 @@ use scraper::{Html, Node};
 use super::flood::{MAX_ATTRIBUTES, find};
 use super::sink::{BYTES_PER_NODE, ROOM_AHEAD, TEXT_WORK, is_read};
 
-/// A longer text, or deeper nesting, is left to the parser and its counters.
+/// Longer text, or deeper nesting, is left to html5ever and its counters.
 const LONGEST: usize = 256 << 10;
 const DEEPEST: usize = 100;
-/// Steps that the parser takes for a tag, at most: some, and more for each open element.
+/// Upper bound of html5ever's steps for a tag: a constant, and more for each open element.
 const TAG_WORK: u64 = 40;
 const TAG_WORK_PER_LEVEL: u64 = 16;
 
-/// A tree, and no fewer steps than the parser would have taken.
+/// A tree, with at least as many steps as html5ever would have counted.
 pub(super) struct Plain {
     pub(super) html: Html,
     pub(super) work: u64,
     pub(super) nodes: usize,
 }
 
-/// What an element means for what may stand in it and around it.
+/// The kind of an element, which decides where it may be nested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The root of the page.
     Page,
-    /// In the line.
+    /// Inline.
     Phrase,
     Link,
-    /// Without content, in the line.
+    /// Inline, without content.
     Void,
     /// `<hr>`
     Rule,
@@ -59,13 +59,13 @@ enum Kind {
 }
 
 impl Kind {
-    /// Does its start tag end an open paragraph?
+    /// Whether its start tag ends an open paragraph.
     fn ends_paragraph(self) -> bool {
         !matches!(self, Self::Page | Self::Phrase | Self::Link | Self::Void)
     }
 
-    /// May it stand in such an element without any element between them being implied, and without
-    /// ending that one?
+    /// Whether it may be a child of `parent` as written: no element between them is implied, and it
+    /// does not end `parent`.
     fn fits_into(self, parent: Self) -> bool {
         match parent {
             Self::Table => self == Self::TableBody,
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// Is only white space taken as its text?
+    /// Whether it may contain no text except white space.
     fn holds_no_text(self) -> bool {
         matches!(self, Self::Table | Self::TableBody | Self::Row)
     }
@@ -139,7 +139,7 @@ fn known(name: &[u8]) -> Option<(Kind, LocalName)> {
     })
 }
 
-/// The tree of plain markup, within so many steps; nothing if it may be anything else.
+/// Parses plain markup within the allowed steps; `None` if it may not be plain.
 pub(super) fn parse(input: &str, allowed: u64) -> Option<Plain> {
     if input.len() > LONGEST || input.starts_with('\u{feff}') {
         return None;
@@ -260,7 +260,7 @@ impl<'a> Builder<'a> {
         let name_at = self.at + 2;
         let close = find(self.input.as_bytes(), name_at, b'>')?;
         let (_, name) = lower_case(self.input.as_bytes().get(name_at..close)?, known)?;
-        // Counted before it is taken away: what the parser looks through is still open.
+        // Counted before the element is closed: html5ever searches the elements still open.
         self.count_tag();
         let ended = self.open.pop().filter(|open| open.name == name && open.kind != Kind::Page)?;
         self.paragraphs -= usize::from(ended.kind == Kind::Paragraph);
@@ -369,7 +369,7 @@ impl<'a> Builder<'a> {
             b'>' | b'/' | b' ' | b'\n' | b'\t' | 0x0c => 0..0,
             _ => return None,
         };
-        // It could look like a style sheet to those who only search for one.
+        // A plain text search could mistake it for a style sheet.
         if memchr::memchr(b'<', bytes.get(value.clone())?).is_some() {
             return None;
         }
@@ -385,7 +385,7 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':')
 }
 
-/// The name of an attribute, if anybody reads it; nothing at all for one that is too long.
+/// The name of an attribute: `Some(None)` if no code reads it, `None` if it is not UTF-8.
 fn attribute_name(name: &[u8]) -> Option<Option<LocalName>> {
     let name = std::str::from_utf8(name).ok()?;
     Some(is_read(name).then(|| match name {
@@ -396,7 +396,7 @@ fn attribute_name(name: &[u8]) -> Option<Option<LocalName>> {
     }))
 }
 
-/// Does something with the name in lower case; nothing if it is longer than all names that count.
+/// Calls `work` with the name in lower case; `None` if it is longer than every known name.
 fn lower_case<T>(name: &[u8], work: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
     if !name.iter().any(u8::is_ascii_uppercase) {
         return work(name);

@@ -1,4 +1,4 @@
-//! The short way makes the tree that the parser makes, or gives up.
+//! The fast path builds the same tree as html5ever, or returns `None`.
 
 use ego_tree::NodeRef;
 use proptest::prelude::*;
@@ -22,7 +22,8 @@ fn nodes(html: &scraper::Html) -> Vec<(usize, Node)> {
     found
 }
 
-/// Whether the short way took the input; then both trees are the same, and it did not count less.
+/// Whether the fast path accepts the input; if so, checks that both trees are the same and that it
+/// counted at least as many steps.
 fn takes(input: &str) -> bool {
     let Some(short) = plain::parse(input, FIELD_WORK) else { return false };
     let long: Parsed = parse_within(input, FIELD_WORK);
@@ -104,7 +105,7 @@ fn tags() -> Vec<&'static str> {
     tags.split_ascii_whitespace().collect()
 }
 
-/// Pieces that make every rule of nesting come up.
+/// Pieces that exercise every nesting rule.
 fn piece() -> impl Strategy<Value = String> {
     const TEXTS: [&str; 24] = [
         "x",
@@ -158,7 +159,7 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Elements that end where they should, now and then with something out of place.
+/// Well-nested elements, occasionally with something misplaced.
 fn nested() -> impl Strategy<Value = String> {
     const AROUND: [(&str, &str); 18] = [
         ("<div>", "</div>"),
@@ -243,7 +244,7 @@ proptest! {
         let mut dropped = 0;
         let visible = characters::visible(&text, &mut dropped);
         let mut one_by_one = 0;
-        // Each in front of characters that nobody passes over together.
+        // A non-ASCII character after each one disables the fast path for several at a time.
         let spread: String = text.chars().map(|c| format!("{c}\u{e9}")).collect();
         let spread = characters::visible(&spread, &mut one_by_one).replace('\u{e9}', "");
         prop_assume!(!text.contains(['\u{e9}', '\u{fe0e}', '\u{fe0f}', '\u{200c}', '\u{200d}', '\u{1F3F4}']));

@@ -214,13 +214,13 @@ pub struct RetryArgs {
     /// Number of the item, or its key such as ado/123
     #[arg(required_unless_present_any = ["source", "provider", "parked", "failed"])]
     pub item: Option<String>,
-    /// Close the circuit breaker of one source or of all, and ignore the waiting time it asked for
+    /// Close the circuit breaker of one source or of all, and ignore the source's requested wait
     #[arg(long, value_name = "NAME", num_args = 0..=1)]
     pub source: Option<Option<String>>,
     /// Close the model provider's circuit breaker and lift its limits
     #[arg(long)]
     pub provider: bool,
-    /// Analyse it with these search terms, without new triage; may be repeated
+    /// Analyse the item with these search terms, without another triage; may be repeated
     #[arg(long, value_name = "TERM,…", value_delimiter = ',', requires = "item")]
     pub terms: Vec<String>,
     /// Requeue all parked items
@@ -268,6 +268,6 @@ pub enum Simulate {
     Github(crate::simulate::github::SimulateGithubArgs),
     /// A Jira server, Cloud or Data Center, with a project and its issues, on loopback
     Jira(crate::simulate::jira::SimulateJiraArgs),
-    /// A scripted agent that speaks the Claude Code CLI's stream format
+    /// A scripted agent that writes the Claude Code CLI's stream format
     Agent(crate::simulate::agent::SimulateAgentArgs),
 }

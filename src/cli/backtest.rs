@@ -27,8 +27,8 @@ pub struct BacktestArgs {
     /// time
     #[arg(long, value_name = "WHEN", default_value = "365d", conflicts_with = "items")]
     pub since: String,
-    /// Read finished items from a file instead, one JSON object per line: a work item in the JSON
-    /// of Azure DevOps, or {"id", "key", "title", "text", "area", "type", "created"}; `-` reads
+    /// Read finished items from a file instead, one JSON object per line: a work item as returned
+    /// by Azure DevOps, or {"id", "key", "title", "text", "area", "type", "created"}; `-` reads
     /// standard input
     #[arg(long, value_name = "FILE.jsonl")]
     pub items: Option<PathBuf>,
@@ -84,14 +84,14 @@ pub enum BacktestCommandError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{}:{line}: not a finished item: {source}; expected a work item in the JSON of Azure DevOps, or {{\"id\", \"title\", \"text\"}}", path.display())]
+    #[error("{}:{line}: not a finished item: {source}; expected a work item as returned by Azure DevOps, or {{\"id\", \"title\", \"text\"}}", path.display())]
     Item {
         path: PathBuf,
         line: usize,
         #[source]
         source: serde_json::Error,
     },
-    #[error("{} holds no items; each line is one finished item as JSON", .0.display())]
+    #[error("{} contains no items; each line must be one finished item as JSON", .0.display())]
     NoItems(PathBuf),
     #[error("cannot write {}: {source}", path.display())]
     Folder {

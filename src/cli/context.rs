@@ -64,7 +64,7 @@ pub enum ContextFormat {
 pub enum ContextCommandError {
     #[error("cannot read the query {}: {source}", path.display())]
     Query { path: PathBuf, source: std::io::Error },
-    #[error("{} is not a work item in the JSON of Azure DevOps: {source}", path.display())]
+    #[error("{} is not an Azure DevOps work item in JSON: {source}", path.display())]
     Item { path: PathBuf, source: serde_json::Error },
     #[error(transparent)]
     Context(#[from] ContextError),

@@ -94,7 +94,7 @@ pub(super) fn also(values: &[String]) -> Result<Vec<NamedSource>, CommandError> 
 pub(super) fn entries(sources: &[NamedSource]) -> String {
     let mut text = String::from(
         "\n# The sources. A key that an entry does not set has the value of [source] above. Items are\n\
-         # stored under the names: keep them when an address changes.\n",
+         # stored under the source's name: keep the name if an address changes.\n",
     );
     for (source, name) in sources.iter().zip(names(sources)) {
         text.push_str(&format!("\n[[sources]]\nname = {}\n", Value::from(name)));

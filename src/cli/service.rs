@@ -332,7 +332,7 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
     let stop = facts.stop_seconds;
     let _: std::fmt::Result = write!(
         unit,
-        "# Notified only while the scheduler loop turns and the state can be written.\n\
+        "# Notified only while the scheduler loop runs and the state can be written.\n\
          WatchdogSec=3min\nRestart=on-failure\nRestartSec=30s\n\
          # Usage, credential and configuration errors: a restart does not help.\n\
          RestartPreventExitStatus=2 77 78\nSuccessExitStatus=130 143\n\

@@ -249,7 +249,7 @@ fn render_comments(comments: &[Message]) -> String {
             comment.last_error.as_deref().filter(|_| comment.state != MessageState::Delivered);
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let (made, attempts) = (date_time(comment.created_at), comment.attempts);
-        format!("\ncomment of {made}: {state} after {attempts} attempt(s){why}")
+        format!("\ncomment from {made}: {state} after {attempts} attempt(s){why}")
     };
     comments.iter().map(one).collect()
 }
@@ -319,7 +319,7 @@ pub fn render_item_history(history: &ItemHistory, paint: Paint) -> String {
         in_words(item.reason),
     );
     if let Some(alarms) = history.alarms {
-        let words = format!("ALARM: {}, left out of every prompt or marked", alarms.to_text());
+        let words = format!("ALARM: {}, removed from every prompt or marked", alarms.to_text());
         let _: std::fmt::Result = write!(text, "\n{}", paint.red(&words));
     }
     if let Some(rule) = &history.rule {

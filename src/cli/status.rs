@@ -243,7 +243,7 @@ fn add_services(status: &Status, now: Timestamp, row: &mut impl FnMut(&str, Stri
         let several = if status.sources.len() > 1 { name.as_str() } else { "" };
         row("breaker", of_source(several, &describe_breaker(name, &source.breaker, now)));
         if let Some(until) = source.not_before.filter(|until| *until > now) {
-            let asked = format!("asked for no requests before {}", moment(until, now));
+            let asked = format!("asked heartbeat to send no request before {}", moment(until, now));
             row("source", of_source(several, &asked));
         }
     }
@@ -251,8 +251,8 @@ fn add_services(status: &Status, now: Timestamp, row: &mut impl FnMut(&str, Stri
         row(
             "SOURCE",
             format!(
-                "{name} is no longer configured: {items} item(s) are parked, and \
-                 queued again when it is"
+                "{name} is no longer configured: {items} item(s) are parked until it is \
+                 configured again"
             ),
         );
     }

@@ -59,7 +59,7 @@ pub(super) fn other_agents(checker: &mut Checker<'_>, config: &Config) {
         checker.require(
             agent == AgentKind::Claude || checker.place(model) != Origin::Default,
             model,
-            &format!("this is a model of Claude; write one that {} has ({kind})", agent.title()),
+            &format!("this is a Claude model; write one that {} supports ({kind})", agent.title()),
         );
     }
     only_claude_has(checker, config);

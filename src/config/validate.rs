@@ -290,7 +290,7 @@ fn money(checker: &mut Checker<'_>, config: &Config) {
             cost <= budget.per_run,
             [key, "budget.per_run"],
             "no session could ever start; raise the run's budget or lower the session's maximum \
-             maximum",
+             cost",
         );
     }
     let no_limit_or = |cap: Usd, least: Usd| cap == Usd::ZERO || cap >= least;

@@ -6,11 +6,11 @@ use super::index::Index;
 use super::kind::Kind;
 use super::signals::Signals;
 
-/// Languages below this share of files count as equally foreign.
+/// Languages below this share of files all count as equally rare.
 const LEAST: f64 = 0.01;
 
-/// Adds how much each file's language is the product's: one for the only language, zero for a
-/// foreign one.
+/// Adds the signal of each file's language: 1 if it is the only language of the product, 0 if it is
+/// a rare one.
 pub(super) fn add(index: &Index, all: &mut [Signals]) {
     let mut files: HashMap<u8, f64> = HashMap::new();
     for entry in index.files().iter().filter(|entry| entry.kind == Kind::Source) {

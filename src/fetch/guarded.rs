@@ -137,7 +137,7 @@ impl Guard {
             let reason = "configuration or credential changed";
             self.change(reason, move |breaker| breaker.admit_changed(now, &TRACKER)).await?
         } else {
-            self.change("hold is over", move |breaker| breaker.admit(now, &TRACKER)).await?
+            self.change("the hold has expired", move |breaker| breaker.admit(now, &TRACKER)).await?
         };
         match admission {
             Admission::Refused { until } => Err(self.refused(until, opened_by)),

@@ -15,7 +15,7 @@ pub struct Judged {
     pub cost: Option<Usd>,
 }
 
-/// How often findings were right. DecisionCounts are percentages of the findings made before their fix.
+/// How often findings were right. Shares are percentages of the findings made before their fix.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Accuracy {
     pub findings: usize,

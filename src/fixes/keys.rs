@@ -1,18 +1,18 @@
-//! Items that people know by a key, such as `SHOP-12`: the tracker's own number is another one.
+//! Items with a key, such as `SHOP-12`, which differs from the tracker's internal number.
 
 use std::collections::HashMap;
 
 /// What commits call an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemName {
-    /// `#12`; it may be another number than the item's own.
+    /// `#12`; may differ from the tracker's internal number.
     Number(i64),
     /// `SHOP-12`.
     Key(String),
 }
 
 impl ItemName {
-    /// What the page of an item says: `…/browse/SHOP-12`, `…/issues/12`. Elsewhere it is its own number.
+    /// From the address of its page: `…/browse/SHOP-12`, `…/issues/12`; otherwise its own number.
     pub fn of_page(url: &str, item: i64) -> Self {
         let page = url.split(['?', '#']).next().unwrap_or(url).trim_end_matches('/');
         let after = |mark: &str| page.rsplit_once(mark).map(|(_, name)| name);
@@ -58,7 +58,7 @@ impl Keys {
         self.by_number.get(&number).copied().flatten()
     }
 
-    /// The keys of items in a text, whatever their case: where each begins and ends, and whose it is.
+    /// Finds item keys in a text, ignoring case: start, end and item of each.
     pub(super) fn find(&self, text: &str) -> Vec<(usize, usize, i64)> {
         if self.is_empty() {
             return Vec::new();

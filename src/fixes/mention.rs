@@ -90,7 +90,7 @@ fn keys(line: &str, rules: &Rules) -> Vec<Mention> {
     rules.keys.find(line).into_iter().map(mention).collect()
 }
 
-/// What may stand before an address.
+/// Characters that may precede an address.
 fn is_before_word(c: char) -> bool {
     c.is_ascii_whitespace() || matches!(c, '(' | '[' | '<' | '"')
 }

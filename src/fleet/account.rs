@@ -49,7 +49,7 @@ impl Worker {
                 host = self.host,
                 until = %hold.until,
                 why = hold.reason,
-                "the provider refused the account of this host's agent; this host takes no work until then"
+                "the provider refused the account of this host's agent; this host asks for no work until then"
             );
         }
         Ok(())

@@ -31,7 +31,7 @@ impl Worker {
     async fn answer(&self, asked: &Taken) {
         let Ok(Task::Report(session)) = self.engine.open(What::Task, &asked.id, &asked.input)
         else {
-            return self.refuse(asked, "not a request for a report").await;
+            return self.refuse(asked, "the task is not a request for a session's result").await;
         };
         let end = self.journal.store().sessions().whole_end(session).await;
         let report = match end {
@@ -86,11 +86,11 @@ impl Worker {
         match told {
             Ok(_) => self.journal.sessions().delivered(one.session).await.map_err(drop),
             Err(error) if error.may_pass() => {
-                tracing::debug!(session_id = %one.session, %error, "an end waits for the server");
+                tracing::debug!(session_id = %one.session, %error, "result not delivered yet");
                 Err(())
             }
             Err(error) => {
-                tracing::error!(session_id = %one.session, %error, "the server rejected the end of a session");
+                tracing::error!(session_id = %one.session, %error, "the server rejected a session's result");
                 self.journal.sessions().delivered(one.session).await.map_err(drop)
             }
         }

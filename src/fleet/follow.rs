@@ -195,8 +195,8 @@ impl Follower {
 
     /// The server lost it, or was replaced.
     fn unknown(&self, error: &EngineError) -> Ended {
-        tracing::error!(session_id = %self.session.id, %error, "the fleet's server no longer knows a session");
-        Ended::Lost("the server no longer knows it")
+        tracing::error!(session_id = %self.session.id, %error, "the fleet's server has no record of a session any more");
+        Ended::Lost("the server has no record of it any more")
     }
 
     fn note_outage(&mut self, error: &EngineError) {
@@ -234,7 +234,7 @@ impl Follower {
             Some((liveness, last, at)) => {
                 let late = at.elapsed() > self.shared.patience() / 2;
                 let evidence = match late {
-                    true => format!("{}: not heard for {} s", last.host, age(at)),
+                    true => format!("{}: no heartbeat for {} s", last.host, age(at)),
                     false => format!("{}: {}", last.host, liveness.evidence),
                 };
                 let verdict = if late { LiveVerdict::Suspect } else { liveness.verdict };
@@ -243,7 +243,7 @@ impl Follower {
             None => {
                 let evidence = match &self.last {
                     Some((last, _)) => format!("{}: starting", last.host),
-                    None => format!("waits for a host for {} s", age(&self.since)),
+                    None => format!("waiting for a host for {} s", age(&self.since)),
                 };
                 sign(beat, LiveVerdict::Starting, evidence, self.since.elapsed())
             }
@@ -396,7 +396,7 @@ impl Follower {
                 Err(_) if self.asked.is_some() => return Err(LedgerError::LeftRunning),
                 Err(error) if error.may_pass() => {}
                 answer => {
-                    tracing::warn!(session_id = %self.session.id, host, why, ?answer, "its host does not know how it ended");
+                    tracing::warn!(session_id = %self.session.id, host, why, ?answer, "the host of a lost session could not report how it ended");
                     break;
                 }
             }

@@ -58,11 +58,11 @@ impl FleetGate {
         match busy {
             0 => Err((
                 Reason::NoWorker,
-                format!("no host waits for work on {queue}: start `heartbeat worker` on one"),
+                format!("no host is waiting for work on {queue}: start `heartbeat worker` on one"),
             )),
             busy => Err((
                 Reason::NoWorker,
-                format!("every host that waits for work on {queue} is busy ({busy} sessions)"),
+                format!("every host on the queue {queue} is busy ({busy} sessions running)"),
             )),
         }
     }

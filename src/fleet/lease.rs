@@ -1,8 +1,9 @@
 //! How long a worker may continue without the server, and how long the server waits for it. Pure.
 //!
-//! The server gives a session up `patience` after its last heartbeat. The worker counts from the
-//! time at which it *sent* the last acknowledged heartbeat, which is never later than the server's
-//! count, and stops early enough that the grace period is over and the tree is gone by then.
+//! The server gives up a session after `patience` (the heartbeat timeout) without a heartbeat. The
+//! worker counts from the time at which it *sent* the last acknowledged heartbeat, which is never
+//! later than the server's count, and stops early enough that the grace period is over and the tree
+//! is gone by then.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// From the configured patience and the grace period.
+    /// From the configured heartbeat timeout and the grace period.
     pub fn new(patience: Duration, grace: Duration) -> Self {
         let reserve = RESERVE.min(patience / 8);
         let lease = patience.saturating_sub(grace).saturating_sub(reserve);

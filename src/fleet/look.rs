@@ -93,7 +93,7 @@ async fn clocks(engine: &Engine, clock: &Clock) -> (Look, i64) {
     }
     let side = if ahead > 0 { "ahead of" } else { "behind" };
     let found = format!("the server's clock is {} s {side} this machine's", ahead.abs());
-    let fix = "synchronise both with NTP: times in reports and daily limits are off by as much";
+    let fix = "synchronise both with NTP: times in reports and daily limits are off by that much";
     ((name, Ok(found), Some(fix.to_owned())), ahead)
 }
 
@@ -106,14 +106,14 @@ async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> Look {
     };
     if !seen.is_empty() {
         let hosts = seen.join(", ");
-        return (name, Ok(format!("{} wait for work on {own}: {hosts}", seen.len())), None);
+        return (name, Ok(format!("{} waiting for work on {own}: {hosts}", seen.len())), None);
     }
     for wire in (1..=WIRE + 2).filter(|wire| *wire != WIRE) {
         let other = queue_of_wire(pool, wire);
         let seen = seen_on(engine, &other, now).await.unwrap_or_default();
         if !seen.is_empty() {
             let hosts = seen.join(", ");
-            let found = format!("no host waits for work on {own}, but on {other}: {hosts}");
+            let found = format!("no host is waiting for work on {own}; on {other}: {hosts}");
             let fix = "these run another version of heartbeat: install the same version on all hosts and the coordinator";
             return (name, Ok(found), Some(fix.to_owned()));
         }
@@ -122,7 +122,7 @@ async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> Look {
         "start `heartbeat worker` on a host; hosts that are full or under load are not counted, \
                and their logs say so"
             .to_owned();
-    (name, Ok(format!("no host waits for work on {own}")), Some(fix))
+    (name, Ok(format!("no host is waiting for work on {own}")), Some(fix))
 }
 
 async fn seen_on(engine: &Engine, queue: &str, now: Timestamp) -> Result<Vec<String>, EngineError> {

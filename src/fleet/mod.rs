@@ -8,15 +8,16 @@
 //! start ───────────────────────────────────▶ hb/<state>/<session> ──────▶ beat 0 (fence), row, token
 //! look at every interval (I8) ◀── details ── last beat            ◀beats─ the same supervised session
 //! end ◀───────────────────────────────────── result               ◀────── certified empty, delivered
-//! close the row with its output, then apply it as ever (I4)
+//! close the row with its output, then apply it as usual (I4)
 //! ```
 //!
 //! - Each session is an activity without a workflow, tried once: retries are ours.
-//! - A worker's lease is shorter than the server's patience by the grace period, so that the tree
+//! - A worker's lease is shorter than the server's timeout by the grace period, so that the tree
 //!   of a lost host is gone before the server gives its session up ([`lease`]).
 //! - An execution that ended without any heartbeat started nothing: the claim is released
 //!   completely. If there was one, its host is asked before the session counts as orphaned.
-//! - An id in doubt is burnt: it is started with an empty task, so that it is refused ever after.
+//! - If it is unknown whether a start succeeded, its id is started again with an empty task: then
+//!   the first start is either found or can no longer succeed.
 //!
 //! `engine` is the only place that names the server's crates.
 

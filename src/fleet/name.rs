@@ -28,8 +28,8 @@ const LONGEST: Duration = Duration::from_hours(24 * 30);
 pub enum NameError {
     #[error(
         "another worker is named {host} in pool {pool} ({holder}), and names must be unique: \
-         set [fleet] host to a different name on each host, or stop the other worker. A worker that \
-         died loses its name within a minute"
+         set [fleet] host to a different name on each host, or stop the other worker. The name of a \
+         worker that died is free within a minute"
     )]
     Taken { host: String, pool: String, holder: String },
     #[error("{0}")]
@@ -149,7 +149,7 @@ impl Name {
     pub(super) async fn give_back(&self) {
         let token = self.token().clone();
         if let Err(error) = self.engine.complete(&self.id, &token, &()).await {
-            tracing::debug!(%error, "could not give the name back; it ends by itself");
+            tracing::debug!(%error, "could not release the host's name; it expires in a minute");
         }
     }
 }

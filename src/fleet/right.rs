@@ -29,8 +29,8 @@ const LONGEST: Duration = Duration::from_hours(48);
 #[derive(Debug, thiserror::Error)]
 pub enum RightError {
     #[error(
-        "another coordinator of this state is running ({0}); only one may run. It loses the right \
-         a minute after it stops"
+        "another coordinator of this state is running ({0}); only one may run. Its right to \
+         run expires a minute after it stops"
     )]
     Held(String),
     #[error(

@@ -30,8 +30,8 @@ pub enum SealError {
     #[error("[fleet] key_file {0} can be read by other users: chmod 600 {0}")]
     OpenToOthers(String),
     #[error(
-        "it is sealed with another key ({0}) than those in [fleet] key_file: every host of a fleet \
-         needs the same one"
+        "it is encrypted with a key ({0}) that is not in [fleet] key_file: every host of a fleet \
+         needs the same key"
     )]
     OtherKey(String),
     #[error("it was modified in transit or belongs to another session")]

@@ -168,7 +168,7 @@ impl FleetSessions {
             Err(error) if !error.is_in_doubt() => return Ok(Dispatch::Refused(error.to_string())),
             Err(error) => error,
         };
-        tracing::warn!(%id, error = %first, "it is not known whether a session was started; asking the server until it is");
+        tracing::warn!(%id, error = %first, "the server's answer to the start of a session was lost; asking the server whether it was started");
         loop {
             match shared.burn(id).await {
                 Ok(Started::New) => return Ok(Dispatch::Refused(first.to_string())),

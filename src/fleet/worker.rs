@@ -33,7 +33,7 @@ use crate::store::{Journal, StoreError};
 
 /// Pause of a host that is only full.
 const SHORT_PAUSE: Duration = Duration::from_secs(5);
-/// Between two beats until the start of the agent was told.
+/// Interval of heartbeats until the start of the agent was reported.
 const FIRST_BEATS: Duration = Duration::from_millis(500);
 /// Between two attempts to reach the server.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ impl Worker {
             host = self.host,
             seconds = time.as_secs(),
             why,
-            "this host takes no work for a while"
+            "this host asks for no work for a while"
         );
         *self.paused_until() = Some(Instant::now() + time);
     }
@@ -152,7 +152,7 @@ impl Worker {
         };
         if tokio::time::timeout(DELIVER_WITHIN, delivered).await.is_err() {
             tracing::warn!(
-                "the server did not accept the end of every session; the next start delivers the rest"
+                "some session results could not be delivered to the server; the next start of the worker delivers them"
             );
         }
     }
@@ -162,7 +162,7 @@ impl Worker {
         let lease = Terms::new(self.config.fleet.lease, self.config.timeouts.grace).lease;
         match (self.make)((*self.config).clone(), lease) {
             Ok(sessions) => sessions.resolve_orphans().await.map_err(StoreError::Ledger)?,
-            Err(why) => tracing::error!(why, "cannot look for sessions of an earlier process"),
+            Err(why) => tracing::error!(why, "cannot search for sessions of an earlier process"),
         }
         // Work trees of sessions that ended with an earlier process.
         if self.trees.exists()
@@ -247,7 +247,7 @@ impl Worker {
     async fn refuses_by_now(&self) -> Option<String> {
         let why = match self.account_was_refused().await {
             Some(why) => why,
-            None if self.is_paused() => "it has a fault".to_owned(),
+            None if self.is_paused() => "it is paused after a failure".to_owned(),
             None if !*self.shared.named.borrow() => "another worker has its name".to_owned(),
             None => return None,
         };
@@ -289,7 +289,7 @@ impl Worker {
         let token = Token { id: taken.id.clone(), token: taken.token.clone() };
         let token = serde_json::to_vec(&token).unwrap_or_default();
         if !self.journal.sessions().accept(order.session.clone(), token).await? {
-            self.refuse(taken, "this host had the session before").await;
+            self.refuse(taken, "this host already had this session").await;
             return Ok(());
         }
         let first = Beat {
@@ -307,7 +307,7 @@ impl Worker {
                 let lease = Lease::begin(&terms, sent);
                 self.perform(&order, taken, terms, lease).await
             }
-            Ok(_) | Err(_) => Err("the session was taken away before it started".to_owned()),
+            Ok(_) | Err(_) => Err("the session was reassigned before it started".to_owned()),
         };
         self.beats().remove(&id);
         match end {
@@ -436,7 +436,7 @@ impl Worker {
                     return stop.stop_now(StopReason::LeaseLost);
                 }
                 Ok(Err(_)) | Err(_) => {
-                    tracing::debug!(session_id = %session, "a beat did not arrive");
+                    tracing::debug!(session_id = %session, "could not send a heartbeat; retrying");
                 }
             }
         }

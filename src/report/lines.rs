@@ -22,7 +22,7 @@ fn host_line(event: &Event) -> Option<String> {
             format!("host     session {} runs on {host}", session.short())
         }
         Event::SessionWithdrawn { session, detail, .. } => {
-            format!("back     session {} was not started: {detail}", session.short())
+            format!("returned session {} was not started: {detail}", session.short())
         }
         _ => return None,
     })

@@ -101,7 +101,7 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
         row(
             "ALARM",
             format!(
-                "{} item(s) with hidden or doubtful text, left out or marked",
+                "{} item(s) with hidden or doubtful text, removed or marked",
                 report.text.alarms
             ),
         );

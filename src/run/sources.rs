@@ -66,7 +66,7 @@ async fn follow_configuration(cx: &RunContext) -> Result<(), RunError> {
             source,
             items,
             "parked the open items of a source that is no longer configured; they \
-             are queued again when it is"
+             are queued again if it returns"
         );
     }
     Ok(())

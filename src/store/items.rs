@@ -38,7 +38,7 @@ pub struct ToRead {
     pub first_run: Option<FirstRunFact>,
 }
 
-/// All items of a page by one statement: starting one costs as much as finding a row.
+/// Reads all items of a page in one statement: starting a statement costs as much as finding a row.
 const KNOWN: &str = "SELECT seen.key, phase, reason, revision, fingerprint, processed_fingerprint,
          next_attempt, deferrals, verdict, attempts, area_path
      FROM json_each(?1) AS seen CROSS JOIN heartbeat_state AS item ON item.key = seen.value";
@@ -64,8 +64,8 @@ fn known_item(row: &Row<'_>) -> Sql<KnownItem> {
 }
 
 impl<R: Reader> Items<'_, R> {
-    /// What is known of these items, each with the fingerprint it is seen with: one answer for
-    /// each, in their order.
+    /// What is known of these items, each given with its current fingerprint: one result per item,
+    /// in their order.
     pub async fn known(
         self,
         seen: Vec<(ItemKey, String)>,

@@ -140,8 +140,8 @@ fn describe(held: Option<&Held>, now: Timestamp) -> String {
         ),
         HolderHealth::Hung => format!(
             "another run on this state is hung: process {pid} ({}), since {since}, has sent no \
-             heartbeat for {silent_s} s. Its sessions end by themselves; end it with `kill -9 {pid}` \
-             and run again",
+             heartbeat for {silent_s} s. End it with `kill -9 {pid}` and run again; its sessions end \
+             automatically",
             holder.purpose,
         ),
     }

@@ -118,12 +118,12 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
             family.add("", &[("feedback", feedback)], to_f64(*findings));
         }
     }),
-    ("findings_fixed", Kind::Gauge, "Findings by what the fix of their item shows (confirmed: it changed a file that the finding named; missed, too_late, not_fixed).", |family, facts, _| {
+    ("findings_fixed", Kind::Gauge, "Findings compared with the fix of their item, by result (confirmed: the fix changed a file that the finding named; missed, too_late, not_fixed).", |family, facts, _| {
         for (fix, findings) in &facts.totals.fixes {
             family.add("", &[("fix", fix)], to_f64(*findings));
         }
     }),
-    ("cost_usd_total", Kind::Counter, "Spent as the agent reports it, in US dollars, by purpose; the worst case where it reported none.", |family, facts, _| {
+    ("cost_usd_total", Kind::Counter, "Cost as reported by the agent, in US dollars, by purpose; the worst case for sessions that reported no cost.", |family, facts, _| {
         for (stage, totals) in by_stage(facts) {
             family.add("", &[("phase", stage)], totals.iter().map(|total| total.cost.dollars()).sum());
         }
@@ -145,7 +145,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
         family.add("", &[("window", "day")], facts.limits.per_day.dollars());
         family.add("", &[("window", "run")], facts.limits.per_run.dollars());
     }),
-    ("budget_spent_usd", Kind::Gauge, "Booked for sessions that have ended, in US dollars, by window.", |family, facts, _| {
+    ("budget_spent_usd", Kind::Gauge, "Cost of sessions that have ended, in US dollars, by window.", |family, facts, _| {
         other(family, facts, |budget| budget.used.spent.dollars());
         family.add("", &[("window", "day")], facts.today.spent.dollars());
         family.add("", &[("window", "run")], in_progress(facts).spent.dollars());

@@ -137,7 +137,7 @@ fn bad_input_is_told_with_its_place() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("items.jsonl:2") && said.contains("id"), "{said}");
     let empty = past.run(&[], &[]);
-    assert!(String::from_utf8_lossy(&empty.stderr).contains("holds no items"));
+    assert!(String::from_utf8_lossy(&empty.stderr).contains("contains no items"));
     fs::remove_dir_all(past.root().join(".git")).unwrap();
     let output = past.run(&[json!({"id": 1, "title": "x"})], &[]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -83,7 +83,7 @@ fn one_host_stops(world: &World) -> (i64, i64) {
     let watch = Watch::over(world);
     let _limited = start(world, "w0", &config_of(world, "w0", PER_HOST, "limited.sh"));
     let mut run = world.once(3);
-    eventually("a refusal", || world.said("w0").contains("this host takes no work until then"));
+    eventually("a refusal", || world.said("w0").contains("this host asks for no work until then"));
     let _other = start(world, "w1", &config_of(world, "w1", PER_HOST, "agent.sh"));
     run.wait();
     if world.figure(OPEN_ITEMS) > 0 {

@@ -94,7 +94,7 @@ fn without_a_host_the_run_says_how_to_start_one() {
     assert!(said.contains("start `heartbeat worker` on one"), "{}", tail(&said));
     assert!(world.figure(OPEN_ITEMS) > 10);
     let said = doctor(&world, &config);
-    assert!(said.contains("Temporal 1.") && said.contains("no host waits"), "{said}");
+    assert!(said.contains("Temporal 1.") && said.contains("no host is waiting"), "{said}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_wrong_key_is_named() {
     let args = ["--once", "--quiet", "--json"];
     let code = Process::start(&mut world.command(&config, "coordinator", &args)).wait();
     assert_eq!(code, Some(75), "{}", tail(&world.said("coordinator")));
-    assert!(world.said("w0").contains("sealed with another key"), "{}", tail(&world.said("w0")));
+    assert!(world.said("w0").contains("is not in [fleet] key_file"), "{}", tail(&world.said("w0")));
     assert_eq!(world.agent.starts(), 0);
     assert_eq!(world.figure("SELECT count(*) FROM attempts"), 0);
     assert!(world.figure(OPEN_ITEMS) > 10);
@@ -174,7 +174,7 @@ fn a_commit_that_a_host_lacks_is_fetched_or_given_back() {
     let mut run = world.once(2);
     support::eventually("the host's word", || {
         let said = world.said("w0");
-        said.contains("could not be fetched") && said.contains("takes no work for a while")
+        said.contains("could not be fetched") && said.contains("asks for no work for a while")
     });
     assert_eq!(world.figure("SELECT count(*) FROM findings"), 0);
     let _with = with_mirror(&world, "w1", &behind);

@@ -167,7 +167,7 @@ async fn a_renewed_certificate_is_used_without_a_restart() {
     put(&renewed);
     let config = world.coordinator_config("coordinator", 2);
     over_tls(&world, &config, &address, &tls_lines(&ca, NAME, Some(&coordinator)));
-    eventually("the host", || doctor(&world, &config).contains("1 wait for work"));
+    eventually("the host", || doctor(&world, &config).contains("1 waiting for work"));
     let args = ["--once", "--quiet", "--json"];
     Process::start(&mut world.command(&config, "coordinator", &args)).wait();
     assert_eq!(world.figure(OPEN_ITEMS), 0, "{}", tail(&world.said("coordinator")));
@@ -205,7 +205,7 @@ async fn clocks_that_are_minutes_apart_are_told_and_stop_nothing() {
         let said = said.join("\n");
         let near = |n: i64| said.contains(&word.replace("600", &(600 + n).to_string()));
         assert!((-60..=60).any(near), "{word}: {said}");
-        assert!(said.contains("1 wait for work"), "{said}");
+        assert!(said.contains("1 waiting for work"), "{said}");
         let config = std::sync::Arc::new(config);
         let state = world.path().join(format!("clock{off}"));
         let journal = Journal::open(Store::open(&state).unwrap(), clock, None).unwrap();

@@ -81,5 +81,5 @@ async fn an_agent_that_is_on_no_host_starts_nothing() {
     let subject = coordinator(&world, |_| {}).await;
     conformance::an_agent_that_is_not_there_starts_nothing(&subject).await;
     let said = world.said("w0");
-    assert!(said.contains("this host takes no work for a while"), "{said}");
+    assert!(said.contains("this host asks for no work for a while"), "{said}");
 }

@@ -207,6 +207,6 @@ fn a_storm_over_hosts_and_coordinator_loses_nothing() {
     );
     for host in ["w0", "w1"] {
         let said = world.said(host);
-        assert!(!said.contains("takes no work for a while"), "{}", tail(&said));
+        assert!(!said.contains("asks for no work for a while"), "{}", tail(&said));
     }
 }

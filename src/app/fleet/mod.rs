@@ -24,4 +24,4 @@ pub struct FleetCheck {
 
 /// Message of a build without the feature.
 pub const NOT_BUILT: &str = "this heartbeat was built without the feature `fleet`: build it with \
-                             `cargo build --release --features fleet`, or empty [fleet] address";
+                             `cargo build --release --features fleet`, or remove [fleet] address";

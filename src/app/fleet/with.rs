@@ -64,7 +64,7 @@ impl FleetRun {
         match parts.right.take().await {
             Ok(()) => Ok(()),
             Err(RightError::Engine(error)) => {
-                tracing::warn!(%error, "the run starts without the right to start sessions; the gate asks for it again");
+                tracing::warn!(%error, "could not take the right to run; the run starts and requests it again before each session");
                 Ok(())
             }
             Err(RightError::Store(error)) => Err(error.into()),

@@ -105,7 +105,7 @@ fn prices(input: &DoctorInput) -> Option<Check> {
             "agent prices",
             format!(
                 "no price for {}: budgets count every session at its max_cost, since this agent \
-                 reports none",
+                 reports no cost",
                 unpriced.join(", ")
             ),
             "add the provider's price to [agent.price]",

@@ -99,7 +99,7 @@ const fn fix_for(tier: Tier) -> &'static str {
             "allow namespaces for this user: sysctl user.max_user_namespaces=10000, \
              kernel.unprivileged_userns_clone=1 (Debian) or \
              kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), no RestrictNamespaces in \
-             the unit; sessions are still swept without them"
+             the unit; sessions are still cleaned up without them"
         }
     }
 }

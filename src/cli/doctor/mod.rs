@@ -95,7 +95,7 @@ async fn fleet(input: &DoctorInput) -> Vec<Check> {
     let DoctorInput { config, environment, clock, .. } = input;
     if config.fleet.is_on() && !crate::fleet::BUILT {
         let fix =
-            "build it with `cargo build --release --features fleet`, or empty [fleet] address";
+            "build it with `cargo build --release --features fleet`, or remove [fleet] address";
         return vec![Check::failed("fleet", "this heartbeat was built without the feature", fix)];
     }
     let looked = crate::app::fleet::look(config, environment, clock).await;

@@ -115,7 +115,7 @@ fn lock(input: &DoctorInput, folder: &Path) -> Check {
                 HolderHealth::Hung => Check::failed(
                     "run lock",
                     format!("held by process {pid} ({purpose}), which sends no heartbeat"),
-                    format!("end it with `kill -9 {pid}`; its sessions end by themselves"),
+                    format!("end it with `kill -9 {pid}`; its sessions then end automatically"),
                 ),
             }
         }

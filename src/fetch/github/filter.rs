@@ -49,7 +49,7 @@ impl Term {
             "assignee" => Subject::Assignee,
             _ => {
                 return Err(format!(
-                    "does not know {word:?}; write label:NAME, type:NAME, state:open, \
+                    "has the unknown term {word:?}; write label:NAME, type:NAME, state:open, \
                      milestone:NAME or assignee:NAME, with a leading `-` to exclude issues"
                 ));
             }

@@ -139,10 +139,10 @@ fn explain(
         ),
         Class::Auth => format!(
             "{base_url} does not accept the credential ({credential}) for {what}: it is missing, \
-             expired or revoked. Jira Cloud wants an API token with source.user set to the \
+             expired or revoked. Jira Cloud needs an API token with source.user set to the \
              account's e-mail address (a scoped token only works at \
-             https://api.atlassian.com/ex/jira/CLOUD-ID); Data Center wants a personal access token \
-             and source.user empty"
+             https://api.atlassian.com/ex/jira/CLOUD-ID); Data Center needs a personal access token \
+             and an empty source.user"
         ),
         Class::Denied if writes => format!(
             "{base_url} accepts the credential ({credential}) but denies {what}: write-back needs \

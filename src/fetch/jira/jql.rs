@@ -60,8 +60,8 @@ impl Scope {
         format!("{} AND updated >= {} ORDER BY updated ASC, key ASC", self.all(), date(from, dates))
     }
 
-    /// Items that are done and changed at or after the minute of `from`, oldest first. Without
-    /// `watched_only` the condition does not matter, which often leaves out what is done.
+    /// Finished items that changed at or after the minute of `from`, oldest first. Without
+    /// `watched_only` the configured condition, which often excludes finished items, is ignored.
     pub fn finished_since(&self, from: Timestamp, dates: &Dates, watched_only: bool) -> String {
         let scope = if watched_only { self.all() } else { self.in_projects() };
         let from = date(from, dates);

@@ -1,5 +1,5 @@
-//! Issues that are done, and what they said before, for the backtest. Jira keeps what a field held
-//! before each change, so the texts are those of that time.
+//! Finished issues and their earlier texts, for the backtest. Jira stores the old value of a field
+//! with each change, so the texts are those of that time.
 
 use jiff::Timestamp;
 
@@ -15,14 +15,14 @@ use crate::fetch::{AsOf, FinishedItem, FinishedRequest, PastText};
 use crate::fixes::ItemName;
 use crate::model::{FailureClass, Format, ItemId, TextField, WorkItem};
 
-/// Fields that say where an item belongs; its texts are read as they were.
+/// Fields to request; texts are read later, as of the time before the fix.
 const LIGHT: [&str; 8] =
     ["summary", "status", "resolution", "issuetype", "updated", "created", "project", "components"];
-/// Pages of one issue's changes that are read.
+/// Maximum pages read of one issue's changelog.
 const MOST_PAGES: usize = 20;
 
 impl Inner {
-    /// Issues that are done and changed since then, in the order of their numbers.
+    /// Finished issues that changed since the requested time, ordered by number.
     pub async fn finished(&self, request: &FinishedRequest) -> Result<Vec<FinishedItem>, Failure> {
         let query =
             |dates: &Dates| self.scope.finished_since(request.since, dates, request.watched_only);
@@ -35,7 +35,7 @@ impl Inner {
             let items = decoded.into_iter().map(|one| one.item);
             found.extend(items.filter(|item| item.finished == Some(true)).map(finished_item));
             if page.next.is_some() && page.next == place {
-                let message = "the tracker answers every page with the same page again";
+                let message = "the tracker returns the same page for every request";
                 return Err(Failure::new(FailureClass::Transient, message));
             }
             place = page.next;
@@ -44,7 +44,7 @@ impl Inner {
             }
         }
         if found.is_empty() {
-            // To somebody unknown, a project without visible issues looks the same.
+            // For an anonymous user, a project without visible issues looks the same.
             self.transport.ensure_signed_in().await?;
         }
         found.sort_by_key(|item| item.id);
@@ -52,7 +52,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// These issues as they were; one that did not exist yet is left out.
+    /// These issues as of a time; one that did not exist yet is omitted.
     pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
         let mut items = Vec::with_capacity(ids.len());
         for part in ids.chunks(LARGEST_PAGE) {
@@ -132,10 +132,10 @@ fn finished_item(item: WorkItem) -> FinishedItem {
     }
 }
 
-/// Gives an item what its fields held before these changes, which are in their order.
+/// Restores the values of an item's fields from before these changes, which are oldest first.
 fn rewind(item: &mut WorkItem, changes: &[wire::FieldChange]) -> PastText {
     let mut text = PastText::OfThatTime;
-    // Of several changes the first one knows what was before all of them.
+    // Newest first: of several changes to a field, the oldest has the value to restore.
     for change in changes.iter().rev() {
         let from = change.from_string.clone().unwrap_or_default();
         match change.id() {
@@ -143,12 +143,12 @@ fn rewind(item: &mut WorkItem, changes: &[wire::FieldChange]) -> PastText {
             "status" => item.state = without_controls(from),
             name => {
                 let own = item.texts.iter_mut().find(|text| text.name.eq_ignore_ascii_case(name));
-                // What a field held is told as markup, also where it is a document now.
+                // Old values are wiki markup, even if the field is a document now.
                 let before = |name| TextField { name, format: Format::Wiki, raw: from };
                 match own {
                     Some(own) => *own = before(std::mem::take(&mut own.name)),
                     None if is_text(name) => item.texts.push(before(name.to_owned())),
-                    // One that has another name there may be any of ours.
+                    // Without an id, a custom field may be any of the configured text fields.
                     None if change.field_id.is_none() && change.is_custom() => {
                         text = PastText::Unknown;
                     }

@@ -126,7 +126,7 @@ pub struct CommentEntry {
     pub updated: Option<String>,
 }
 
-/// A page of what changed, on Cloud.
+/// A page of an issue's changelog, on Cloud.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changes {
@@ -136,7 +136,7 @@ pub struct Changes {
     pub is_last: Option<bool>,
 }
 
-/// An issue with what changed, on Data Center.
+/// An issue with its changelog, on Data Center.
 #[derive(Debug, Default, Deserialize)]
 pub struct WithChanges {
     #[serde(default)]
@@ -149,7 +149,7 @@ pub struct Histories {
     pub histories: Vec<ChangeEntry>,
 }
 
-/// What somebody changed at one time.
+/// One edit of an issue.
 #[derive(Debug, Deserialize)]
 pub struct ChangeEntry {
     #[serde(default)]
@@ -158,7 +158,7 @@ pub struct ChangeEntry {
     pub items: Vec<FieldChange>,
 }
 
-/// What became of one field.
+/// The change of one field.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldChange {
@@ -174,7 +174,7 @@ pub struct FieldChange {
 }
 
 impl FieldChange {
-    /// The field's id, or its name where the server tells no id.
+    /// The field's id, or its name if the server does not send an id.
     pub fn id(&self) -> &str {
         self.field_id.as_deref().unwrap_or(&self.field)
     }

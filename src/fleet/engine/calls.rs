@@ -328,7 +328,7 @@ fn ended(outcome: Outcome) -> Ended {
                 }
             }
             Some(FailureInfo::CanceledFailureInfo(_)) => Ended::Lost("it was cancelled"),
-            Some(FailureInfo::TerminatedFailureInfo(_)) => Ended::Lost("it was taken away"),
+            Some(FailureInfo::TerminatedFailureInfo(_)) => Ended::Lost("the server terminated it"),
             _ => Ended::Lost("its host failed"),
         },
     }

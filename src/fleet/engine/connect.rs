@@ -50,7 +50,7 @@ pub(super) fn with_fix(fleet: &Fleet, text: String) -> String {
         "the server requires a client certificate that it trusts: set [fleet] tls_cert_file and \
          tls_key_file"
     } else if is("InvalidContentType") || is("InvalidMessage") || is("corrupt message") {
-        "that port does not use TLS: write http:// in [fleet] address, or empty tls_ca_file"
+        "that port does not use TLS: write http:// in [fleet] address, or remove tls_ca_file"
     } else if speaks_tls(fleet) && (is("closed") || is("reset") || is("Broken pipe")) {
         // The server's message about a certificate can be lost when it closes the connection.
         "does it require a client certificate that is missing, unknown or expired? Then set or renew \

@@ -45,12 +45,12 @@ pub enum EngineError {
     #[error("the fleet's server {0} rejected the request: {1}")]
     Invalid(String, String),
     /// The execution does not exist.
-    #[error("the fleet's server {0} does not know the execution: {1}")]
+    #[error("the fleet's server {0} has no such execution: {1}")]
     Unknown(String, String),
     #[error("{0}")]
     Seal(#[from] SealError),
     #[error(
-        "an order of {0} bytes is too large for the fleet's server (at most {MOST_BYTES}): lower \
+        "a session of {0} bytes is too large for the fleet's server (at most {MOST_BYTES}): lower \
          [analyze] max_item_tokens, [triage] max_prompt_tokens or [repository] context_tokens"
     )]
     TooLarge(usize),

@@ -121,7 +121,7 @@ fn verdict(item: &PromptItem, all: &[PromptItem]) -> Value {
             format!("{kind} about \"{}\" that needs no code to decide.", short(&item.title))
         }
         (words, _) => {
-            format!("{kind} about \"{}\" that speaks of {}.", short(&item.title), words.join(", "))
+            format!("{kind} about \"{}\" that mentions {}.", short(&item.title), words.join(", "))
         }
     };
     let same =
@@ -199,20 +199,20 @@ fn finding(item: &PromptItem, files: &[(String, Option<String>)]) -> Value {
             .iter()
             .take(3)
             .map(|word| {
-                format!("The item speaks of \"{word}\", and {place} is where it would show.")
+                format!("The item mentions \"{word}\", which is most likely handled in {place}.")
             })
             .collect(),
     };
     let references: Vec<Value> = files
         .iter()
         .map(|(path, content)| match content {
-            Some(text) => json!({ "path": path, "reason": format!("Read: {} lines that bear on \"{title}\".", text.lines().count()) }),
+            Some(text) => json!({ "path": path, "reason": format!("Read: {} lines that are relevant to \"{title}\".", text.lines().count()) }),
             None => json!({ "path": path, "reason": "Named in the given context, not read." }),
         })
         .collect();
     let read = files.iter().filter(|(_, content)| content.is_some()).count();
     json!({
-        "summary": format!("\"{title}\" most likely sits in {place}. This answer comes from a scripted agent, by fixed rules."),
+        "summary": format!("The cause of \"{title}\" is most likely in {place}. This answer comes from a scripted agent with fixed rules."),
         "likely_causes": causes,
         "files": references,
         "suggested_change": format!("1. Reproduce what the item describes.\n2. Follow it through {place}.\n3. Change it there and add a test."),

@@ -141,7 +141,7 @@ impl Simulator {
         (id, shared.board.get(id).map(tracker_data::Issue::key).unwrap_or_default())
     }
 
-    /// Gives an issue another text and another state at a time.
+    /// Sets the description and the status of an issue, at a given time.
     pub fn rewrite_at(&self, id: i64, description: &str, status: &str, at: Timestamp) -> bool {
         let (text, status) = (Text::from_wiki(description), status.to_owned());
         self.server.lock().board.edit_at(id, at, |issue| {

@@ -59,7 +59,7 @@ pub struct Issue {
     /// Id, name and content.
     pub files: Vec<(i64, String, StoredFile)>,
     pub children: Vec<i64>,
-    /// When which field held what before, oldest first.
+    /// All edits, oldest first.
     pub history: Vec<Edit>,
 }
 
@@ -67,7 +67,7 @@ pub struct Issue {
 #[derive(Debug, Clone)]
 pub struct Edit {
     pub at: Timestamp,
-    /// The field, what it held, and what it holds since.
+    /// The field, its old value and its new value.
     pub fields: Vec<(&'static str, String, String)>,
 }
 

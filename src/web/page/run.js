@@ -38,13 +38,13 @@ export function runPage(data, tools) {
         return h("li.stage", { "data-is": is }, h("h3", title, h("span.is", is === "ahead" ? "not yet" : is)), h("div.full", why ?? STAGE_NOTES[name](run)));
       })),
       h("p.note", "Report: ", report("html", "HTML"), " · ", report("md", "Markdown"), " · ", report("json", "JSON")),
-      part(`Items (${items.total})`, items.total ? h("ul.list", items.listed.map((item) => itemRow(item, tools))) : h("p.empty", "No items were decided in this run."),
+      part(`Items (${items.total})`, items.total ? h("ul.list", items.listed.map((item) => itemRow(item, tools))) : h("p.empty", "This run made no decision about any item."),
         items.total > items.listed.length && h("p.note", `and ${items.total - items.listed.length} more`)),
       part(`Sessions (${sessions.length})`, sessions.length ? sessionTable(sessions) : h("p.empty", "No session was started.")),
       spending.length > 0 && part("Cost", table("Cost by stage", ["Stage", ".Sessions", ".Spent", ".Estimated part"],
         spending.map((row) => [row.stage === "deep" ? "analysis" : "triage", String(row.sessions), dollars(row.spent), dollars(row.estimated)]))),
       part("Log", data.older_lines > 0 && h("p.note", `The newest ${data.lines.length} lines; ${data.older_lines} older ones are in events.ndjson of the state folder.`),
-        data.lines.length ? lines(data.lines, "Log of this run") : h("p.empty", "The log of this run is past its retention."))),
+        data.lines.length ? lines(data.lines, "Log of this run") : h("p.empty", "The log of this run was removed (older than state.keep_events)."))),
   ];
 }
 
@@ -100,7 +100,7 @@ export function sessionPage(data, tools) {
         transcript?.left_out > 0 && h("p.note", `${transcript.left_out} lines in the middle are left out.`)),
       part("Liveness", life.changes.length
         ? table("Verdict changes", ["At", "Verdict", "Evidence"], life.changes.map((change) => [clock(change.at), words(change.verdict), change.evidence]))
-        : h("p.empty", "No liveness check is stored: the session has just started, or its events are past their retention."),
+        : h("p.empty", "No liveness check is stored: the session has just started, or its events were removed (older than state.keep_events)."),
         h("p.note", `${plural(life.beats, "liveness check")} in all.`))),
   ];
 }

@@ -219,7 +219,7 @@ async fn show_names_the_hidden_text_of_an_item() {
     let key = world.events().iter().find(alarmed).unwrap()["item"].as_str().unwrap().to_owned();
     let story = world.run(&["show", &key]).await.stdout;
     let line = story.lines().find(|line| line.starts_with("ALARM: ")).unwrap_or_default();
-    assert!(line.contains("hidden") && line.contains("left out of every prompt"), "{story}");
+    assert!(line.contains("hidden") && line.contains("removed from every prompt"), "{story}");
     let calm = world.run(&["items", "--json"]).await.json();
     let calm = calm.as_array().unwrap().iter().find(|item| item["alarms"].is_null()).unwrap();
     let story = world.run(&["show", calm["key"].as_str().unwrap()]).await.stdout;

@@ -74,7 +74,7 @@ pub fn problems(config: &Config, findings: Findings<'_>) -> Vec<Problem> {
     // The CLI rejects the whole command line if it does not know a feature.
     let features = missing(findings.answer(2), DISABLED.into_iter().chain(DISABLED_IN_TRIAGE));
     if !features.is_empty() {
-        let cause = format!("this version does not know the features {}", features.join(", "));
+        let cause = format!("this version does not support the features {}", features.join(", "));
         problems.push(Problem::program(cause, update));
     }
     if config.agent_of(Stage::Deep) == AgentKind::Codex {
