@@ -9,7 +9,9 @@ use super::{BacktestError, change};
 use crate::context::GitError;
 use crate::context::git::{self, Bounds};
 use crate::fetch::{DevelopmentLink, LinkedItem};
-use crate::fixes::{Change, Commit, Keys, Link, Numbers, Reason, Rules, links, pull_request};
+use crate::fixes::{
+    Change, Commit, Keys, Link, Numbers, Reason, Rules, appended_pull_request, links, pull_request,
+};
 use crate::settings::{FixNumbers, Fixes};
 
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(300), output: 1 << 28 };
@@ -165,13 +167,14 @@ fn appends_pull_requests(repository: &Path) -> bool {
     let count = format!("--max-count={LATEST}");
     let arguments = ["log", &count, "--no-show-signature", "--format=%ce %s"];
     let latest = git::output(repository, &arguments, BOUNDS).unwrap_or_default();
-    let by_host = |line: &&[u8]| {
-        let line = String::from_utf8_lossy(line);
-        let subject = line.strip_prefix("noreply@github.com ");
-        subject
-            .is_some_and(|subject| pull_request(Commit { subject, ..Commit::default() }).is_some())
-    };
-    latest.split(|byte| *byte == b'\n').filter(by_host).count() >= FEWEST
+    let squashed = |line: &&[u8]| is_squashed_by_host(&String::from_utf8_lossy(line));
+    latest.split(|byte| *byte == b'\n').filter(squashed).count() >= FEWEST
+}
+
+/// A merge commit of the host does not count: there, `(#34)` was written by a person.
+fn is_squashed_by_host(committer_and_subject: &str) -> bool {
+    let subject = committer_and_subject.strip_prefix("noreply@github.com ");
+    subject.and_then(appended_pull_request).is_some()
 }
 
 /// Hosts with issues use a bare number for those.
@@ -306,4 +309,16 @@ fn is_shallow(repository: &Path) -> bool {
 fn failed(folder: &Path) -> impl FnOnce(GitError) -> BacktestError {
     let repository = folder.to_owned();
     move |source| BacktestError::Git { repository, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_appends_numbers_where_it_squashes_and_not_where_it_merges() {
+        assert!(is_squashed_by_host("noreply@github.com Crash on save (#34)"));
+        assert!(!is_squashed_by_host("noreply@github.com Merge pull request #34 from ann/fix"));
+        assert!(!is_squashed_by_host("ann@contoso.invalid Crash on save (#34)"));
+    }
 }

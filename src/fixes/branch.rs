@@ -1,8 +1,22 @@
 //! Item numbers in names of merged branches.
 
-/// First parts of branch names whose numbers are versions or dates.
-const NOT_ITEMS: &[&str] =
-    &["release", "releases", "hotfix-release", "rel", "version", "tags", "dependabot", "renovate"];
+/// Parts of branch names whose numbers are versions, dates or pull requests.
+const NOT_ITEMS: &[&str] = &[
+    "release",
+    "releases",
+    "hotfix-release",
+    "rel",
+    "version",
+    "tags",
+    "dependabot",
+    "renovate",
+    // Branches of pull requests: `origin/pr/12`, `refs/pull/12/head`.
+    "pr",
+    "pull",
+    "pulls",
+    "mr",
+    "merge-requests",
+];
 
 /// Words before a number that mark it as an item.
 const ITEM_WORDS: &[&str] = &[
@@ -22,9 +36,24 @@ pub fn merged(subject: &str) -> Option<&str> {
     if let Some(rest) = subject.strip_prefix("Merged in ") {
         return rest.split(' ').next();
     }
+    if let Some(branch) = merged_by_bot(subject) {
+        return Some(branch);
+    }
     // Azure Repos and GitHub: "Merge pull request 12 from a/b into main", "… #12 from owner/branch".
     let rest = subject.strip_prefix("Merge pull request ")?;
     rest.split_once(" from ")?.1.split(' ').next()
+}
+
+/// The bots of Rust's projects: "Auto merge of #12 - ann:branch, r=bob", "auto merge of #12 :
+/// ann/shop/branch, r=bob".
+fn merged_by_bot(subject: &str) -> Option<&str> {
+    let (head, rest) = subject.split_once(" merge of #")?;
+    if !matches!(head, "Auto" | "auto" | "Rollup") {
+        return None;
+    }
+    let (_number, branch) = rest.split_once([' '])?;
+    let branch = branch.trim_start_matches(['-', ':', ' ']).split(',').next()?;
+    Some(branch.split_once(':').map_or(branch, |(_owner, name)| name))
 }
 
 /// Whether the merge only updates a branch from its copy elsewhere.

@@ -5,7 +5,9 @@
 //! Items that are only mentioned (`since #12`, `follow-up to #12`, `as in #12`) are not linked.
 
 use super::mention::{Form, Mention, mentions};
-use super::phrases::{BELONGS, KEYWORDS, NOUNS, OTHERS, PURPOSES, RELATED, Said};
+use super::phrases::{
+    BELONGS, KEYWORDS, NOUNS, OTHERS, POINTERS, PURPOSES, REFERENCES, RELATED, Said,
+};
 use super::{Link, Numbers, Reason, Rules, branch};
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +37,7 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
     let place = |place, above| Line { place, above, rules };
     found.extend(place(Place::Subject, "").links(commit.subject));
     let (mut listed, mut lone, mut above) = (false, Vec::new(), "");
+    let mut pointed_to: Vec<i64> = Vec::new();
     for line in commit.body.lines() {
         let lower = line.trim().to_ascii_lowercase();
         if quotes_another(&lower) {
@@ -47,11 +50,20 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
         above = if lower.ends_with(char::is_alphabetic) { line } else { "" };
         found.extend(here.links(line));
         lone.extend(here.lone(line));
+        pointed_to.extend(here.pointed_to(line));
     }
     // If the subject names no number, a line of numbers only is the item's; elsewhere it is a list
     // of references.
-    if found.is_empty() && !commit.subject.contains('#') {
+    let by_bot = commit.merge && pull_request(commit).is_some();
+    if found.is_empty() && (by_bot || !commit.subject.contains('#')) {
         found = lone;
+    }
+    // Azure DevOps lists every item that the text mentions.
+    let is_pointer = |named: &Named| {
+        named.link.reason == Reason::RelatedItems && pointed_to.contains(&named.link.item)
+    };
+    if found.iter().any(|named| named.link.reason == Reason::RelatedItems && !is_pointer(named)) {
+        found.retain(|named| !is_pointer(named));
     }
     // If a message names the item it fixes, others are only mentioned.
     if found.iter().any(|named| named.settles) {
@@ -78,15 +90,28 @@ pub fn pull_request(commit: Commit<'_>) -> Option<i64> {
     };
     let subject = commit.subject;
     // Azure Repos: "Merged PR 55: title", "Merge pull request 55 from …"; GitHub: "… #55 from …".
-    for start in ["Merged PR ", "Merge pull request #", "Merge pull request ", "Merge PR #"] {
+    // Bots: "Auto merge of #55 - …", "Merge #55".
+    for start in [
+        "Merged PR ",
+        "Merge pull request #",
+        "Merge pull request ",
+        "Merge PR #",
+        "Auto merge of #",
+        "auto merge of #",
+        "Rollup merge of #",
+        "Merge #",
+    ] {
         if let Some(rest) = subject.strip_prefix(start) {
             return number(rest);
         }
     }
-    // A squashed one: "title (#55)".
+    appended_pull_request(subject)
+}
+
+/// A squashed one: "title (#55)".
+pub fn appended_pull_request(subject: &str) -> Option<i64> {
     let inside = subject.trim_end().strip_suffix(')')?.rsplit_once("(#")?.1;
-    let plain = !inside.is_empty() && inside.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { inside.parse().ok() } else { None }
+    if is_digits(inside) { inside.parse().ok() } else { None }
 }
 
 /// As git writes it, or with the commits by name (`Reverts r23190-r23187`, `Revert 1a2b3c4`);
@@ -208,7 +233,10 @@ impl Line<'_> {
         let in_passing = match mention.form {
             Form::Boards | Form::BoardsPage => !(said.is_start() || said.ends_with(BELONGS)),
             // "Issue #12 will take care of the rest."
-            _ => said.ends_with(NOUNS) && !line[mention.end..].trim().is_empty(),
+            _ => {
+                let goes_on = !line[mention.end..].trim().is_empty();
+                (said.ends_with(NOUNS) && goes_on) || said.ends_with(REFERENCES)
+            }
         };
         named.in_passing = self.place == Place::Body && in_passing && !(named.settles || follows);
         named
@@ -218,6 +246,13 @@ impl Line<'_> {
     fn said(&self, before: &str) -> Said {
         let said = Said::before(before);
         if said.is_start() { Said::before(self.above) } else { said }
+    }
+
+    /// The items that a line sends the reader to.
+    fn pointed_to(&self, line: &str) -> Vec<i64> {
+        let points = |mention: &Mention| self.said(&line[..mention.start]).ends_with(POINTERS);
+        let mentions = mentions(line, self.rules, true).into_iter();
+        mentions.filter(points).map(|mention| mention.item).collect()
     }
 
     /// The numbers of a line that contains nothing else.
@@ -238,8 +273,9 @@ impl Line<'_> {
     fn reason(&self, line: &str, mention: &Mention) -> Option<Reason> {
         let (before, after) = (&line[..mention.start], &line[mention.end..]);
         if matches!(mention.form, Form::Boards | Form::BoardsPage) {
-            let related = self.said(before).ends_with(RELATED);
-            return Some(if related { Reason::Related } else { Reason::Boards });
+            let said = self.said(before);
+            let reason = if said.ends_with(RELATED) { Reason::Related } else { Reason::Boards };
+            return (!said.denied && !said.ends_with(OTHERS)).then_some(reason);
         }
         if is_count(after) {
             return None;
@@ -275,8 +311,17 @@ impl Line<'_> {
         if said.ends_with(KEYWORDS) {
             return Some(Reason::Keyword);
         }
-        (self.place == Place::Subject || said.ends_with(BELONGS)).then_some(weak)
+        let begins_entry =
+            matches!(mention.form, Form::Key | Form::Pattern) && is_list_mark(before);
+        let belongs = self.place == Place::Subject || said.ends_with(BELONGS) || begins_entry;
+        belongs.then_some(weak)
     }
+}
+
+/// `- `, `* [`: what precedes the first word in a list of changes.
+fn is_list_mark(before: &str) -> bool {
+    let marks = before.trim();
+    !marks.is_empty() && marks.chars().all(|c| matches!(c, '-' | '*' | '+' | '[' | ' '))
 }
 
 /// `Closes #193 from ann/SHOP-12`: a script that merges pull requests writes it.

@@ -25,6 +25,62 @@ fn of(message: &str, numbers: Numbers) -> Vec<(i64, Reason)> {
 }
 
 #[test]
+fn numbers_of_pull_requests_that_a_bot_merged_are_not_items() {
+    for (message, expected) in [
+        ("Auto merge of #34 - ann:tidy, r=bob", vec![]),
+        ("auto merge of #34 : ann/shop/tidy, r=bob", vec![]),
+        ("Auto merge of #34 - ann:fix-3390-crash, r=bob", vec![(3390, Reason::Branch)]),
+        ("auto merge of #34 : ann/shop/issue-3390, r=bob", vec![(3390, Reason::Branch)]),
+        ("Rollup merge of #34 - ann:tidy, r=bob", vec![]),
+        ("Merge #34 #35", vec![]),
+        (
+            "Auto merge of #34 - ann:tidy, r=bob\n\nhttps://github.com/contoso/shop/issues/12",
+            vec![(12, Reason::Number)],
+        ),
+        ("Merge remote-tracking branch 'origin/pr/34'", vec![]),
+        ("Merge branch 'refs/pull/34/head'", vec![]),
+    ] {
+        let (subject, body) = message.split_once('\n').unwrap_or((message, ""));
+        let found = links(Commit { subject, body, merge: true }, &rules(Numbers::Items));
+        let found: Vec<_> = found.into_iter().map(|link| (link.item, link.reason)).collect();
+        assert_eq!(found, expected, "{message}");
+    }
+    assert_eq!(pull_request(commit("Auto merge of #34 - ann:tidy, r=bob")), Some(34));
+}
+
+#[test]
+fn items_that_a_message_only_points_to_are_not_linked() {
+    for (message, expected) in [
+        ("Bump the library due to #12", vec![]),
+        ("Tweaking #12 -- long lines", vec![]),
+        ("Crash\n\nCloses #11\nRefs #12", vec![(11, Reason::Keyword)]),
+        ("Crash\n\nTests follow. See https://dev.invalid/x/_workitems/edit/12", vec![]),
+        (
+            "Merged PR 5: Crash\n\nUntil the real thing (see #12)\n\nRelated work items: #11, #12",
+            vec![(11, Reason::RelatedItems)],
+        ),
+        // What is listed alone is all there is.
+        (
+            "Merged PR 5: Crash\n\nAs reported (see #12)\n\nRelated work items: #12",
+            vec![(12, Reason::RelatedItems)],
+        ),
+    ] {
+        assert_eq!(of(message, Numbers::Items), expected, "{message}");
+    }
+}
+
+#[test]
+fn a_list_of_changes_names_items_by_their_keys() {
+    let rules = Rules { patterns: vec!["SHOP-{id}".to_owned()], ..rules(Numbers::OtherHost) };
+    let items = |message: &str| -> Vec<i64> {
+        links(commit(message), &rules).into_iter().map(|link| link.item).collect()
+    };
+    assert_eq!(items("Javadoc\n\n- Style.\n- [SHOP-12] Add constants"), [12]);
+    assert_eq!(items("Javadoc\n\n- SHOP-12: add constants"), [12]);
+    assert!(items("Javadoc\n\nThis is unlike\nSHOP-12 in many ways").is_empty());
+}
+
+#[test]
 fn messages_name_items_in_the_ways_people_have() {
     use Reason::{Boards, Branch, Keyword, Number, Related, RelatedItems};
     for (message, expected) in [

@@ -19,7 +19,7 @@ mod width;
 
 pub use accuracy::{Accuracy, Judged};
 pub use keys::{ItemName, Keys};
-pub use message::{Commit, links, pull_request};
+pub use message::{Commit, appended_pull_request, links, pull_request};
 pub use width::{Change, Unusable, unusable};
 
 /// What a bare `#123` means in this repository.

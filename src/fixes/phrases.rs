@@ -74,6 +74,12 @@ pub const RELATED: &[&str] = &[
     "toward resolving",
 ];
 
+/// The commit belongs to the item, unless it names another one that it resolves.
+pub const REFERENCES: &[&str] = &["ref", "refs", "reference", "references"];
+
+/// The item is elsewhere.
+pub const POINTERS: &[&str] = &["see", "see also", "cf"];
+
 /// State a purpose: of this commit, or of the one mentioned before.
 pub const PURPOSES: &[&str] = &["to fix", "to close", "to resolve", "to address"];
 
@@ -96,6 +102,9 @@ pub const OTHERS: &[&str] = &[
     "pull requests",
     "mr",
     "merge request",
+    // Bots: `Auto merge of #12 - ann:branch, r=bob`, `Merge #12 #13`.
+    "merge",
+    "merge of",
     "build",
     "step",
     "part",
@@ -153,6 +162,11 @@ pub const OTHERS: &[&str] = &[
     "regression of",
     "regression in",
     "caused by",
+    "due to",
+    "because of",
+    "tweak",
+    "tweaks",
+    "tweaking",
     "exposed by",
     "revealed by",
     "uncovered by",

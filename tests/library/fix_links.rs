@@ -66,7 +66,7 @@ fn links_are_those_that_a_person_reads() {
     let files = std::fs::read_dir(folder).unwrap();
     let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 15, "{files:?}");
+    assert!(files.len() >= 20, "{files:?}");
     let mut all = (0, 0, 0, String::new());
     for file in files {
         let sample: Sample =
