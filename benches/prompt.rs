@@ -45,7 +45,7 @@ fn main() {
     row("sessions", count);
     row("bytes sent per item", before / count);
 
-    let batches = triage::plan_batches(&items, &HashMap::new(), &config.triage);
+    let batches = triage::plan_batches(&items, &HashMap::new(), "", &config.triage);
     let rendered: Vec<Rendered> = batches
         .iter()
         .map(|batch| triage::render(&prompts, batch, &fence, RequestRound::First).unwrap())

@@ -117,9 +117,8 @@ async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunErr
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
     let mut known = cx.store().items().background(new.clone(), EarlierVerdicts::All).await?;
     linked_content::name_files(&cx, &new, &mut known).await;
-    let batches = triage::plan_batches(&items, &known, &cx.config.triage);
-    let code = cx.edges.code.pictures(items).await.join("\n\n");
-    Ok(batches.into_iter().map(|batch| batch.with_code(&code)).collect())
+    let code = cx.edges.code.pictures(items.clone()).await.join("\n\n");
+    Ok(triage::plan_batches(&items, &known, &code, &cx.config.triage))
 }
 
 fn prompt(cx: &RunContext, batch: &Batch, round: RequestRound) -> Result<Rendered, RunError> {

@@ -96,12 +96,6 @@ impl Batch {
         self.items.iter().map(|item| item.key.clone()).collect()
     }
 
-    #[must_use]
-    pub fn with_code(mut self, code: &str) -> Self {
-        code.clone_into(&mut self.code);
-        self
-    }
-
     /// Known items that may report the same problem as one of these, without duplicates.
     pub fn candidates(&self) -> Vec<&KnownTitle> {
         let own: std::collections::HashSet<&ItemKey> =
@@ -121,10 +115,12 @@ impl Batch {
 }
 
 /// Packs the items into as few batches as the budget allows. An item too long for any batch gets
-/// its own: it was already cut to its limit, and no item is dropped.
+/// its own: it was already cut to its limit, and no item is dropped. `code` is the overview of the
+/// code bases, which every batch contains.
 pub fn plan_batches(
     items: &[CleanItem],
     background: &HashMap<ItemKey, Background>,
+    code: &str,
     config: &Triage,
 ) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
@@ -132,7 +128,7 @@ pub fn plan_batches(
         let item = batch_item(item, background.get(&item.facts.key), config);
         match batches.iter_mut().find(|batch| batch.has_room(&item, config)) {
             Some(batch) => batch.items.push(item),
-            None => batches.push(Batch { items: vec![item], ..Batch::default() }),
+            None => batches.push(Batch { items: vec![item], code: code.to_owned() }),
         }
     }
     batches.into_iter().map(Batch::numbered).collect()

@@ -21,7 +21,7 @@ fn config() -> Config {
 
 fn triage_prompt(attacks: &[Attack], auth: AgentAuth) -> Rendered {
     let items: Vec<_> = attacks.iter().map(|attack| attack.item.clone()).collect();
-    let batch = triage::plan_batches(&items, &HashMap::new(), &config().triage).remove(0);
+    let batch = triage::plan_batches(&items, &HashMap::new(), "", &config().triage).remove(0);
     assert_eq!(batch.items.len(), attacks.len());
     triage::render(&Prompts::built_in(auth).unwrap(), &batch, &fence(), RequestRound::First)
         .unwrap()

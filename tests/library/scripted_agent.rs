@@ -79,7 +79,7 @@ fn triage_prompt() -> Rendered {
         wish,
         item(12, "total is wrong", "Same again."),
     ];
-    let batch = triage::plan_batches(&items, &HashMap::new(), &config().triage).remove(0);
+    let batch = triage::plan_batches(&items, &HashMap::new(), "", &config().triage).remove(0);
     let prompts = Prompts::built_in(AgentAuth::ApiKey).unwrap();
     triage::render(&prompts, &batch, &fence(), RequestRound::First).unwrap()
 }

@@ -50,7 +50,7 @@ fn variables(api: &MessagesApi) -> Vec<(&'static str, String)> {
 }
 
 pub(super) fn triage_prompt(config: &Config, items: &[CleanItem]) -> Rendered {
-    let batch = triage::plan_batches(items, &HashMap::new(), &config.triage).remove(0);
+    let batch = triage::plan_batches(items, &HashMap::new(), "", &config.triage).remove(0);
     let prompts = Prompts::built_in(config.agent.auth).unwrap();
     triage::render(&prompts, &batch, &fence(), RequestRound::First).unwrap()
 }
