@@ -66,7 +66,7 @@ impl Worker {
             let asked = self.journal.provider().update(agent, ask).await;
             // The next session is the probe.
             if let Ok(ProviderAdmission::Refused(hold)) = asked {
-                return Some(said(agent, &hold));
+                return Some(refusal_text(agent, &hold));
             }
         }
         None
@@ -78,7 +78,7 @@ impl Worker {
         let holds = self.accounts().await.into_iter();
         let mut holds = holds.filter_map(|(agent, record)| Some((agent, record.hold(now)?)));
         let (agent, hold) = holds.find(|(_, hold)| hold.kind != HoldKind::Probing)?;
-        Some(said(agent, &hold))
+        Some(refusal_text(agent, &hold))
     }
 
     /// Records that are not empty.
@@ -97,6 +97,6 @@ impl Worker {
     }
 }
 
-fn said(agent: AgentKind, hold: &Hold) -> String {
+fn refusal_text(agent: AgentKind, hold: &Hold) -> String {
     format!("{} on this host is refused until {}: {}", agent.title(), hold.until, hold.reason)
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::blame::{Blame, Token, blame};
 use super::engine::{EngineError, Taken, What};
 use super::order::{Done, Report, Task};
 use super::queue_of;
-use super::verdict::{Token, Verdict, verdict};
 use super::worker::{AGAIN, Worker};
 use crate::model::{Outcome, SessionEnd};
 use crate::store::UndeliveredEnd;
@@ -35,9 +35,11 @@ impl Worker {
         };
         let end = self.journal.store().sessions().whole_end(session).await;
         let report = match end {
-            Ok(Some(end)) => match verdict(&end, self.config.fleet.account) {
-                Verdict::Its(end) => Report::Ended(Done { session, host: self.host.clone(), end }),
-                Verdict::Hosts(why) => Report::NotStarted(why),
+            Ok(Some(end)) => match blame(&end, self.config.fleet.account) {
+                Blame::Session(end) => {
+                    Report::Ended(Done { session, host: self.host.clone(), end })
+                }
+                Blame::Host(why) => Report::NotStarted(why),
             },
             Ok(None) if self.live.ids().contains(&session) => Report::Running,
             _ => Report::Unknown,
@@ -67,9 +69,9 @@ impl Worker {
         let Ok(Token { id, token }) = serde_json::from_slice(&one.token) else {
             return self.journal.sessions().delivered(one.session).await.map_err(drop);
         };
-        let told = match verdict(&one.end, self.config.fleet.account) {
-            Verdict::Hosts(why) => self.engine.give_back(&id, &token, &why).await,
-            Verdict::Its(end) => {
+        let result = match blame(&one.end, self.config.fleet.account) {
+            Blame::Host(why) => self.engine.return_task(&id, &token, &why).await,
+            Blame::Session(end) => {
                 let done = Done { session: one.session, host: self.host.clone(), end };
                 match self.engine.complete(&id, &token, &done).await {
                     Err(EngineError::TooLarge(_)) => {
@@ -79,11 +81,11 @@ impl Worker {
                         };
                         self.engine.complete(&id, &token, &Done { end, ..done }).await
                     }
-                    told => told,
+                    result => result,
                 }
             }
         };
-        match told {
+        match result {
             Ok(_) => self.journal.sessions().delivered(one.session).await.map_err(drop),
             Err(error) if error.may_pass() => {
                 tracing::debug!(session_id = %one.session, %error, "result not delivered yet");

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::engine::{Described, Ended, EngineError, Sealed, Start, What};
+use super::liveness::{LivenessReporter, liveness_without_figures};
 use super::order::{Beat, Done, Report, Task};
 use super::sessions::{AGAIN, Coordinator};
-use super::signs::{Signs, sign};
 use crate::event::{Event, LiveVerdict, Liveness, Reason, Sink as _};
 use crate::model::{BoxFuture, Outcome, SessionEnd, SessionRef, Stage};
 use crate::ports::{Ledger as _, LedgerError};
@@ -32,11 +32,11 @@ pub(super) struct Follower {
     /// Server time of the last heartbeat, and when it was noticed here.
     heard: Option<(Timestamp, Instant)>,
     /// A pending request to its host.
-    asking: Option<BoxFuture<'static, Asked>>,
+    asking: Option<BoxFuture<'static, HostReport>>,
     /// The server accepted a request to its host, which did not answer in time.
     silent: bool,
-    told_spawn: bool,
-    told_model: bool,
+    spawn_reported: bool,
+    model_reported: bool,
     /// Why it was asked to end.
     asked: Option<StopReason>,
     /// A request that has not reached the server yet.
@@ -53,7 +53,7 @@ pub(super) struct Follower {
 type Answer = Result<Option<Ended>, EngineError>;
 type Look = Result<Option<Described>, EngineError>;
 /// A host's report; `None` if it does not answer.
-type Asked = Result<Option<Report>, EngineError>;
+type HostReport = Result<Option<Report>, EngineError>;
 
 impl Follower {
     pub(super) fn new(shared: Arc<Coordinator>, session: SessionRef, id: String) -> Self {
@@ -67,8 +67,8 @@ impl Follower {
             heard: None,
             asking: None,
             silent: false,
-            told_spawn: false,
-            told_model: false,
+            spawn_reported: false,
+            model_reported: false,
             asked: None,
             unsent: false,
             immediate: false,
@@ -118,7 +118,7 @@ impl Follower {
                     }
                 },
                 _ = timer.tick() => {
-                    self.tell_life();
+                    self.emit_liveness();
                     looking.get_or_insert_with(|| self.look());
                 }
                 found = ready(&mut looking) => {
@@ -134,30 +134,30 @@ impl Follower {
                     self.asked = state.reason;
                     self.immediate = state.immediate;
                     self.unsent = true;
-                    self.pass_on().await;
+                    self.forward_stop().await;
                 }
                 _ = again.tick() => {
                     // Its host is known within a second, and a silent host is noticed well before
                     // the server gives it up, not only at the next liveness event.
-                    let due = !self.told_spawn || self.looked.elapsed() >= self.patience_part();
+                    let due = !self.spawn_reported || self.looked.elapsed() >= self.poll_interval();
                     looking = looking.or_else(|| due.then(|| self.look()));
-                    self.pass_on().await;
-                    if self.may_leave() {
+                    self.forward_stop().await;
+                    if self.may_stop_waiting() {
                         return Err(LedgerError::LeftRunning);
                     }
                 }
             }
         };
-        let signs = self.signs();
+        let reporter = self.liveness_reporter();
         // Its row is open until its end is known, and an open row needs liveness events.
         tokio::select! {
             end = self.conclude(ended) => end,
-            never = signs.keep_telling() => match never {},
+            never = reporter.report_forever() => match never {},
         }
     }
 
-    fn signs(&self) -> Signs {
-        Signs {
+    fn liveness_reporter(&self) -> LivenessReporter {
+        LivenessReporter {
             shared: Arc::clone(&self.shared),
             session: self.session.id,
             host: self.last.as_ref().map(|(last, _)| last.host.clone()),
@@ -185,7 +185,7 @@ impl Follower {
             Ok(Some(described)) => {
                 self.note_reached();
                 self.take_note(described).await?;
-                self.ask_ahead();
+                self.ask_silent_host();
             }
             Ok(None) => {}
             Err(error) => self.note_outage(&error),
@@ -213,26 +213,26 @@ impl Follower {
     }
 
     /// Maximum interval between two requests to the server.
-    fn patience_part(&self) -> Duration {
-        self.shared.patience() / 8
+    fn poll_interval(&self) -> Duration {
+        self.shared.heartbeat_timeout() / 8
     }
 
     /// After a stop request it does not wait for an unreachable server: a later run gets its end.
-    fn may_leave(&self) -> bool {
+    fn may_stop_waiting(&self) -> bool {
         let longest = self.shared.config.timeouts.grace.saturating_add(Duration::from_secs(10));
         self.asked.is_some() && self.cut_off.is_some_and(|since| since.elapsed() > longest)
     }
 
     /// The periodic liveness event: by a timer, independent of host and server.
-    fn tell_life(&mut self) {
+    fn emit_liveness(&mut self) {
         self.beats += 1;
         let (beat, session) = (self.beats, self.session.id);
         let age = |since: &Instant| since.elapsed().as_secs();
-        let told =
+        let last_liveness =
             self.last.as_ref().and_then(|(last, at)| Some((last.liveness.clone()?, last, at)));
-        let liveness = match told {
+        let liveness = match last_liveness {
             Some((liveness, last, at)) => {
-                let late = at.elapsed() > self.shared.patience() / 2;
+                let late = at.elapsed() > self.shared.heartbeat_timeout() / 2;
                 let evidence = match late {
                     true => format!("{}: no heartbeat for {} s", last.host, age(at)),
                     false => format!("{}: {}", last.host, liveness.evidence),
@@ -245,7 +245,8 @@ impl Follower {
                     Some((last, _)) => format!("{}: starting", last.host),
                     None => format!("waiting for a host for {} s", age(&self.since)),
                 };
-                sign(beat, LiveVerdict::Starting, evidence, self.since.elapsed())
+                let waited = self.since.elapsed();
+                liveness_without_figures(beat, LiveVerdict::Starting, evidence, waited)
             }
         };
         self.shared.journal.emit(Event::SessionLiveness { session, liveness });
@@ -254,26 +255,26 @@ impl Follower {
     /// Asks a host that was silent for most of the heartbeat timeout before the timeout is over, so
     /// that a lost host costs no more than the timeout. A disconnected host may not answer: the
     /// answer is awaited only until the timeout. Time without the server says nothing about a host.
-    fn ask_ahead(&mut self) {
-        let patience = self.shared.patience();
+    fn ask_silent_host(&mut self) {
+        let timeout = self.shared.heartbeat_timeout();
         let Some(quiet) = self.heard.map(|(_, at)| at.max(self.reached)) else { return };
-        if quiet.elapsed() < patience * 5 / 8 {
+        if quiet.elapsed() < timeout * 5 / 8 {
             self.silent = false;
             return;
         }
         if let Some((last, _)) =
             self.last.as_ref().filter(|_| self.asking.is_none() && !self.silent)
         {
-            let by = (quiet + patience).max(Instant::now() + patience / 4);
+            let by = (quiet + timeout).max(Instant::now() + timeout / 4);
             self.asking = Some(self.ask(&last.host, by));
         }
     }
 
     async fn take_note(&mut self, described: Described) -> Result<(), LedgerError> {
-        if let Some(told) = described.told_at
-            && self.heard.is_none_or(|(known, _)| known != told)
+        if let Some(at) = described.reported_at
+            && self.heard.is_none_or(|(known, _)| known != at)
         {
-            self.heard = Some((told, Instant::now()));
+            self.heard = Some((at, Instant::now()));
         }
         let Some(beat) = self.beat_in(&described) else { return Ok(()) };
         let (session, journal) = (self.session.id, &self.shared.journal);
@@ -281,14 +282,14 @@ impl Follower {
         if is_new {
             journal.placed(session, beat.host.clone()).await?;
         }
-        let spawned = beat.pid.filter(|_| !self.told_spawn);
+        let spawned = beat.pid.filter(|_| !self.spawn_reported);
         if let Some(pid) = spawned {
-            self.told_spawn = true;
+            self.spawn_reported = true;
             let host = Some(beat.host.clone());
             journal.emit(Event::SessionSpawned { session, pid, host });
         }
-        if let Some(model) = beat.model.clone().filter(|_| !self.told_model) {
-            self.told_model = true;
+        if let Some(model) = beat.model.clone().filter(|_| !self.model_reported) {
+            self.model_reported = true;
             let version = beat.build.clone();
             journal.emit(Event::SessionInitialised { session, model, version });
         }
@@ -297,7 +298,7 @@ impl Follower {
             self.last = Some((beat, Instant::now()));
         }
         if is_new || spawned.is_some() {
-            self.tell_life();
+            self.emit_liveness();
         }
         Ok(())
     }
@@ -314,7 +315,7 @@ impl Follower {
     }
 
     /// Forwards a stop request until it has arrived.
-    async fn pass_on(&mut self) {
+    async fn forward_stop(&mut self) {
         let (Some(reason), true) = (self.asked, self.unsent) else { return };
         let word = reason.kind().into_str();
         let engine = &self.shared.engine;
@@ -337,7 +338,7 @@ impl Follower {
                 }
                 None => self.close(SessionEnd::empty(Outcome::Orphaned)).await,
             },
-            Ended::GivenBack(why) => {
+            Ended::Returned(why) => {
                 let why = self.shared.engine.reason_of(&self.id, &why);
                 self.withdraw(Reason::NoWorker, why).await
             }
@@ -369,7 +370,7 @@ impl Follower {
     /// answer had to end it before the server gave it up, or will within the heartbeat timeout from
     /// now.
     async fn lost(mut self, why: &'static str) -> Result<SessionEnd, LedgerError> {
-        let gone_by = Instant::now() + self.shared.patience();
+        let gone_by = Instant::now() + self.shared.heartbeat_timeout();
         let host = loop {
             match self.shared.engine.describe(&self.id).await {
                 Ok(Some(described)) => break self.beat_in(&described).map(|beat| beat.host),
@@ -383,7 +384,7 @@ impl Follower {
         while !self.silent {
             let asking = self.asking.take();
             let asking = asking.unwrap_or_else(|| {
-                self.ask(&host, Instant::now() + REPORT.min(self.shared.patience()))
+                self.ask(&host, Instant::now() + REPORT.min(self.shared.heartbeat_timeout()))
             });
             match asking.await {
                 Ok(Some(Report::Ended(done))) if done.session == self.session.id => {
@@ -410,7 +411,7 @@ impl Follower {
 
     /// Asks a host how the session ended; `None` without an answer by then. An error means that the
     /// server did not accept the request, or was unreachable afterwards.
-    fn ask(&self, host: &str, by: Instant) -> BoxFuture<'static, Asked> {
+    fn ask(&self, host: &str, by: Instant) -> BoxFuture<'static, HostReport> {
         let (shared, session, host) = (Arc::clone(&self.shared), self.session.id, host.to_owned());
         Box::pin(async move {
             let names =
@@ -423,7 +424,7 @@ impl Follower {
                 task: &Task::Report(session),
                 wait: left,
                 limit: left,
-                patience: None,
+                heartbeat_timeout: None,
                 again: false,
             };
             shared.engine.start(start).await?;

@@ -50,7 +50,7 @@ impl FleetGate {
             Ok(pollers) => pollers,
             Err(error) => return down(error.to_string()),
         };
-        if self.are_there(&pollers) {
+        if self.has_waiting_host(&pollers) {
             return Ok(());
         }
         let rows = self.shared.journal.open_rows().await.unwrap_or_default();
@@ -67,7 +67,7 @@ impl FleetGate {
         }
     }
 
-    fn are_there(&self, pollers: &[Poller]) -> bool {
+    fn has_waiting_host(&self, pollers: &[Poller]) -> bool {
         let now = self.right.server_time();
         let recent = |poller: &Poller| {
             let age = now.duration_since(poller.seen_at);

@@ -1,9 +1,9 @@
 //! How long a worker may continue without the server, and how long the server waits for it. Pure.
 //!
-//! The server gives up a session after `patience` (the heartbeat timeout) without a heartbeat. The
-//! worker counts from the time at which it *sent* the last acknowledged heartbeat, which is never
-//! later than the server's count, and stops early enough that the grace period is over and the tree
-//! is gone by then.
+//! The server gives up a session after `heartbeat_timeout` without a heartbeat. The worker counts
+//! from the time at which it *sent* the last acknowledged heartbeat, which is never later than the
+//! server's count, and stops early enough that the grace period is over and the tree is gone by
+//! then.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ const BEAT: Duration = Duration::from_secs(5);
 
 /// The times of one session on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub struct LeaseTimes {
     /// The server gives it up after this time without a heartbeat.
-    pub patience: Duration,
+    pub heartbeat_timeout: Duration,
     /// The worker begins to end it after this time without an acknowledged heartbeat.
     pub lease: Duration,
     /// Between two heartbeats.
     pub beat: Duration,
 }
 
-impl Terms {
+impl LeaseTimes {
     /// From the configured heartbeat timeout and the grace period.
-    pub fn new(patience: Duration, grace: Duration) -> Self {
-        let reserve = RESERVE.min(patience / 8);
-        let lease = patience.saturating_sub(grace).saturating_sub(reserve);
-        Self { patience, lease, beat: BEAT.min(lease / 4) }
+    pub fn new(heartbeat_timeout: Duration, grace: Duration) -> Self {
+        let reserve = RESERVE.min(heartbeat_timeout / 8);
+        let lease = heartbeat_timeout.saturating_sub(grace).saturating_sub(reserve);
+        Self { heartbeat_timeout, lease, beat: BEAT.min(lease / 4) }
     }
 
     /// Whether the tree of a lost host ends before the server gives it up.
-    pub fn are_sound(&self, grace: Duration) -> bool {
-        !self.lease.is_zero() && self.lease + grace < self.patience
+    pub fn ends_before_timeout(&self, grace: Duration) -> bool {
+        !self.lease.is_zero() && self.lease + grace < self.heartbeat_timeout
     }
 
     /// Time limit of a heartbeat call.
@@ -51,8 +51,8 @@ pub struct Lease {
 
 impl Lease {
     /// Starts with an acknowledged heartbeat that was sent at `sent`.
-    pub fn begin(terms: &Terms, sent: u64) -> Self {
-        let length = u64::try_from(terms.lease.as_millis()).unwrap_or(u64::MAX);
+    pub fn begin(times: &LeaseTimes, sent: u64) -> Self {
+        let length = u64::try_from(times.lease.as_millis()).unwrap_or(u64::MAX);
         Self { length, acknowledged: sent }
     }
 
@@ -78,22 +78,22 @@ mod tests {
 
     #[test]
     fn a_lost_tree_is_gone_before_the_server_gives_up() {
-        let usual = Terms::new(secs(120), secs(10));
+        let usual = LeaseTimes::new(secs(120), secs(10));
         assert_eq!((usual.lease, usual.beat), (secs(95), secs(5)));
-        for patience in 5..=600 {
-            for grace in 0..=patience / 2 {
-                let terms = Terms::new(secs(patience), secs(grace));
-                assert!(terms.are_sound(secs(grace)), "{patience} {grace} {terms:?}");
-                assert!(terms.beat * 4 <= terms.lease);
+        for timeout in 5..=600 {
+            for grace in 0..=timeout / 2 {
+                let times = LeaseTimes::new(secs(timeout), secs(grace));
+                assert!(times.ends_before_timeout(secs(grace)), "{timeout} {grace} {times:?}");
+                assert!(times.beat * 4 <= times.lease);
             }
         }
-        assert!(!Terms::new(secs(10), secs(10)).are_sound(secs(10)));
+        assert!(!LeaseTimes::new(secs(10), secs(10)).ends_before_timeout(secs(10)));
     }
 
     #[test]
     fn a_lease_counts_from_the_sending_of_the_last_acknowledged_beat() {
-        let terms = Terms::new(secs(120), secs(10));
-        let mut lease = Lease::begin(&terms, 1_000);
+        let times = LeaseTimes::new(secs(120), secs(10));
+        let mut lease = Lease::begin(&times, 1_000);
         assert_eq!(lease.left(1_000), Some(secs(95)));
         lease.acknowledge(6_000);
         lease.acknowledge(3_000);

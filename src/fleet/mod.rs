@@ -28,7 +28,11 @@ pub mod order;
 #[cfg(feature = "fleet")]
 pub mod account;
 #[cfg(feature = "fleet")]
+mod blame;
+#[cfg(feature = "fleet")]
 mod deliver;
+#[cfg(feature = "fleet")]
+pub mod doctor;
 #[cfg(feature = "fleet")]
 pub mod engine;
 #[cfg(feature = "fleet")]
@@ -36,7 +40,7 @@ mod follow;
 #[cfg(feature = "fleet")]
 pub mod gate;
 #[cfg(feature = "fleet")]
-pub mod look;
+mod liveness;
 #[cfg(feature = "fleet")]
 pub mod name;
 #[cfg(feature = "fleet")]
@@ -45,10 +49,6 @@ pub mod right;
 mod seal;
 #[cfg(feature = "fleet")]
 pub mod sessions;
-#[cfg(feature = "fleet")]
-mod signs;
-#[cfg(feature = "fleet")]
-mod verdict;
 #[cfg(feature = "fleet")]
 pub mod worker;
 

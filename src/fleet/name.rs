@@ -17,7 +17,7 @@ use crate::session::stop::StopState;
 use crate::store::StoreError;
 
 /// Heartbeat timeout of the holder of a name.
-const PATIENCE: Duration = Duration::from_mins(1);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long the worker's own task may wait for it.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// A name that is held for longer is taken again.
@@ -63,7 +63,7 @@ pub(super) struct Name {
     queue: String,
     pool: String,
     host: String,
-    patience: Duration,
+    heartbeat_timeout: Duration,
     own: Holder,
     /// The server's task token.
     token: Mutex<Vec<u8>>,
@@ -78,7 +78,7 @@ impl Name {
             id: format!("hb/host/{}/{host}", fleet.pool),
             queue: format!("{}-name-{process}", queue_of(&fleet.pool, &host)),
             pool: fleet.pool.clone(),
-            patience: PATIENCE.min(fleet.lease),
+            heartbeat_timeout: HEARTBEAT_TIMEOUT.min(fleet.lease),
             own: Holder { state, process, machine: host_name(), pid: std::process::id() },
             token: Mutex::default(),
             host,
@@ -96,8 +96,8 @@ impl Name {
     /// Takes the name. A newly started process takes it from an earlier one of its state.
     async fn take(&self, just_started: bool) -> Result<(), NameError> {
         if let Some(found) = self.engine.describe(&self.id).await?.filter(|found| found.is_open) {
-            let told = found.details.as_ref();
-            match told.map(|told| self.engine.open::<Holder>(What::Beat, &self.id, told)) {
+            let details = found.details.as_ref();
+            match details.map(|details| self.engine.open::<Holder>(What::Beat, &self.id, details)) {
                 Some(Ok(holder))
                     if holder.process == self.own.process
                         || (just_started && holder.state == self.own.state) =>
@@ -118,7 +118,7 @@ impl Name {
             task: &Task::Void,
             wait: TAKEN_WITHIN,
             limit: LONGEST,
-            patience: Some(self.patience),
+            heartbeat_timeout: Some(self.heartbeat_timeout),
             again: true,
         };
         if self.engine.start(start).await? == Started::Known {
@@ -136,7 +136,7 @@ impl Name {
 
     /// Sends heartbeats until the name is lost. An outage of the server alone does not lose it.
     async fn hold(&self) {
-        let (every, token) = (self.patience / 6, self.token().clone());
+        let (every, token) = (self.heartbeat_timeout / 6, self.token().clone());
         loop {
             tokio::time::sleep(every).await;
             if let Ok(Held::No) = self.engine.beat(&self.id, &token, &self.own, every).await {
@@ -146,7 +146,7 @@ impl Name {
     }
 
     /// Releases the name.
-    pub(super) async fn give_back(&self) {
+    pub(super) async fn release(&self) {
         let token = self.token().clone();
         if let Err(error) = self.engine.complete(&self.id, &token, &()).await {
             tracing::debug!(%error, "could not release the host's name; it expires in a minute");
@@ -162,13 +162,13 @@ impl Worker {
         stop: &mut StopSignal,
     ) -> Result<Option<Arc<Name>>, ServeError> {
         let name = Arc::new(Name::new(self, self.journal.state_id().await?));
-        let mut said = String::new();
+        let mut last_logged = String::new();
         loop {
             tokio::select! {
                 taken = name.take(true) => match taken {
                     Ok(()) => return Ok(Some(name)),
                     Err(error @ NameError::Taken { .. }) => return Err(error.into()),
-                    Err(error) => tell_once(&mut said, &error),
+                    Err(error) => log_once(&mut last_logged, &error),
                 },
                 state = stop.changed(StopState::default()) => {
                     if state.reason.is_some() {
@@ -185,22 +185,22 @@ impl Worker {
         loop {
             self.shared.named.send_replace(true);
             name.hold().await;
-            let mut said = String::new();
+            let mut last_logged = String::new();
             while let Err(error) = name.take(false).await {
                 if let NameError::Taken { .. } = error {
                     self.shared.named.send_replace(false);
                 }
-                tell_once(&mut said, &error);
+                log_once(&mut last_logged, &error);
                 tokio::time::sleep(AGAIN).await;
             }
         }
     }
 }
 
-fn tell_once(said: &mut String, error: &NameError) {
+fn log_once(last_logged: &mut String, error: &NameError) {
     let text = error.to_string();
-    if *said != text {
+    if *last_logged != text {
         tracing::error!(error = text, "could not poll for work; retrying");
-        *said = text;
+        *last_logged = text;
     }
 }

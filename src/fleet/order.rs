@@ -35,7 +35,8 @@ pub struct Order {
     pub wire: u32,
     #[serde(flatten)]
     pub session: SessionRef,
-    pub words: Words,
+    #[serde(rename = "words")]
+    pub prompt_text: PromptText,
     /// The code base it may read; `None`: an empty folder.
     pub checkout: Option<Checkout>,
     pub triage: Triage,
@@ -45,12 +46,13 @@ pub struct Order {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,
     /// Heartbeat timeout, in milliseconds.
-    pub patience_ms: u64,
+    #[serde(rename = "patience_ms")]
+    pub heartbeat_timeout_ms: u64,
 }
 
 /// The complete prompt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Words {
+pub struct PromptText {
     pub system: String,
     pub user: String,
     pub schema: serde_json::Value,
@@ -77,7 +79,7 @@ impl Order {
         Self {
             wire: WIRE,
             session: job.session.clone(),
-            words: Words { system, user, schema },
+            prompt_text: PromptText { system, user, schema },
             checkout,
             triage: job.triage.clone().unwrap_or_else(|| config.triage.clone()),
             analyze: job.analyze.clone().unwrap_or_else(|| config.analyze.clone()),
@@ -90,12 +92,12 @@ impl Order {
                     .map(|file| (file.name.clone(), STANDARD.encode(&file.bytes)))
                     .collect(),
             }),
-            patience_ms: u64::try_from(config.fleet.lease.as_millis()).unwrap_or(u64::MAX),
+            heartbeat_timeout_ms: u64::try_from(config.fleet.lease.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
     pub fn prompt(&self) -> Rendered {
-        let Words { system, user, schema } = self.words.clone();
+        let PromptText { system, user, schema } = self.prompt_text.clone();
         Rendered { system, user, schema }
     }
 

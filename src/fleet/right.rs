@@ -19,7 +19,7 @@ use crate::settings::Fleet;
 use crate::store::{Journal, StoreError};
 
 /// Heartbeat timeout of a coordinator.
-const PATIENCE: Duration = Duration::from_mins(1);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long the coordinator's own task may wait for it.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// Longer than the longest run.
@@ -82,8 +82,8 @@ impl RunRight {
         now.saturating_add(ahead).unwrap_or(now)
     }
 
-    fn patience(&self) -> Duration {
-        PATIENCE.min(self.fleet.lease)
+    fn heartbeat_timeout(&self) -> Duration {
+        HEARTBEAT_TIMEOUT.min(self.fleet.lease)
     }
 
     /// Takes it, unless this run already has it.
@@ -104,7 +104,7 @@ impl RunRight {
             task: &Task::Run,
             wait: TAKEN_WITHIN,
             limit: LONGEST,
-            patience: Some(self.patience()),
+            heartbeat_timeout: Some(self.heartbeat_timeout()),
             again: true,
         };
         if self.engine.start(start).await? == Started::Known {
@@ -124,15 +124,15 @@ impl RunRight {
         let host = own_host(&self.fleet);
         let holder = Holder { host, pid: std::process::id(), generation };
         self.engine.beat(&id, &task.token, &holder, TAKEN_WITHIN).await?;
-        let keeper = Keeper {
+        let renewer = RightRenewer {
             engine: self.engine.clone(),
             id: id.clone(),
             token: task.token.clone(),
             holder,
-            patience: self.patience(),
+            heartbeat_timeout: self.heartbeat_timeout(),
             run: self.run.clone(),
         };
-        *kept = Some(Kept { id, token: task.token, beats: tokio::spawn(keeper.keep()) });
+        *kept = Some(Kept { id, token: task.token, beats: tokio::spawn(renewer.renew()) });
         Ok(())
     }
 
@@ -176,23 +176,23 @@ fn is_gone(pid: u32) -> bool {
     pid == std::process::id() || process::stat(pid).is_none_or(|stat| stat.is_dead())
 }
 
-/// Keeps the right for the duration of the run.
-struct Keeper {
+/// Renews the right for the duration of the run.
+struct RightRenewer {
     engine: Engine,
     id: String,
     token: Vec<u8>,
     holder: Holder,
-    patience: Duration,
+    heartbeat_timeout: Duration,
     run: StopHandle,
 }
 
-impl Keeper {
-    async fn keep(self) {
+impl RightRenewer {
+    async fn renew(self) {
         let mut heard = tokio::time::Instant::now();
-        let longest = self.patience - self.patience / 8;
+        let longest = self.heartbeat_timeout - self.heartbeat_timeout / 8;
         loop {
-            tokio::time::sleep(self.patience / 6).await;
-            let (sent, limit) = (tokio::time::Instant::now(), self.patience / 6);
+            tokio::time::sleep(self.heartbeat_timeout / 6).await;
+            let (sent, limit) = (tokio::time::Instant::now(), self.heartbeat_timeout / 6);
             match self.engine.beat(&self.id, &self.token, &self.holder, limit).await {
                 Ok(Held::Yes | Held::CancelRequested) => heard = sent,
                 Ok(Held::No) => break,

@@ -50,7 +50,7 @@ impl Coordinator {
     }
 
     /// Heartbeat timeout.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn heartbeat_timeout(&self) -> Duration {
         self.config.fleet.lease
     }
 
@@ -67,7 +67,7 @@ impl Coordinator {
 
     /// Starts the same id with an empty task. If that is accepted, a start in doubt will be
     /// refused; if it is refused, the first start was accepted.
-    async fn burn(&self, id: &str) -> Result<Started, EngineError> {
+    async fn occupy_id(&self, id: &str) -> Result<Started, EngineError> {
         let queue = format!("{}-void", self.config.fleet.pool);
         let second = Duration::from_secs(1);
         let void = Start {
@@ -76,7 +76,7 @@ impl Coordinator {
             task: &Task::Void,
             wait: second,
             limit: second,
-            patience: None,
+            heartbeat_timeout: None,
             again: false,
         };
         self.engine.start(void).await
@@ -160,7 +160,7 @@ impl FleetSessions {
             task,
             wait: shared.config.limits.admission_wait.max(Duration::from_secs(1)),
             limit: shared.limit(stage),
-            patience: Some(shared.patience()),
+            heartbeat_timeout: Some(shared.heartbeat_timeout()),
             again: false,
         };
         let first = match shared.engine.start(start).await {
@@ -170,7 +170,7 @@ impl FleetSessions {
         };
         tracing::warn!(%id, error = %first, "the server's answer to the start of a session was lost; asking the server whether it was started");
         loop {
-            match shared.burn(id).await {
+            match shared.occupy_id(id).await {
                 Ok(Started::New) => return Ok(Dispatch::Refused(first.to_string())),
                 Ok(Started::Known) => return Ok(Dispatch::Accepted),
                 // Also a refusal, which says nothing about the first start.
@@ -204,7 +204,7 @@ impl FleetSessions {
         let id = shared.names().await?.session(row.session.id);
         let described = match shared.engine.describe(&id).await {
             Ok(Some(described)) => described.is_open,
-            Ok(None) => match shared.burn(&id).await {
+            Ok(None) => match shared.occupy_id(&id).await {
                 Ok(Started::New) => {
                     let why = "its start never reached the server".to_owned();
                     let follower = Follower::new(Arc::clone(&shared), row.session, id);
@@ -214,9 +214,9 @@ impl FleetSessions {
                     };
                 }
                 Ok(Started::Known) => true,
-                Err(error) => return leave(&row, &error),
+                Err(error) => return keep_row_open(&row, &error),
             },
-            Err(error) => return leave(&row, &error),
+            Err(error) => return keep_row_open(&row, &error),
         };
         let follower = Follower::new(Arc::clone(&shared), row.session.clone(), id);
         if !described {
@@ -239,7 +239,7 @@ impl FleetSessions {
 }
 
 /// Its row stays open and counts as live.
-fn leave(row: &LedgerRow, error: &EngineError) -> Result<(), LedgerError> {
+fn keep_row_open(row: &LedgerRow, error: &EngineError) -> Result<(), LedgerError> {
     tracing::warn!(session_id = %row.session.id, %error, "could not get the state of a session on another host; its row stays open");
     Ok(())
 }

@@ -14,14 +14,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::account::Fingerprint;
+use super::blame::{Blame, PAUSE, Token, blame, not_started};
 use super::checkout::WorkTree;
 use super::engine::{Engine, EngineError, Held, Taken, What};
 use super::follow::ready;
-use super::lease::{Lease, Terms};
+use super::lease::{Lease, LeaseTimes};
 use super::name::ServeError;
 use super::order::{Beat, Order, Task, WIRE};
 use super::queue;
-use super::verdict::{PAUSE, Token, Verdict, not_started, verdict};
 use crate::clock::Clock;
 use crate::event::{Event, Reason, Recorded};
 use crate::model::{BoxFuture, Outcome, SessionEnd, SessionId};
@@ -96,19 +96,19 @@ impl Worker {
     /// Serves until a stop request; then ends its sessions and delivers their ends.
     pub async fn serve(self: Arc<Self>, mut stop: StopSignal) -> Result<(), ServeError> {
         self.recover().await?;
-        let mut beside = JoinSet::new();
-        beside.spawn(Arc::clone(&self).follow_events());
-        beside.spawn(Arc::clone(&self).write_events());
-        beside.spawn(Arc::clone(&self).deliver_ends());
+        let mut background = JoinSet::new();
+        background.spawn(Arc::clone(&self).follow_events());
+        background.spawn(Arc::clone(&self).write_events());
+        background.spawn(Arc::clone(&self).deliver_ends());
         let name = self.take_name(&mut stop).await?;
         if let Some(name) = &name {
-            beside.spawn(Arc::clone(&self).keep_name(Arc::clone(name)));
-            beside.spawn(Arc::clone(&self).answer_reports());
+            background.spawn(Arc::clone(&self).keep_name(Arc::clone(name)));
+            background.spawn(Arc::clone(&self).answer_reports());
             self.serve_named(&mut stop).await;
         }
-        beside.shutdown().await;
+        background.shutdown().await;
         if let Some(name) = &name {
-            name.give_back().await;
+            name.release().await;
         }
         Ok(self.journal.flush().await?)
     }
@@ -159,7 +159,7 @@ impl Worker {
 
     /// Ends sessions of an earlier process; their ends wait for delivery.
     async fn recover(&self) -> Result<(), StoreError> {
-        let lease = Terms::new(self.config.fleet.lease, self.config.timeouts.grace).lease;
+        let lease = LeaseTimes::new(self.config.fleet.lease, self.config.timeouts.grace).lease;
         match (self.make)((*self.config).clone(), lease) {
             Ok(sessions) => sessions.resolve_orphans().await.map_err(StoreError::Ledger)?,
             Err(why) => tracing::error!(why, "cannot search for sessions of an earlier process"),
@@ -265,7 +265,7 @@ impl Worker {
 
     /// Reports that nothing was started. If that does not reach the server, it finds no heartbeat.
     pub(super) async fn refuse(&self, taken: &Taken, why: &str) {
-        if let Err(error) = self.engine.give_back(&taken.id, &taken.token, why).await {
+        if let Err(error) = self.engine.return_task(&taken.id, &taken.token, why).await {
             tracing::warn!(id = taken.id, %error, "could not return a session to the server");
         }
     }
@@ -298,14 +298,17 @@ impl Worker {
             ..Beat::default()
         };
         self.beats().insert(id, first.clone());
-        let terms = Terms::new(Duration::from_millis(order.patience_ms), order.timeouts.grace);
+        let times = LeaseTimes::new(
+            Duration::from_millis(order.heartbeat_timeout_ms),
+            order.timeouts.grace,
+        );
         let sent = self.clock.elapsed_ms();
         // The fence: without this answer the server may have given the session to another host.
-        let held = self.engine.beat(&taken.id, &taken.token, &first, terms.call()).await;
+        let held = self.engine.beat(&taken.id, &taken.token, &first, times.call()).await;
         let end = match held {
             Ok(Held::Yes) => {
-                let lease = Lease::begin(&terms, sent);
-                self.perform(&order, taken, terms, lease).await
+                let lease = Lease::begin(&times, sent);
+                self.perform(&order, taken, times, lease).await
             }
             Ok(_) | Err(_) => Err("the session was reassigned before it started".to_owned()),
         };
@@ -326,14 +329,14 @@ impl Worker {
         &self,
         order: &Order,
         taken: &Taken,
-        terms: Terms,
+        times: LeaseTimes,
         lease: Lease,
     ) -> Result<SessionEnd, String> {
         let own = StopHandle::new();
         let signal = own.signal().and(&self.shared.shutdown);
-        let work = self.work_on(order, terms, signal);
+        let work = self.work_on(order, times, signal);
         tokio::pin!(work);
-        let beats = self.keep_beating(order.session.id, taken, terms, lease, own);
+        let beats = self.keep_beating(order.session.id, taken, times, lease, own);
         tokio::pin!(beats);
         tokio::select! {
             end = &mut work => end,
@@ -345,11 +348,11 @@ impl Worker {
     async fn work_on(
         &self,
         order: &Order,
-        terms: Terms,
+        times: LeaseTimes,
         stop: StopSignal,
     ) -> Result<SessionEnd, String> {
         let folder = self.trees.join(order.session.id.to_string());
-        let done = self.work_in(&folder, order, terms, stop).await;
+        let done = self.work_in(&folder, order, times, stop).await;
         if order.checkout.is_some()
             && folder.exists()
             && let Err(error) = crate::private::remove_folder(&folder)
@@ -363,7 +366,7 @@ impl Worker {
         &self,
         folder: &Path,
         order: &Order,
-        terms: Terms,
+        times: LeaseTimes,
         mut stop: StopSignal,
     ) -> Result<SessionEnd, String> {
         let tree = match &order.checkout {
@@ -390,7 +393,7 @@ impl Worker {
             analyze: Some(order.analyze.clone()),
             attached: order.attached(),
         };
-        let sessions = (self.make)(order.config_on(&self.config), terms.lease)?;
+        let sessions = (self.make)(order.config_on(&self.config), times.lease)?;
         sessions.perform(job, stop).await.map_err(|error| {
             if !matches!(error, LedgerError::Full { .. } | LedgerError::MachineFull { .. }) {
                 tracing::error!(%error, "could not run a session");
@@ -405,27 +408,27 @@ impl Worker {
         &self,
         session: SessionId,
         taken: &Taken,
-        terms: Terms,
+        times: LeaseTimes,
         mut lease: Lease,
         stop: StopHandle,
     ) {
         // The last beat that arrived named the agent's process.
-        let mut told = false;
+        let mut pid_reported = false;
         loop {
             let Some(left) = lease.left(self.clock.elapsed_ms()) else {
                 tracing::error!(session_id = %session, "the server was unreachable for too long; ending the session");
                 return stop.stop(StopReason::LeaseLost);
             };
-            let every = if told { terms.beat } else { terms.beat.min(FIRST_BEATS) };
+            let every = if pid_reported { times.beat } else { times.beat.min(FIRST_BEATS) };
             tokio::time::sleep(every.min(left)).await;
             let sent = self.clock.elapsed_ms();
             let Some(left) = lease.left(sent) else { continue };
             let beat = self.beats().get(&session).cloned().unwrap_or_default();
-            let call = self.engine.beat(&taken.id, &taken.token, &beat, terms.call());
-            match tokio::time::timeout(left.min(terms.call()), call).await {
+            let call = self.engine.beat(&taken.id, &taken.token, &beat, times.call());
+            match tokio::time::timeout(left.min(times.call()), call).await {
                 Ok(Ok(Held::Yes)) => {
                     lease.acknowledge(sent);
-                    told = beat.pid.is_some();
+                    pid_reported = beat.pid.is_some();
                 }
                 Ok(Ok(Held::CancelRequested)) => {
                     lease.acknowledge(sent);
@@ -447,7 +450,7 @@ impl Worker {
         let agent = order.config_on(&self.config).agent_of(order.session.stage);
         self.note_account(agent, end).await?;
         if let Outcome::SpawnFailed { .. } = end.outcome
-            && let Verdict::Hosts(why) = verdict(end, self.config.fleet.account)
+            && let Blame::Host(why) = blame(end, self.config.fleet.account)
         {
             self.pause(PAUSE, &why);
         }

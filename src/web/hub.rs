@@ -37,7 +37,7 @@ const LAG: usize = 1024;
 /// Events read at once.
 const PAGE: u32 = 500;
 /// Time limit for a snapshot.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Everything rendered from one moment.
 #[derive(Debug)]
@@ -267,7 +267,7 @@ impl Hub {
     /// One caller makes it, the others wait for it. Always returns a snapshot, even if the state
     /// fails.
     async fn make(&self, good_enough: Duration) -> Arc<Snapshot> {
-        let made = tokio::time::timeout(PATIENCE, async {
+        let made = tokio::time::timeout(READ_TIMEOUT, async {
             let mut totals = self.making.lock().await;
             match self.present() {
                 Some(snapshot) if snapshot.taken.elapsed() < good_enough => snapshot,
@@ -288,8 +288,8 @@ impl Hub {
         if let Some(error) = news {
             facts.store_fault = Some(error.to_string());
         }
-        if let Some(told) = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-            facts.store_fault.get_or_insert(told);
+        if let Some(fault) = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            facts.store_fault.get_or_insert(fault);
         }
         let open = self.store.items().open(snapshot::QUEUE).await.unwrap_or_default();
         let log = self.log.lock().await;
@@ -331,7 +331,7 @@ impl Hub {
             None => (Facts::empty(self.clock.now(), &config), Instant::now()),
         };
         facts.store_fault.get_or_insert_with(|| {
-            format!("the state database did not answer within {} s", PATIENCE.as_secs())
+            format!("the state database did not answer within {} s", READ_TIMEOUT.as_secs())
         });
         let snapshot = self.render(facts, &Log::default(), &OpenItems::default(), &config);
         Arc::new(Snapshot { taken, ..snapshot })

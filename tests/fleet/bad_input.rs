@@ -207,11 +207,11 @@ async fn a_host_of_another_version_starts_nothing() {
             task: &task,
             wait: times,
             limit: times,
-            patience: Some(times),
+            heartbeat_timeout: Some(times),
             again: false,
         };
         engine.start(start).await.unwrap();
-        let Some(Ended::GivenBack(why)) = engine.wait_for(id).await.unwrap() else {
+        let Some(Ended::Returned(why)) = engine.wait_for(id).await.unwrap() else {
             panic!("{id} was not given back")
         };
         let why = engine.reason_of(id, &why);

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use heartbeat::clock::Clock;
+use heartbeat::fleet::doctor::check_fleet;
 use heartbeat::fleet::gate::FleetGate;
-use heartbeat::fleet::look::look;
 use heartbeat::fleet::right::RunRight;
 use heartbeat::fleet::sessions::Coordinator;
 use heartbeat::model::BoxFuture;
@@ -200,8 +200,8 @@ async fn clocks_that_are_minutes_apart_are_told_and_stop_nothing() {
         let mut config = conformance::config(&world.agent);
         config.fleet.address = world.address();
         config.fleet.key_file = world.key();
-        let looks = look(&config, &environment, &clock).await;
-        let said: Vec<String> = looks.iter().map(|(_, found, _)| format!("{found:?}")).collect();
+        let checks = check_fleet(&config, &environment, &clock).await;
+        let said: Vec<String> = checks.iter().map(|(_, found, _)| format!("{found:?}")).collect();
         let said = said.join("\n");
         let near = |n: i64| said.contains(&word.replace("600", &(600 + n).to_string()));
         assert!((-60..=60).any(near), "{word}: {said}");

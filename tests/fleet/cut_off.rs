@@ -48,7 +48,7 @@ fn a_host_that_is_cut_off_ends_its_sessions_before_the_server_gives_them_up() {
     let elsewhere = cut.elapsed();
     println!(
         "gone after {gone:?}, given up after {given_up:?}, sessions elsewhere after {elsewhere:?}, \
-         patience {LEASE:?}, grace {GRACE:?}, a start {slow:?}"
+         heartbeat timeout {LEASE:?}, grace {GRACE:?}, a start {slow:?}"
     );
     assert!(gone < given_up);
     // A request that the lost host does not answer costs no additional time.
@@ -129,7 +129,7 @@ fn a_session_that_a_lost_poll_swallowed_is_given_back_whole() {
     let _other = world.ready_worker("w1", 4);
     eventually("its start elsewhere", || world.agent.starts() > 0);
     println!(
-        "a swallowed session was started elsewhere {:?} later; patience {LEASE:?}",
+        "a swallowed session was started elsewhere {:?} later; heartbeat timeout {LEASE:?}",
         began.elapsed()
     );
     relay.mend();

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use heartbeat::fleet::lease::Terms;
+use heartbeat::fleet::lease::LeaseTimes;
 use nix::sys::signal::Signal;
 use support::eventually;
 
@@ -81,7 +81,7 @@ fn the_dashboard_names_hosts_and_ends_a_session_on_one() {
     let stopped = dashboard.ask("POST", &path).unwrap();
     assert!(stopped.starts_with("HTTP/1.1 2"), "{stopped}");
     eventually("its end", || world.figure(&live) == 0);
-    let (took, beat) = (asked.elapsed(), Terms::new(LEASE, GRACE).beat);
+    let (took, beat) = (asked.elapsed(), LeaseTimes::new(LEASE, GRACE).beat);
     println!("ended {took:?} after Stop; beat {beat:?}, grace {GRACE:?}, a start {slow:?}");
     assert!(took <= beat + GRACE + Duration::from_secs(1) + slow, "{took:?}, {slow:?}");
     let by_hand = format!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heartbeat::fleet::lease::Terms;
+use heartbeat::fleet::lease::LeaseTimes;
 use support::eventually;
 
 use crate::world::{GRACE, HEARTBEAT, LEASE, OPEN_ITEMS, Process, Watch, World, tail};
@@ -86,7 +86,7 @@ fn a_session_on_another_host_is_ended_by_kill() {
     let took = timed(&["kill", "--all", "--yes"]);
     let said = world.said("coordinator");
     assert!(said.contains("no process of it is left"), "it was ended by this: {}", tail(&said));
-    let beat = Terms::new(LEASE, GRACE).beat;
+    let beat = LeaseTimes::new(LEASE, GRACE).beat;
     println!("kill took {took:?}; beat {beat:?}, grace {GRACE:?}, a command alone {slow:?}");
     assert!(took <= beat + GRACE + Duration::from_secs(1) + slow * 2, "{took:?}, {slow:?}");
     run.signal(nix::sys::signal::Signal::SIGTERM);

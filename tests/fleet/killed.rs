@@ -103,9 +103,7 @@ fn a_host_that_stood_still_has_ended_its_sessions_and_starts_nothing_stale() {
     let stopped = Instant::now();
     eventually("the keepers' own end", || world.live_agents() == 0);
     let took = stopped.elapsed();
-    println!(
-        "agents of a frozen host were gone after {took:?}, the server's patience is {LEASE:?}"
-    );
+    println!("agents of a frozen host were gone after {took:?}, heartbeat timeout {LEASE:?}");
     let _other = world.ready_worker("w1", 4);
     world.agent.set_pace(50);
     run.wait();
@@ -145,7 +143,10 @@ fn what_ended_during_a_long_outage_is_reported_and_not_run_again() {
     world.start_server();
     run.wait();
     finish(&world, &watch, 4);
-    println!("{} re-runs of {starts} starts after an outage beyond the patience", re_runs(&world));
+    println!(
+        "{} re-runs of {starts} starts after an outage beyond the heartbeat timeout",
+        re_runs(&world)
+    );
     assert_eq!(re_runs(&world), 0, "{}", tail(&world.said("coordinator")));
 }
 

@@ -51,7 +51,7 @@ fn a_host_whose_cable_is_pulled_ends_its_sessions_first() {
     let elsewhere = cut.elapsed();
     println!(
         "gone after {gone:?}, given up after {given_up:?}, sessions elsewhere after {elsewhere:?}, \
-         patience {LEASE:?}, grace {GRACE:?}, a start {slow:?}"
+         heartbeat timeout {LEASE:?}, grace {GRACE:?}, a start {slow:?}"
     );
     assert!(gone < given_up);
     // A request that the lost host does not answer costs no additional time.

@@ -41,7 +41,7 @@ async fn of_eight_starts_of_one_id_one_is_taken() {
                 task: &Task::Void,
                 wait: second,
                 limit: second,
-                patience: None,
+                heartbeat_timeout: None,
                 again: false,
             };
             engine.start(start).await.unwrap()
@@ -56,7 +56,7 @@ async fn of_eight_starts_of_one_id_one_is_taken() {
         task: &Task::Void,
         wait: second,
         limit: second,
-        patience: None,
+        heartbeat_timeout: None,
         again: false,
     };
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -108,7 +108,9 @@ fn of_two_coordinators_one_works_and_an_old_copy_never_does() {
         }
         assert!(died.elapsed() < LEASE * 6, "{}", tail(&world.said("rival")));
     };
-    println!("another host took over {took:?} after the holder's death; patience {LEASE:?}");
+    println!(
+        "another host took over {took:?} after the holder's death; heartbeat timeout {LEASE:?}"
+    );
     let mut late = rival(&world, "old");
     assert_eq!(late.wait(), Some(74), "{}", tail(&world.said("old")));
     assert!(
@@ -175,7 +177,7 @@ fn of_two_workers_of_one_name_the_second_is_refused() {
         }
         assert!(died.elapsed() < LEASE * 6, "{}", tail(&world.said("w0")));
     };
-    println!("the name of a dead worker was free after {took:?}; patience {LEASE:?}");
+    println!("the name of a dead worker was free after {took:?}; heartbeat timeout {LEASE:?}");
 }
 
 /// It was stopped for so long that the server freed its name.

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use heartbeat::fleet::lease::Terms;
+use heartbeat::fleet::lease::LeaseTimes;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use support::eventually;
@@ -86,7 +86,7 @@ fn sleeps_through(pace: u64) {
     }
     eventually("the end of what slept", || world.session_processes().is_empty());
     let took = woken.elapsed();
-    let beat = Terms::new(LEASE, GRACE).beat;
+    let beat = LeaseTimes::new(LEASE, GRACE).beat;
     println!("ended {took:?} after waking; a beat {beat:?}, grace {GRACE:?}, a start {slow:?}");
     assert!(took <= beat + GRACE + Duration::from_secs(1) + slow, "{took:?}, {slow:?}");
     // The host has reported everything, and the server no longer wants it.

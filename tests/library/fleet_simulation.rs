@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use heartbeat::breaker::provider::{ProviderAdmission, ProviderRecord, Report, Request};
 use heartbeat::dedupe::{RetryPolicy, next_attempt};
-use heartbeat::fleet::lease::{Lease, Terms};
+use heartbeat::fleet::lease::{Lease, LeaseTimes};
 use heartbeat::model::{FailureKind, Outcome};
 use jiff::Timestamp;
 
@@ -199,7 +199,7 @@ impl Fleet {
     /// By the program's own lease: the agents of a lost host are gone before the server gives up.
     fn lose(&mut self, host: usize, crashed: bool) {
         self.hosts[host].reachable = false;
-        let terms = Terms::new(Duration::from_secs(120), GRACE);
+        let times = LeaseTimes::new(Duration::from_secs(120), GRACE);
         let mine: Vec<u64> = self
             .sessions
             .iter()
@@ -209,14 +209,17 @@ impl Fleet {
         for id in mine {
             let sent = self.now.saturating_sub(self.dice.below(5_000));
             let answered = sent + self.dice.below(800);
-            let lease = Lease::begin(&terms, sent);
-            let over = sent + u64::try_from(terms.lease.as_millis()).unwrap();
+            let lease = Lease::begin(&times, sent);
+            let over = sent + u64::try_from(times.lease.as_millis()).unwrap();
             assert!(lease.left(over).is_none() && lease.left(over - 1).is_some());
             let grace = u64::try_from(GRACE.as_millis()).unwrap();
             let gone = if crashed { self.now } else { over + grace };
-            let patience = u64::try_from(terms.patience.as_millis()).unwrap();
-            assert!(gone < answered + patience, "a tree that outlives the server's patience");
-            let given_up = (answered + patience).max(self.now) + self.dice.below(25_000);
+            let timeout = u64::try_from(times.heartbeat_timeout.as_millis()).unwrap();
+            assert!(
+                gone < answered + timeout,
+                "a tree that outlives the server's heartbeat timeout"
+            );
+            let given_up = (answered + timeout).max(self.now) + self.dice.below(25_000);
             if let Some(session) = self.sessions.get_mut(&id) {
                 session.gone_at = Some(gone);
                 session.outcome = Outcome::Orphaned;

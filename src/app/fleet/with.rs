@@ -19,7 +19,7 @@ use crate::fleet::name::ServeError;
 use crate::fleet::right::{RightError, RunRight};
 use crate::fleet::sessions::{Coordinator, FleetSessions};
 use crate::fleet::worker::{MakeSessions, Shared, Worker};
-use crate::fleet::{Names, look as looks, own_host};
+use crate::fleet::{Names, doctor, own_host};
 use crate::model::SessionId;
 use crate::run::{Edges, Secrets as _};
 use crate::session::{Sessions, StopHandle};
@@ -105,12 +105,16 @@ pub async fn cancel(
 }
 
 /// Checks everything that a fleet needs.
-pub async fn look(config: &Config, environment: &Environment, clock: &Clock) -> Vec<FleetCheck> {
+pub async fn check_fleet(
+    config: &Config,
+    environment: &Environment,
+    clock: &Clock,
+) -> Vec<FleetCheck> {
     if !config.fleet.is_on() {
         return Vec::new();
     }
     let check = |(name, found, fix)| FleetCheck { name, found, fix };
-    looks::look(config, environment, clock).await.into_iter().map(check).collect()
+    doctor::check_fleet(config, environment, clock).await.into_iter().map(check).collect()
 }
 
 /// Serves as a host of a fleet until a signal.

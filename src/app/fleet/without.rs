@@ -48,7 +48,11 @@ pub async fn cancel(
     Err(NOT_BUILT.to_owned())
 }
 
-pub async fn look(_config: &Config, _environment: &Environment, _clock: &Clock) -> Vec<FleetCheck> {
+pub async fn check_fleet(
+    _config: &Config,
+    _environment: &Environment,
+    _clock: &Clock,
+) -> Vec<FleetCheck> {
     Vec::new()
 }
 

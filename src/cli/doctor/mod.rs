@@ -98,15 +98,15 @@ async fn fleet(input: &DoctorInput) -> Vec<Check> {
             "build it with `cargo build --release --features fleet`, or remove [fleet] address";
         return vec![Check::failed("fleet", "this heartbeat was built without the feature", fix)];
     }
-    let looked = crate::app::fleet::look(config, environment, clock).await;
-    let check = |look: crate::app::fleet::FleetCheck| match (look.found, look.fix) {
-        (Ok(found), None) => Check::ok(look.name, found),
-        (Ok(found), Some(fix)) => Check::warning(look.name, found, fix),
+    let checked = crate::app::fleet::check_fleet(config, environment, clock).await;
+    let check = |result: crate::app::fleet::FleetCheck| match (result.found, result.fix) {
+        (Ok(found), None) => Check::ok(result.name, found),
+        (Ok(found), Some(fix)) => Check::warning(result.name, found, fix),
         (Err(found), fix) => {
-            Check::failed(look.name, found, fix.unwrap_or_else(|| "see [fleet]".to_owned()))
+            Check::failed(result.name, found, fix.unwrap_or_else(|| "see [fleet]".to_owned()))
         }
     };
-    looked.into_iter().map(check).collect()
+    checked.into_iter().map(check).collect()
 }
 
 pub async fn diagnose(input: &DoctorInput) -> Diagnosis {

@@ -51,7 +51,7 @@ impl Engine {
             task_queue: Some(queue(start.queue)),
             schedule_to_start_timeout: start.wait.try_into().ok(),
             start_to_close_timeout: start.limit.try_into().ok(),
-            heartbeat_timeout: start.patience.and_then(|patience| patience.try_into().ok()),
+            heartbeat_timeout: start.heartbeat_timeout.and_then(|timeout| timeout.try_into().ok()),
             retry_policy: Some(RetryPolicy { maximum_attempts: 1, ..RetryPolicy::default() }),
             input: Some(self.seal_for(&What::Task.purpose(start.id), start.task)?),
             id_reuse_policy: reuse.into(),
@@ -105,7 +105,7 @@ impl Engine {
         Ok(Some(Described {
             is_open: info.status == i32::from(ActivityExecutionStatus::Running),
             details: details.map(Sealed),
-            told_at: info
+            reported_at: info
                 .last_heartbeat_time
                 .and_then(|at| Timestamp::new(at.seconds, at.nanos).ok()),
         }))
@@ -219,7 +219,12 @@ impl Engine {
 
     /// Fails a task for which nothing was started. The reason is sealed too. False if the server no
     /// longer wants it.
-    pub async fn give_back(&self, id: &str, token: &[u8], why: &str) -> Result<bool, EngineError> {
+    pub async fn return_task(
+        &self,
+        id: &str,
+        token: &[u8],
+        why: &str,
+    ) -> Result<bool, EngineError> {
         let details = self.seal_for(&What::Result.purpose(id), &why)?;
         let info = ApplicationFailureInfo {
             r#type: NOT_STARTED.to_owned(),
@@ -318,7 +323,7 @@ fn ended(outcome: Outcome) -> Ended {
         Outcome::Result(payloads) => Ended::Completed(first(Some(payloads))),
         Outcome::Failure(failure) => match failure.failure_info {
             Some(FailureInfo::ApplicationFailureInfo(info)) if info.r#type == NOT_STARTED => {
-                Ended::GivenBack(first(info.details))
+                Ended::Returned(first(info.details))
             }
             Some(FailureInfo::TimeoutFailureInfo(info)) => {
                 match TimeoutType::try_from(info.timeout_type) {

@@ -70,7 +70,7 @@ impl EngineError {
     }
 
     /// The error and its remedy.
-    pub fn told(&self) -> (String, String) {
+    pub fn message_and_fix(&self) -> (String, String) {
         match self {
             Self::Refused { server, why, fix } => {
                 (format!("the fleet's server {server} refuses: {why}"), (*fix).to_owned())
@@ -93,7 +93,7 @@ pub struct Start<'a> {
     /// How long it may take once a host has it.
     pub limit: Duration,
     /// Heartbeat timeout; `None`: no heartbeats.
-    pub patience: Option<Duration>,
+    pub heartbeat_timeout: Option<Duration>,
     /// The same id may be reused after its end.
     pub again: bool,
 }
@@ -111,7 +111,7 @@ pub enum Started {
 pub enum Ended {
     Completed(Sealed),
     /// Nothing was started; the host's reason, sealed.
-    GivenBack(Sealed),
+    Returned(Sealed),
     /// No host took it in time.
     NotTaken,
     /// Cancelled before a host reported it, ended by the server, or its host was lost.
@@ -129,7 +129,7 @@ pub struct Described {
     /// The host's last report; `None` if there was none.
     pub details: Option<Sealed>,
     /// Time of that report.
-    pub told_at: Option<Timestamp>,
+    pub reported_at: Option<Timestamp>,
 }
 
 /// A task taken by this process.

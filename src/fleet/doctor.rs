@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::settings::{Config, Environment};
 
 /// Name, result (an error is a failure), and remedy.
-pub type Look = (&'static str, Result<String, String>, Option<String>);
+pub type CheckResult = (&'static str, Result<String, String>, Option<String>);
 
 /// Clock difference that causes a warning, in seconds.
 const SKEW: i64 = 5;
@@ -20,27 +20,31 @@ const SKEW: i64 = 5;
 const OWN_TASK: Duration = Duration::from_secs(5);
 
 /// Checks the server and this host.
-pub async fn look(config: &Config, environment: &Environment, clock: &Clock) -> Vec<Look> {
+pub async fn check_fleet(
+    config: &Config,
+    environment: &Environment,
+    clock: &Clock,
+) -> Vec<CheckResult> {
     let fleet = &config.fleet;
     let engine = match Engine::new(fleet, environment, &own_host(fleet)) {
         Ok(engine) => engine,
         Err(error) => return vec![("fleet key", Err(error.to_string()), None)],
     };
-    let mut looks = vec![("fleet key", Ok(format!("key {}", engine.key_id())), None)];
+    let mut results = vec![("fleet key", Ok(format!("key {}", engine.key_id())), None)];
     let server = server(&engine, &fleet.namespace).await;
     let is_there = server.1.is_ok();
-    looks.push(server);
+    results.push(server);
     if is_there {
-        let (look, ahead) = clocks(&engine, clock).await;
+        let (clock_check, ahead) = clocks(&engine, clock).await;
         let now = clock.now();
         let now = now.saturating_add(SignedDuration::from_secs(ahead)).unwrap_or(now);
-        looks.extend([look, hosts(&engine, &fleet.pool, now).await]);
+        results.extend([clock_check, hosts(&engine, &fleet.pool, now).await]);
     }
-    looks.extend(repositories(config).await);
-    looks
+    results.extend(repositories(config).await);
+    results
 }
 
-async fn server(engine: &Engine, namespace: &str) -> Look {
+async fn server(engine: &Engine, namespace: &str) -> CheckResult {
     let asked = async {
         let version = engine.version().await?;
         engine.ensure_usable().await?;
@@ -51,7 +55,7 @@ async fn server(engine: &Engine, namespace: &str) -> Look {
             ("fleet server", Ok(format!("Temporal {version}, namespace {namespace}")), None)
         }
         Err(error) => {
-            let (found, fix) = error.told();
+            let (found, fix) = error.message_and_fix();
             ("fleet server", Err(found), Some(fix))
         }
     }
@@ -67,7 +71,7 @@ async fn ahead(engine: &Engine, clock: &Clock) -> Result<i64, EngineError> {
         task: &Task::Void,
         wait: OWN_TASK,
         limit: OWN_TASK,
-        patience: None,
+        heartbeat_timeout: None,
         again: false,
     };
     engine.start(start).await?;
@@ -79,12 +83,12 @@ async fn ahead(engine: &Engine, clock: &Clock) -> Result<i64, EngineError> {
 }
 
 /// Compares this machine's clock with the server's.
-async fn clocks(engine: &Engine, clock: &Clock) -> (Look, i64) {
+async fn clocks(engine: &Engine, clock: &Clock) -> (CheckResult, i64) {
     let name = "fleet clock";
     let ahead = match ahead(engine, clock).await {
         Ok(ahead) => ahead,
         Err(error) => {
-            let (found, fix) = error.told();
+            let (found, fix) = error.message_and_fix();
             return ((name, Err(found), Some(fix)), 0);
         }
     };
@@ -98,7 +102,7 @@ async fn clocks(engine: &Engine, clock: &Clock) -> (Look, i64) {
 }
 
 /// The hosts that wait for work, by the server's clock.
-async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> Look {
+async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> CheckResult {
     let (name, own) = ("fleet hosts", queue(pool));
     let seen = match seen_on(engine, &own, now).await {
         Ok(seen) => seen,
@@ -138,10 +142,10 @@ async fn seen_on(engine: &Engine, queue: &str, now: Timestamp) -> Result<Vec<Str
     Ok(seen)
 }
 
-async fn repositories(config: &Config) -> Vec<Look> {
-    let mut looks = Vec::new();
+async fn repositories(config: &Config) -> Vec<CheckResult> {
+    let mut results = Vec::new();
     for (name, path) in checkout::mirrors(config) {
-        looks.push(match checkout::of(&path).await {
+        results.push(match checkout::of(&path).await {
             Err(error) => ("fleet commit", Err(error.to_string()), None),
             Ok(_) if checkout::is_dirty(&path).await => (
                 "fleet commit",
@@ -154,5 +158,5 @@ async fn repositories(config: &Config) -> Vec<Look> {
             }
         });
     }
-    looks
+    results
 }

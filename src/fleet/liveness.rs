@@ -12,7 +12,7 @@ use crate::event::{Event, LiveVerdict, Liveness, Sink as _};
 use crate::model::SessionId;
 
 /// Liveness events while the end of a session is being determined.
-pub(super) struct Signs {
+pub(super) struct LivenessReporter {
     pub(super) shared: Arc<Coordinator>,
     pub(super) session: SessionId,
     pub(super) host: Option<String>,
@@ -20,22 +20,32 @@ pub(super) struct Signs {
     pub(super) beats: u64,
 }
 
-impl Signs {
-    pub(super) async fn keep_telling(mut self) -> Infallible {
+impl LivenessReporter {
+    pub(super) async fn report_forever(mut self) -> Infallible {
         let every = self.shared.config.timeouts.liveness;
         loop {
             tokio::time::sleep(every).await;
             self.beats += 1;
             let host = self.host.as_deref().unwrap_or("its host");
             let evidence = format!("{host}: asking how it ended");
-            let liveness = sign(self.beats, LiveVerdict::Suspect, evidence, self.since.elapsed());
+            let liveness = liveness_without_figures(
+                self.beats,
+                LiveVerdict::Suspect,
+                evidence,
+                self.since.elapsed(),
+            );
             self.shared.journal.emit(Event::SessionLiveness { session: self.session, liveness });
         }
     }
 }
 
 /// A liveness event without the host's own figures.
-pub(super) fn sign(beat: u64, verdict: LiveVerdict, evidence: String, since: Duration) -> Liveness {
+pub(super) fn liveness_without_figures(
+    beat: u64,
+    verdict: LiveVerdict,
+    evidence: String,
+    since: Duration,
+) -> Liveness {
     Liveness {
         beat,
         verdict,

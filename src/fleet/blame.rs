@@ -18,29 +18,29 @@ pub(super) struct Token {
 }
 
 /// Whether an end concerns the work or this host.
-pub(super) enum Verdict {
-    Its(SessionEnd),
-    Hosts(String),
+pub(super) enum Blame {
+    Session(SessionEnd),
+    Host(String),
 }
 
-pub(super) fn verdict(end: &SessionEnd, account: Account) -> Verdict {
+pub(super) fn blame(end: &SessionEnd, account: Account) -> Blame {
     let own_account = account == Account::PerHost;
     match &end.outcome {
         Outcome::SpawnFailed { .. } => {
             let line = end.stderr_tail.last_line(400);
             let outcome = end.outcome.to_string();
-            Verdict::Hosts(if line.is_empty() { outcome } else { line })
+            Blame::Host(if line.is_empty() { outcome } else { line })
         }
         Outcome::ProviderLimit { .. }
             if own_account && end.usage.cost.is_none_or(|cost| cost.micros() == 0) =>
         {
-            Verdict::Hosts(end.outcome.to_string())
+            Blame::Host(end.outcome.to_string())
         }
         // It has a cost, which must be booked; it says nothing about other hosts' accounts.
         Outcome::ProviderLimit { why } if own_account => {
-            Verdict::Its(SessionEnd { outcome: Outcome::Cancelled { why: *why }, ..end.clone() })
+            Blame::Session(SessionEnd { outcome: Outcome::Cancelled { why: *why }, ..end.clone() })
         }
-        _ => Verdict::Its(end.clone()),
+        _ => Blame::Session(end.clone()),
     }
 }
 
