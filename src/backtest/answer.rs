@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Left, Outcome, Report, Scored};
+use super::{Outcome, Report, Scored, SkipReason};
 use crate::model::text::clip;
 
 /// Fewer items are too few to judge.
@@ -58,8 +58,8 @@ fn likely_range(hits: usize, items: usize) -> (f64, f64) {
 }
 
 /// Why items were not used: how many, why, and what to do about it where it matters.
-pub fn left_out(report: &Report) -> Vec<(usize, &'static str, Option<&'static str>)> {
-    let mut counts: BTreeMap<Left, usize> = BTreeMap::new();
+pub fn skip_reasons(report: &Report) -> Vec<(usize, &'static str, Option<&'static str>)> {
+    let mut counts: BTreeMap<SkipReason, usize> = BTreeMap::new();
     for why in report.outcomes.iter().filter_map(|outcome| outcome.result.as_ref().err()) {
         *counts.entry(*why).or_default() += 1;
     }
@@ -75,17 +75,22 @@ pub fn left_out(report: &Report) -> Vec<(usize, &'static str, Option<&'static st
     rows
 }
 
-fn remedy(why: Left) -> Option<&'static str> {
+fn remedy(why: SkipReason) -> Option<&'static str> {
     match why {
-        Left::NoCommit => Some(
+        SkipReason::NoCommit => Some(
             "Look at one of their fixes: if it does not name the item as #123 or AB#123, set fixes.patterns; if bare numbers are ignored here, try --numbers items.",
         ),
-        Left::NoParent => Some("Run `git fetch --unshallow` to get the missing commits."),
-        Left::Elsewhere => Some(
+        SkipReason::NoParent => Some("Run `git fetch --unshallow` to get the missing commits."),
+        SkipReason::Elsewhere => Some(
             "Fetch the branch that contains them, or add the other repository to repository.routes.",
         ),
-        Left::NoFolder => Some("Pass the folder that the code was in at that time with --repo."),
-        Left::FixedBefore | Left::Fix(_) | Left::OtherCodeBase | Left::NoText => None,
+        SkipReason::NoFolder => {
+            Some("Pass the folder that the code was in at that time with --repo.")
+        }
+        SkipReason::FixedBefore
+        | SkipReason::Fix(_)
+        | SkipReason::OtherCodeBase
+        | SkipReason::NoText => None,
     }
 }
 
@@ -170,9 +175,9 @@ mod tests {
     #[test]
     fn reasons_come_with_what_to_do_where_they_matter() {
         let left = |why| Outcome { result: Err(why), ..outcome(1, None) };
-        let mut outcomes: Vec<Outcome> = (0..30).map(|_| left(Left::NoCommit)).collect();
-        outcomes.push(left(Left::NoParent));
-        let rows = left_out(&score::report(outcomes, Vec::new()));
+        let mut outcomes: Vec<Outcome> = (0..30).map(|_| left(SkipReason::NoCommit)).collect();
+        outcomes.push(left(SkipReason::NoParent));
+        let rows = skip_reasons(&score::report(outcomes, Vec::new()));
         assert_eq!((rows[0].0, rows[0].2.is_some()), (30, true));
         assert_eq!((rows[1].0, rows[1].2), (1, None));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::history::Artifacts;
 use super::names::Names;
-use super::{BacktestError, Left, PastCommit, history};
+use super::{BacktestError, PastCommit, SkipReason, history};
 use crate::fixes::{Change, ItemName, Reason, unusable};
 use crate::settings::Fixes;
 
@@ -20,15 +20,15 @@ pub(super) fn of_commits<'a>(
     commits: &'a [PastCommit],
     since: Option<i64>,
     changes: &HashMap<String, Vec<Change>>,
-) -> Result<FoundFix<'a>, Left> {
+) -> Result<FoundFix<'a>, SkipReason> {
     if commits.is_empty() {
-        return Err(Left::NoCommit);
+        return Err(SkipReason::NoCommit);
     }
     // Merely related commits count only if there are no others.
     let named = commits.iter().any(|commit| commit.reason != Reason::Related);
     // A commit that names the item after the one that resolved it is a follow-up.
     let settled = commits.iter().filter(|c| c.reason.is_strong()).map(|c| c.order).max();
-    let mut why = Left::FixedBefore;
+    let mut why = SkipReason::FixedBefore;
     let mut usable: Vec<&PastCommit> = Vec::new();
     let mut changed: BTreeMap<String, Change> = BTreeMap::new();
     for commit in commits.iter().filter(|commit| settled.is_none_or(|last| commit.order <= last)) {
@@ -40,11 +40,11 @@ pub(super) fn of_commits<'a>(
         }
         // May be missing in a shallow or partial clone.
         let Some(changes) = changes.get(&commit.id) else {
-            why = Left::NoParent;
+            why = SkipReason::NoParent;
             continue;
         };
         if let Some(reason) = unusable(&commit.subject, changes) {
-            why = Left::Fix(reason);
+            why = SkipReason::Fix(reason);
             continue;
         }
         for change in changes {

@@ -241,13 +241,13 @@ pub fn linked(
         found.total += 1;
         let mut all = artifacts.links(raw.id, raw.commit);
         all.retain(|link| names.contains(link.item));
-        let meant =
-            |rules| links(raw.commit, rules).into_iter().filter_map(|link| names.meant(link));
-        all.extend(meant(rules));
+        let resolved =
+            |rules| links(raw.commit, rules).into_iter().filter_map(|link| names.resolve(link));
+        all.extend(resolved(rules));
         all.sort_unstable_by_key(|link| (link.item, link.reason));
         all.dedup_by_key(|link| link.item);
         if all.is_empty() {
-            let would = |rules| meant(rules).next().is_some();
+            let would = |rules| resolved(rules).next().is_some();
             if rules.numbers == Numbers::OtherHost && would(&bare) {
                 found.other_host += 1;
             } else if rules.appended_pull_requests && would(&plain) {

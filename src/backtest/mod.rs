@@ -18,6 +18,7 @@ mod analysis;
 mod answer;
 mod change;
 mod fix;
+mod gain;
 mod history;
 mod memory;
 mod names;
@@ -32,7 +33,6 @@ mod tune;
 mod tune_ranking;
 mod walk;
 mod work;
-mod worth;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,6 +41,7 @@ use serde::Serialize;
 
 pub use analysis::{PastAnalysis, PastFinding, changed_functions, sample};
 pub use fix::{Awaited, LaterFix, fixes_of};
+pub use gain::Gain;
 pub use history::{Artifacts, PastCommit};
 pub use page::render as render_html;
 pub use past::PastTree;
@@ -50,7 +51,6 @@ pub use text::render;
 pub use tracker::{cleaned, finished_items, read_past_texts};
 pub use trial::{Trials, tune_ranking};
 pub use tune::{Suggestion, suggest};
-pub use worth::Worth;
 
 use crate::context::tree::TreeError;
 use crate::context::{ContextError, Subject};
@@ -99,7 +99,7 @@ pub struct Request {
 /// Why an item could not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Left {
+pub enum SkipReason {
     /// No commit names it.
     NoCommit,
     /// All its commits are older than the item.
@@ -118,7 +118,7 @@ pub enum Left {
     NoText,
 }
 
-impl Left {
+impl SkipReason {
     /// Text for display.
     pub fn text(self) -> &'static str {
         match self {
@@ -151,7 +151,7 @@ pub struct Outcome {
     pub item_type: String,
     pub repository: String,
     /// The score, or why there is none.
-    pub result: Result<Scored, Left>,
+    pub result: Result<Scored, SkipReason>,
 }
 
 /// The result of a backtest.

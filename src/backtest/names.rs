@@ -41,7 +41,7 @@ impl Names {
     }
 
     /// The item that a link in a message refers to, if it is one of these.
-    pub fn meant(&self, link: Link) -> Option<Link> {
+    pub fn resolve(&self, link: Link) -> Option<Link> {
         let by_key = || self.items.contains(&link.item) && !self.keys.is_empty();
         let item = self.numbers.get(&link.item).copied();
         let item = item.or_else(|| by_key().then_some(link.item))?;

@@ -2,8 +2,8 @@
 
 use minijinja::{Error, Value, context};
 
-use super::answer::{answer, left_out, misses};
-use super::text::{advice, worth};
+use super::answer::{answer, misses, skip_reasons};
+use super::text::{advice, gain_text};
 use super::{Outcome, PastAnalysis, PastFinding, Report, Scored, Suggestion, Table};
 use crate::report::html::{STYLE, page};
 
@@ -33,7 +33,7 @@ pub fn render(report: &Report) -> Result<String, Error> {
             notes => report.notes.clone(),
             suggestions => report.suggestions.iter().flatten().map(suggestion).collect::<Vec<_>>(),
             analysis => report.analysis.as_ref().map(analysis),
-            left => left_out(report).into_iter().map(left).collect::<Vec<_>>(),
+            left => skip_reasons(report).into_iter().map(left).collect::<Vec<_>>(),
             items => report.outcomes.iter().filter_map(scored).collect::<Vec<_>>(),
             version => env!("CARGO_PKG_VERSION"),
         },
@@ -53,7 +53,11 @@ fn analysis(analysis: &PastAnalysis) -> Value {
 }
 
 fn suggestion(one: &Suggestion) -> Value {
-    context! { what => one.what.clone(), setting => one.setting.clone(), worth => worth(&one.worth) }
+    context! {
+        what => one.what.clone(),
+        setting => one.setting.clone(),
+        gain => gain_text(&one.gain),
+    }
 }
 
 fn percent(share: f64) -> String {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::history::{self, Artifacts, Linked};
 use super::names::Names;
-use super::{BacktestError, Left, Outcome, PastItem, PastTree, Request, Scored, fix, past};
+use super::{BacktestError, Outcome, PastItem, PastTree, Request, Scored, SkipReason, fix, past};
 use crate::context::Subject;
 use crate::fixes::{Change, ItemName, Reason};
 use crate::model::WorkItem;
@@ -67,7 +67,7 @@ impl Plan {
                     tasks.push(found.of_item(item));
                 }
                 Err(why) => {
-                    if why == Left::OtherCodeBase {
+                    if why == SkipReason::OtherCodeBase {
                         for root in holders(&histories, &item) {
                             *misled.entry((item.area.clone(), root)).or_default() += 1;
                         }
@@ -103,7 +103,7 @@ impl Plan {
     }
 
     /// Sets the past text of each task's item; tasks without one are dropped.
-    pub fn reword(&mut self, mut texts: HashMap<i64, (Subject, Option<Box<WorkItem>>)>) {
+    pub fn set_past_texts(&mut self, mut texts: HashMap<i64, (Subject, Option<Box<WorkItem>>)>) {
         for tasks in self.tasks.values_mut() {
             for task in tasks.extract_if(.., |task| {
                 if let Some((subject, raw)) = texts.remove(&task.item.id) {
@@ -111,7 +111,7 @@ impl Plan {
                 }
                 task.item.subject.is_none()
             }) {
-                self.left.push(outcome(&task.item, Err(Left::NoText)));
+                self.left.push(outcome(&task.item, Err(SkipReason::NoText)));
             }
         }
     }
@@ -203,31 +203,31 @@ fn find_fix(
     histories: &BTreeMap<PathBuf, History>,
     linked: &HashSet<i64>,
     item: &PastItem,
-) -> Result<Found, Left> {
-    let history = histories.get(&item.repository).ok_or(Left::NoCommit)?;
+) -> Result<Found, SkipReason> {
+    let history = histories.get(&item.repository).ok_or(SkipReason::NoCommit)?;
     let commits = history.linked.commits.get(&item.id).map(Vec::as_slice).unwrap_or_default();
     let found = match fix::of_commits(commits, item.created_at, &history.changes) {
-        Err(Left::NoCommit) => {
+        Err(SkipReason::NoCommit) => {
             let elsewhere = |history: &History| history.linked.commits.contains_key(&item.id);
             return Err(if histories.values().any(elsewhere) {
-                Left::OtherCodeBase
+                SkipReason::OtherCodeBase
             } else if linked.contains(&item.id) {
-                Left::Elsewhere
+                SkipReason::Elsewhere
             } else {
-                Left::NoCommit
+                SkipReason::NoCommit
             });
         }
         found => found?,
     };
-    let first = found.commits.first().ok_or(Left::NoCommit)?;
-    let base = first.parent.clone().ok_or(Left::NoParent)?;
+    let first = found.commits.first().ok_or(SkipReason::NoCommit)?;
+    let base = first.parent.clone().ok_or(SkipReason::NoParent)?;
     let within = |change: Change| {
         let path = change.path.strip_prefix(&history.prefix)?.to_owned();
         Some(Change { path, ..change })
     };
     let gold: Vec<Change> = found.changes.into_iter().filter_map(within).collect();
     if gold.is_empty() {
-        return Err(Left::OtherCodeBase);
+        return Err(SkipReason::OtherCodeBase);
     }
     // Text written while the fix was made may already describe it.
     let existed = item.created_at.is_none_or(|created| created < first.written);
@@ -236,7 +236,7 @@ fn find_fix(
     Ok(Found { base, before, gold, commits, order: first.order })
 }
 
-pub(super) fn outcome(item: &PastItem, result: Result<Scored, Left>) -> Outcome {
+pub(super) fn outcome(item: &PastItem, result: Result<Scored, SkipReason>) -> Outcome {
     Outcome {
         item: item.id,
         name: item.name.text(),

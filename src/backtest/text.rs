@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::answer::{answer, left_out, misses};
+use super::answer::{answer, misses, skip_reasons};
 use super::tune::concentration;
-use super::{Report, Scored, Table, Worth};
+use super::{Gain, Report, Scored, Table};
 
 /// Smaller groups say little.
 const FEWEST: usize = 5;
@@ -23,7 +23,7 @@ pub fn render(report: &Report) -> String {
     answer(report).iter().for_each(|text| line(&mut out, text));
     line(&mut out, "");
     line(&mut out, &format!("{used} of {all} finished items could be used."));
-    for (count, why, remedy) in left_out(report) {
+    for (count, why, remedy) in skip_reasons(report) {
         line(&mut out, &format!("  {count:>5}  {why}"));
         remedy.iter().for_each(|remedy| line(&mut out, &format!("         {remedy}")));
     }
@@ -153,16 +153,16 @@ fn advise_area(report: &Report, area: &str, table: &Table) -> String {
 
 /// `on 40 held-back items: right file in ten 60% → 75%, mean reciprocal rank 0.40 → 0.55, better
 /// for 12 items, worse for 1`
-pub fn worth(worth: &Worth) -> String {
+pub fn gain_text(gain: &Gain) -> String {
     format!(
         "on {} held-back items: right file in ten {:.0}% → {:.0}%, mean reciprocal rank {:.2} → {:.2}, better for {}, worse for {}",
-        worth.held_back,
-        worth.hit_10_before,
-        worth.hit_10_after,
-        worth.rank_before,
-        worth.rank_after,
-        worth.better,
-        worth.worse
+        gain.held_back,
+        gain.hit_10_before,
+        gain.hit_10_after,
+        gain.rank_before,
+        gain.rank_after,
+        gain.better,
+        gain.worse
     )
 }
 
@@ -176,7 +176,7 @@ fn suggestions(out: &mut String, report: &Report) {
     line(out, "Worth trying (nothing was changed):");
     for one in all {
         let setting = one.setting.replace('\n', "\n    ");
-        line(out, &format!("  {}.\n    {setting}\n    {}", one.what, worth(&one.worth)));
+        line(out, &format!("  {}.\n    {setting}\n    {}", one.what, gain_text(&one.gain)));
     }
 }
 

@@ -79,7 +79,7 @@ pub async fn read_past_texts(
         }
         progress(read);
     }
-    plan.reword(texts);
+    plan.set_past_texts(texts);
     if unknown > 0 {
         plan.notes.push(format!(
             "{unknown} of {read} descriptions are current ones: the tracker keeps no earlier ones, and \

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::gain::{FEWEST, Gain};
 use super::tune::{drawn, is_seen};
 use super::tune_ranking::{Change, Seen, propose, written};
 use super::walk::{Each, walk};
 use super::work::RANKED;
-use super::worth::{FEWEST, Worth};
-use super::{BacktestError, Left, Plan, Progress, Request, Suggestion, Task, Watch};
+use super::{BacktestError, Plan, Progress, Request, SkipReason, Suggestion, Task, Watch};
 use crate::context::{Index, Query, Weights, candidates, rank};
 use crate::settings::Ranking;
 
@@ -74,35 +74,35 @@ pub fn tune_ranking(
         return Ok(Vec::new());
     }
     let changed: Vec<Ranking> = proposed.iter().map(|one| one.apply(&request.ranking)).collect();
-    let worths = work.measure(held_back, &changed)?;
+    let gains = work.measure(held_back, &changed)?;
     let mut found = Vec::new();
     let mut kept: Vec<&Change> = Vec::new();
-    for ((change, ranking), worth) in proposed.iter().zip(&changed).zip(worths) {
-        if worth.is_gain() {
+    for ((change, ranking), gain) in proposed.iter().zip(&changed).zip(gains) {
+        if gain.is_significant() {
             kept.push(change);
-            found.push(suggestion(change.what(), ranking, request, worth));
+            found.push(suggestion(change.what(), ranking, request, gain));
         }
     }
     if kept.len() > 1 {
         let together = kept.iter().fold(request.ranking.clone(), |all, one| one.apply(&all));
-        let worth = work.measure(held_back, std::slice::from_ref(&together))?.remove(0);
-        let alone = found.iter().map(|one| one.worth.rank_after).fold(0.0, f64::max);
-        if worth.is_gain() && worth.rank_after > alone {
+        let gain = work.measure(held_back, std::slice::from_ref(&together))?.remove(0);
+        let alone = found.iter().map(|one| one.gain.rank_after).fold(0.0, f64::max);
+        if gain.is_significant() && gain.rank_after > alone {
             let what = "these changes of the ranking together".to_owned();
-            found.insert(0, suggestion(what, &together, request, worth));
+            found.insert(0, suggestion(what, &together, request, gain));
         }
     }
     Ok(found)
 }
 
-fn suggestion(what: String, ranking: &Ranking, request: &Request, worth: Worth) -> Suggestion {
-    Suggestion { what, setting: written(ranking, &request.ranking), worth }
+fn suggestion(what: String, ranking: &Ranking, request: &Request, gain: Gain) -> Suggestion {
+    Suggestion { what, setting: written(ranking, &request.ranking), gain }
 }
 
 /// The candidate files of an item; `None` if it cannot be used.
 fn collect(
     task: &Task,
-    index: Result<&Index, Left>,
+    index: Result<&Index, SkipReason>,
     weights: &Weights,
 ) -> Result<Option<Seen>, BacktestError> {
     let (Ok(index), Some(subject)) = (index, &task.item.subject) else { return Ok(None) };
@@ -115,7 +115,7 @@ fn collect(
 /// The rank of the first right file with each of the weights; `None` if the item cannot be used.
 fn places(
     task: &Task,
-    index: Result<&Index, Left>,
+    index: Result<&Index, SkipReason>,
     all: &[Weights],
 ) -> Result<Option<Vec<Option<usize>>>, BacktestError> {
     let (Ok(index), Some(subject)) = (index, &task.item.subject) else { return Ok(None) };
@@ -144,7 +144,7 @@ impl Work<'_> {
         let progress =
             || Progress { done: self.done.load(Ordering::Relaxed).min(self.all), all: self.all };
         let go_on = || (self.watch)(progress());
-        let counted = |task: &Task, index: Result<&Index, Left>| {
+        let counted = |task: &Task, index: Result<&Index, SkipReason>| {
             let result = each(task, index);
             self.done.fetch_add(1, Ordering::Relaxed);
             result
@@ -162,12 +162,12 @@ impl Work<'_> {
     }
 
     /// The gain of each of these configurations over the current one.
-    fn measure(&self, tasks: &Tasks, changed: &[Ranking]) -> Result<Vec<Worth>, BacktestError> {
+    fn measure(&self, tasks: &Tasks, changed: &[Ranking]) -> Result<Vec<Gain>, BacktestError> {
         let all = std::iter::once(&self.request.ranking).chain(changed);
         let all: Vec<Weights> = all.map(Weights::of).collect();
         let found = self.along(tasks, &|task, index| places(task, index, &all))?;
         let found: Vec<Vec<Option<usize>>> = found.into_iter().flatten().collect();
-        let worth = |at: usize| Worth::of(found.iter().map(|places| (places[0], places[at])));
-        Ok((1..all.len()).map(worth).collect())
+        let gain = |at: usize| Gain::of(found.iter().map(|places| (places[0], places[at])));
+        Ok((1..all.len()).map(gain).collect())
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::worth::{FEWEST, Worth};
+use super::gain::{FEWEST, Gain};
 use super::{Outcome, Report, Scored};
 
 /// Required share of an area's changed files in one folder.
@@ -21,7 +21,7 @@ pub struct Suggestion {
     /// What to write, and where.
     pub setting: String,
     #[serde(flatten)]
-    pub worth: Worth,
+    pub gain: Gain,
 }
 
 /// Suggested routes and folders, best first; empty if the history supports none.
@@ -39,7 +39,7 @@ pub fn suggest(report: &Report, seed: u64) -> Vec<Suggestion> {
         found.extend(folders_to_leave_out(code_base, &seen, &held_back));
         found.extend(routes(code_base, &seen, &held_back));
     }
-    found.sort_by(|a, b| b.worth.gain().total_cmp(&a.worth.gain()));
+    found.sort_by(|a, b| b.gain.total().total_cmp(&a.gain.total()));
     found
 }
 
@@ -85,7 +85,7 @@ fn folders_to_leave_out(
     let mut found: Vec<Suggestion> = Vec::new();
     for (folder, count) in candidates {
         let inside = |path: &str| path.starts_with(folder);
-        let Some(worth) = worth(held_back, |path| !inside(path)) else { continue };
+        let Some(gain) = gain(held_back, |path| !inside(path)) else { continue };
         // A folder inside a suggested one adds nothing.
         if found.iter().any(|one| one.setting.contains(&format!("`/{folder}`"))) {
             continue;
@@ -95,7 +95,7 @@ fn folders_to_leave_out(
                 "{folder} was ranked above the right file of {count} items, and no fix changed a file in it"
             ),
             setting: format!("write `/{folder}` into {code_base}/.ignore"),
-            worth,
+            gain,
         });
     }
     found
@@ -113,14 +113,14 @@ fn routes(code_base: &str, seen: &[Item<'_>], held_back: &[Item<'_>]) -> Vec<Sug
         let Some(folder) = concentration(here().map(|(_, scored)| *scored)) else { continue };
         let theirs: Vec<Item<'_>> =
             held_back.iter().filter(|(outcome, _)| outcome.area == area).copied().collect();
-        let Some(worth) = worth(&theirs, |path| path.starts_with(folder)) else { continue };
+        let Some(gain) = gain(&theirs, |path| path.starts_with(folder)) else { continue };
         found.push(Suggestion {
             what: format!("the fixes of {area} are in {folder}"),
             setting: format!(
                 "repository.routes = [{{ area = {area:?}, path = \"{code_base}/{}\" }}]",
                 folder.trim_end_matches('/')
             ),
-            worth,
+            gain,
         });
     }
     found
@@ -140,7 +140,7 @@ pub fn concentration<'a>(items: impl Iterator<Item = &'a Scored>) -> Option<&'a 
 
 /// The gain for items if only some files of the ranking are kept; `None` if it does not help enough
 /// of them.
-fn worth(items: &[Item<'_>], keep: impl Fn(&str) -> bool) -> Option<Worth> {
+fn gain(items: &[Item<'_>], keep: impl Fn(&str) -> bool) -> Option<Gain> {
     let places = items.iter().map(|(_, scored)| {
         let is_right = |path: &str| scored.places.iter().any(|place| place.path == path);
         let before = scored.first.iter().position(|path| is_right(path));
@@ -148,13 +148,13 @@ fn worth(items: &[Item<'_>], keep: impl Fn(&str) -> bool) -> Option<Worth> {
         let after = kept.position(|path| is_right(path));
         (before.map(|at| at + 1), after.map(|at| at + 1))
     });
-    Some(Worth::of(places)).filter(Worth::is_gain)
+    Some(Gain::of(places)).filter(Gain::is_significant)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backtest::{Left, Place, score};
+    use crate::backtest::{Place, SkipReason, score};
 
     fn outcome(item: i64, area: &str, right: &str, first: &[&str]) -> Outcome {
         let first: Vec<String> = first.iter().map(|path| (*path).to_owned()).collect();
@@ -193,10 +193,10 @@ mod tests {
         let found = suggest(&score::report(outcomes, Vec::new()), 1);
         let route = found.iter().find(|one| one.setting.contains("repository.routes")).unwrap();
         assert!(route.setting.contains("/code/web/src"), "{route:?}");
-        assert!(route.worth.rank_before < 0.34 && route.worth.rank_after == 1.0, "{route:?}");
+        assert!(route.gain.rank_before < 0.34 && route.gain.rank_after == 1.0, "{route:?}");
         let ignored = found.iter().find(|one| one.setting.contains(".ignore")).unwrap();
-        assert!(ignored.setting.contains("`/old/`") && ignored.worth.held_back > 0, "{ignored:?}");
-        assert!(ignored.worth.rank_after > ignored.worth.rank_before);
+        assert!(ignored.setting.contains("`/old/`") && ignored.gain.held_back > 0, "{ignored:?}");
+        assert!(ignored.gain.rank_after > ignored.gain.rank_before);
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
             (0..80).map(|item| outcome(item, "A", "x/a.rs", &["x/a.rs", "y/b.rs"])).collect();
         assert_eq!(suggest(&score::report(fine, Vec::new()), 1), vec![]);
         let mut left = outcome(1, "A", "x", &[]);
-        left.result = Err(Left::NoCommit);
+        left.result = Err(SkipReason::NoCommit);
         assert_eq!(suggest(&score::report(vec![left], Vec::new()), 1), vec![]);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::worth::Worth;
+use super::gain::Gain;
 use crate::context::{Candidate, Weights, extension_of};
 use crate::settings::Ranking;
 
@@ -123,9 +123,9 @@ pub fn propose(seen: &[Seen], ranking: &Ranking) -> Vec<Change> {
         let gain = |change: &Change| {
             let weights = Weights::of(&change.apply(&now));
             let after = seen.iter().map(|item| item.place(&weights));
-            let worth = Worth::of(before.iter().copied().zip(after));
-            (worth.is_gain() && worth.rank_after - worth.rank_before >= LEAST)
-                .then_some(worth.gain())
+            let gain = Gain::of(before.iter().copied().zip(after));
+            (gain.is_significant() && gain.rank_after - gain.rank_before >= LEAST)
+                .then_some(gain.total())
         };
         let open = possible.iter().filter(|one| !found.iter().any(|known| known.is_like(one)));
         let gains = open.filter_map(|change| Some((gain(change)?, change)));

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::plan::Task;
-use super::{BacktestError, Left, PastTree, Request};
+use super::{BacktestError, PastTree, Request, SkipReason};
 use crate::context::{Ancestry, ContextError, Index, Moved, MovingIndex, Options};
 
 /// For fewer items a second index does not pay off.
 const FEWEST_PER_WORKER: usize = 8;
 
 /// The work for a task with the code before its fix, or with the reason why that is missing.
-pub type Each<'a, T> = dyn Fn(&Task, Result<&Index, Left>) -> Result<T, BacktestError> + Sync + 'a;
+pub type Each<'a, T> =
+    dyn Fn(&Task, Result<&Index, SkipReason>) -> Result<T, BacktestError> + Sync + 'a;
 
 /// Runs the work at each task's commit; the tasks are in the order of the history. Stops early when
 /// `go_on` says so, or with the first error.
@@ -107,8 +108,8 @@ fn at<T>(index: &mut MovingIndex, task: &Task, each: &Each<'_, T>) -> Result<T, 
         task,
         match index.move_to(&task.base)? {
             Moved::Here(index) => Ok(index),
-            Moved::NoCommit => Err(Left::NoParent),
-            Moved::NoFolder => Err(Left::NoFolder),
+            Moved::NoCommit => Err(SkipReason::NoParent),
+            Moved::NoFolder => Err(SkipReason::NoFolder),
         },
     )
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use super::memory::{self, Memory};
 use super::plan::{Task, outcome};
 use super::walk::walk;
-use super::{BacktestError, Left, Outcome, Progress, Request, Scored, Watch};
+use super::{BacktestError, Outcome, Progress, Request, Scored, SkipReason, Watch};
 use crate::context::{Index, Query, Weights, pack, rank, shown_lines};
 
 /// Ranked files that are stored; a deep session gets fewer.
@@ -93,7 +93,7 @@ fn score_code_base(
         return Ok(outcomes);
     }
     let go_on = || shared.go_on();
-    let each = |task: &Task, index: Result<&Index, Left>| {
+    let each = |task: &Task, index: Result<&Index, SkipReason>| {
         let result = match index {
             Ok(index) => score(shared, index, task)?,
             Err(why) => Err(why),
@@ -115,8 +115,8 @@ fn score(
     shared: &Shared<'_>,
     index: &Index,
     task: &Task,
-) -> Result<Result<Scored, Left>, BacktestError> {
-    let Some(subject) = &task.item.subject else { return Ok(Err(Left::NoText)) };
+) -> Result<Result<Scored, SkipReason>, BacktestError> {
+    let Some(subject) = &task.item.subject else { return Ok(Err(SkipReason::NoText)) };
     let query = Query::of(subject);
     let ranked = rank(index, &query, &shared.weights, RANKED)?;
     let offered = &ranked[..ranked.len().min(OFFERED)];

@@ -31,7 +31,7 @@ pub struct Entry {
     /// Words per field.
     pub lengths: [u32; FIELDS],
     /// Where its words and definitions are.
-    pub(super) home: Home,
+    pub(super) position: SegmentPosition,
 }
 
 impl KnownFile for Entry {
@@ -42,7 +42,7 @@ impl KnownFile for Entry {
 
 /// Where a file's words and definitions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Home {
+pub(super) struct SegmentPosition {
     pub segment: u32,
     /// Number of the document in the segment.
     pub local: u32,
@@ -146,8 +146,8 @@ impl Catalog {
         }
         let plain = |segment: &SegmentName| !segment.file.contains(['/', '\\']);
         let homes = |entry: &Entry| {
-            let segment = catalog.segments.get(entry.home.segment as usize);
-            segment.is_some_and(|segment| entry.home.local < segment.documents)
+            let segment = catalog.segments.get(entry.position.segment as usize);
+            segment.is_some_and(|segment| entry.position.local < segment.documents)
         };
         let sound = catalog.segments.iter().all(plain) && catalog.files.iter().all(homes);
         if sound { Ok(catalog) } else { Err(Malformed) }
@@ -220,12 +220,12 @@ fn put_entry<'a>(out: &mut Vec<u8>, entry: &'a Entry, folder: &mut &'a str) {
     put_number(out, u64::from(entry.lines));
     put_number(out, u64::from(entry.block_lines));
     entry.lengths.iter().for_each(|length| put_number(out, u64::from(*length)));
-    let home = &entry.home;
-    put_number(out, u64::from(home.segment));
-    put_number(out, u64::from(home.local));
-    put_number(out, home.outline);
-    put_number(out, u64::from(home.outline_length));
-    put_four(out, home.outline_sum);
+    let position = &entry.position;
+    put_number(out, u64::from(position.segment));
+    put_number(out, u64::from(position.local));
+    put_number(out, position.outline);
+    put_number(out, u64::from(position.outline_length));
+    put_four(out, position.outline_sum);
 }
 
 fn get_entry<'a>(bytes: &mut Bytes<'a>, folder: &mut &'a str) -> Result<Entry, Malformed> {
@@ -243,12 +243,12 @@ fn get_entry<'a>(bytes: &mut Bytes<'a>, folder: &mut &'a str) -> Result<Entry, M
     for length in &mut lengths {
         *length = bytes.small()?;
     }
-    let home = Home {
+    let position = SegmentPosition {
         segment: bytes.small()?,
         local: bytes.small()?,
         outline: bytes.number()?,
         outline_length: bytes.small()?,
         outline_sum: bytes.four()?,
     };
-    Ok(Entry { path, stamp, kind, language, content, lines, block_lines, lengths, home })
+    Ok(Entry { path, stamp, kind, language, content, lines, block_lines, lengths, position })
 }

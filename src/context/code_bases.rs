@@ -19,8 +19,8 @@ const RANKED: usize = 30;
 /// Divisor of the context's budget that the overview may take.
 const OVERVIEW_SHARE: u32 = 8;
 /// Tokens of a code base's overview for triage, and how many code bases get one.
-const PICTURE_TOKENS: usize = 300;
-const MOST_PICTURES: usize = 4;
+const OVERVIEW_TOKENS: usize = 300;
+const MOST_OVERVIEWS: usize = 4;
 /// Most files read of a linked commit.
 const MOST_TOUCHED: usize = 30;
 
@@ -69,7 +69,7 @@ pub trait CodeBase: Send + Sync {
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>>;
 
     /// A short overview of each code base that these items belong to; unreadable ones are omitted.
-    fn pictures(&self, _items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
+    fn overviews(&self, _items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async { Vec::new() })
     }
 
@@ -171,27 +171,27 @@ impl CodeBase for CodeBases {
         })
     }
 
-    fn pictures(&self, items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
+    fn overviews(&self, items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
         let mut roots: Vec<PathBuf> = Vec::new();
         for root in items.iter().map(|item| self.root_for(item)) {
-            if !roots.contains(&root) && roots.len() < MOST_PICTURES {
+            if !roots.contains(&root) && roots.len() < MOST_OVERVIEWS {
                 roots.push(root);
             }
         }
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
         let budget = self.config.repository.context_tokens;
-        let picture = move |root: &PathBuf| match open(&opened, root, &cache, budget) {
-            Ok(code) => Some(overview(&code.index, PICTURE_TOKENS)),
+        let overview_of = move |root: &PathBuf| match open(&opened, root, &cache, budget) {
+            Ok(code) => Some(overview(&code.index, OVERVIEW_TOKENS)),
             Err(error) => {
                 tracing::warn!(root = %root.display(), %error, "could not read the code base; triage runs without its overview");
                 None
             }
         };
         Box::pin(async move {
-            let pictured = bounded(WITHIN, move || {
-                roots.iter().filter(|root| root.is_dir()).filter_map(picture).collect()
+            let overviews = bounded(WITHIN, move || {
+                roots.iter().filter(|root| root.is_dir()).filter_map(overview_of).collect()
             });
-            pictured.await.unwrap_or_default()
+            overviews.await.unwrap_or_default()
         })
     }
 }
@@ -243,11 +243,11 @@ fn build(
     verdict: &Verdict,
 ) -> Result<CodeContext, ContextError> {
     let code = open(opened, root, cache, how.budget)?;
-    match picture(&code, root, item, verdict, how) {
+    match context_for(&code, root, item, verdict, how) {
         Err(ContextError::Damaged { reason }) => {
             tracing::warn!(root = %root.display(), reason, "rebuilding the code index");
             let code = reopen(opened, root, cache, how.budget, &code)?;
-            picture(&code, root, item, verdict, how)
+            context_for(&code, root, item, verdict, how)
         }
         other => other,
     }
@@ -299,7 +299,7 @@ fn keep(
     code
 }
 
-fn picture(
+fn context_for(
     code: &Opened,
     root: &Path,
     item: &CleanItem,

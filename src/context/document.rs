@@ -102,9 +102,9 @@ pub struct Document {
 
 /// A hasher for terms, which are already hashes.
 #[derive(Default, Clone, Copy)]
-pub(super) struct Already(u64);
+pub(super) struct IdentityHasher(u64);
 
-impl Hasher for Already {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -116,7 +116,7 @@ impl Hasher for Already {
     }
 }
 
-type TermMap<V> = HashMap<u64, V, BuildHasherDefault<Already>>;
+type TermMap<V> = HashMap<u64, V, BuildHasherDefault<IdentityHasher>>;
 
 #[derive(Default, Clone, Copy)]
 struct Seen {

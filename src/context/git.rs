@@ -71,7 +71,7 @@ pub(crate) fn output_for(
     }
     let (mut child, _known) = crate::exec::spawn_known(&mut command)?;
     let Some(stdout) = child.stdout.take() else { return Err(GitError::Failed) };
-    let writer = child.stdin.take().map(|stdin| write_beside(stdin, input));
+    let writer = child.stdin.take().map(|stdin| write_in_background(stdin, input));
     let (send, receive) = mpsc::channel();
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -96,7 +96,10 @@ pub(crate) fn output_for(
 }
 
 /// Git writes while it reads, so neither side may wait for the other.
-fn write_beside(mut stdin: std::process::ChildStdin, input: String) -> std::thread::JoinHandle<()> {
+fn write_in_background(
+    mut stdin: std::process::ChildStdin,
+    input: String,
+) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         // Git did not need what it did not read.
         let _git_ended = stdin.write_all(input.as_bytes());
@@ -118,7 +121,7 @@ pub(crate) fn records(
     }
     let (mut child, _known) = crate::exec::spawn_known(&mut command)?;
     let Some(mut stdout) = child.stdout.take() else { return Err(GitError::Failed) };
-    let writer = child.stdin.take().map(|stdin| write_beside(stdin, input));
+    let writer = child.stdin.take().map(|stdin| write_in_background(stdin, input));
     let (send, receive) = mpsc::sync_channel::<std::io::Result<Vec<u8>>>(8);
     let reader = std::thread::spawn(move || {
         loop {

@@ -153,8 +153,8 @@ impl Index {
         for (entry, global) in files.iter().zip(0u32..) {
             if let Some(place) = self
                 .parts
-                .get_mut(entry.home.segment as usize)
-                .and_then(|(_, globals)| globals.get_mut(entry.home.local as usize))
+                .get_mut(entry.position.segment as usize)
+                .and_then(|(_, globals)| globals.get_mut(entry.position.local as usize))
             {
                 *place = global;
             }
@@ -237,10 +237,10 @@ impl Index {
     /// The definitions of a file, in its order.
     pub fn definitions(&self, file: u32) -> Result<Vec<Definition>, ContextError> {
         let Some(entry) = self.files.get(file as usize) else { return Ok(Vec::new()) };
-        let Some((part, _)) = self.parts.get(entry.home.segment as usize) else {
+        let Some((part, _)) = self.parts.get(entry.position.segment as usize) else {
             return Ok(Vec::new());
         };
-        part.definitions(&entry.home)
+        part.definitions(&entry.position)
             .map_err(|error| ContextError::Damaged { reason: error.to_string() })
     }
 }
@@ -305,7 +305,7 @@ fn update(
         segments.push(open.map_err(|error| ContextError::Damaged { reason: error.to_string() })?);
         catalog.segments.push(name);
         catalog.files.extend(entries.into_iter().map(|mut entry| {
-            entry.home.segment = number;
+            entry.position.segment = number;
             entry
         }));
     }

@@ -45,7 +45,7 @@ pub(super) fn add(
         .collect();
     used(index, &sources, &targets, all)?;
     tested(index, order, all);
-    beside(index, &sources, all);
+    in_same_folder(index, &sources, all);
     declares(index, order, all);
     Ok(())
 }
@@ -139,7 +139,7 @@ pub(super) fn bare_name(path: &str) -> String {
 }
 
 /// Files in the folders of the best ones; a large folder says little about each.
-fn beside(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
+fn in_same_folder(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
     let mut folders: HashMap<&str, f64> = HashMap::new();
     for (file, worth) in sources.iter().take(NEIGHBOURS) {
         *folders.entry(folder_of(&index.files()[*file].path)).or_default() += worth;
@@ -153,7 +153,7 @@ fn beside(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
     for (signals, entry) in all.iter_mut().zip(index.files()) {
         let folder = folder_of(&entry.path);
         if let Some(worth) = folders.get(folder) {
-            signals.beside = worth / sizes.get(folder).copied().unwrap_or(1.0).sqrt();
+            signals.same_folder = worth / sizes.get(folder).copied().unwrap_or(1.0).sqrt();
         }
     }
 }

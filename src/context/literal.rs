@@ -30,13 +30,13 @@ pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) -> Result<(
     };
     for literal in &query.literals {
         let holders = reader.holders(literal)?;
-        speak(index, &holders, all);
+        add_signal(index, &holders, all);
         for catalogue in holders {
             if let Some(key) = reader.key_of(catalogue, literal) {
                 let mut users = reader.holders(&key)?;
                 users.retain(|file| !messages::is_catalogue(&index.files()[*file as usize].path));
-                speak(index, &users, all);
-                lend(index, catalogue, &users, all);
+                add_signal(index, &users, all);
+                credit_key_users(index, catalogue, &users, all);
             }
         }
     }
@@ -44,7 +44,7 @@ pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) -> Result<(
 }
 
 /// Code that uses the key of a message is scored as if it contained the message.
-fn lend(index: &Index, catalogue: u32, users: &[u32], all: &mut [Signals]) {
+fn credit_key_users(index: &Index, catalogue: u32, users: &[u32], all: &mut [Signals]) {
     let users = users.iter().filter(|file| index.files()[**file as usize].kind == Kind::Source);
     let users: Vec<usize> = users.map(|file| *file as usize).collect();
     if users.len() > MOST_HOLDERS {
@@ -59,7 +59,7 @@ fn lend(index: &Index, catalogue: u32, users: &[u32], all: &mut [Signals]) {
 }
 
 /// Adds the signal to the files that contain a literal, if they are few.
-fn speak(index: &Index, holders: &[u32], all: &mut [Signals]) {
+fn add_signal(index: &Index, holders: &[u32], all: &mut [Signals]) {
     let is_source = |file: &&u32| index.files()[**file as usize].kind == Kind::Source;
     let sources = holders.iter().filter(is_source).count();
     if (1..=MOST_HOLDERS).contains(&sources) {

@@ -140,14 +140,16 @@ pub(super) fn literals(text: &str) -> Vec<String> {
     for line in text.lines() {
         for quote in ['"', '`', '\''] {
             let quoted = line.split(quote).skip(1).step_by(2).map(str::trim);
-            found.extend(quoted.filter(|quoted| is_telling(quoted)).map(str::to_owned));
+            found.extend(quoted.filter(|quoted| is_distinctive(quoted)).map(str::to_owned));
         }
         for mark in ["rror: ", "xception: ", "anic: ", "arning: "] {
             let Some((_, message)) = line.split_once(mark) else { continue };
             let parts = message.split(|c: char| c.is_ascii_digit() || "\"'`<>{}[]()".contains(c));
             let longest = parts.map(str::trim).max_by_key(|part| part.len());
             let words = |part: &&str| part.split_whitespace().count() >= 3;
-            found.extend(longest.filter(words).filter(|part| is_telling(part)).map(str::to_owned));
+            found.extend(
+                longest.filter(words).filter(|part| is_distinctive(part)).map(str::to_owned),
+            );
         }
         let inside = |c: char| c.is_alphanumeric() || "_.:-#>/@".contains(c);
         let tokens = line.split(|c: char| !inside(c));
@@ -157,7 +159,7 @@ pub(super) fn literals(text: &str) -> Vec<String> {
     found
 }
 
-fn is_telling(text: &str) -> bool {
+fn is_distinctive(text: &str) -> bool {
     let odd = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | ' ');
     let words = text.split_whitespace().count();
     (SHORTEST_LITERAL..=LONGEST_LITERAL).contains(&text.len())

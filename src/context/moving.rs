@@ -126,7 +126,7 @@ impl MovingIndex {
         self.snapshot.move_to(&root, objects, &tree).map_err(unreadable(&root))?;
         let old = self.index.take_files().into_iter().zip(ids);
         let (mut kept, mut wanted) = self.compare(old);
-        self.give_up_worn(&mut kept, &mut wanted);
+        self.drop_stale_parts(&mut kept, &mut wanted);
         kept.extend(self.read(&root, wanted)?);
         // A stable sort: it is fast with ordered runs.
         kept.sort_by(|a, b| a.0.path.cmp(&b.0.path));
@@ -170,21 +170,21 @@ impl MovingIndex {
 
     /// Drops stored parts that are mostly about other commits; files that are still needed are read
     /// again.
-    fn give_up_worn(&mut self, kept: &mut Vec<Kept>, wanted: &mut Vec<Wanted>) {
+    fn drop_stale_parts(&mut self, kept: &mut Vec<Kept>, wanted: &mut Vec<Wanted>) {
         let mut living = vec![0; self.index.parts.len()];
-        kept.iter().for_each(|(entry, _)| living[entry.home.segment as usize] += 1);
-        let is_worn = |(part, living): (&(Part, Vec<u32>), &usize)| {
+        kept.iter().for_each(|(entry, _)| living[entry.position.segment as usize] += 1);
+        let is_stale = |(part, living): (&(Part, Vec<u32>), &usize)| {
             matches!(part.0, Part::Stored(_)) && living * 2 < part.1.len()
         };
-        let worn: Vec<bool> = self.index.parts.iter().zip(&living).map(is_worn).collect();
-        if !worn.contains(&true) {
+        let stale: Vec<bool> = self.index.parts.iter().zip(&living).map(is_stale).collect();
+        if !stale.contains(&true) {
             return;
         }
-        let is_worn = |entry: &Entry| worn[entry.home.segment as usize];
-        let again = kept.extract_if(.., |(entry, _)| is_worn(entry));
+        let is_stale = |entry: &Entry| stale[entry.position.segment as usize];
+        let again = kept.extract_if(.., |(entry, _)| is_stale(entry));
         wanted.extend(again.map(|(entry, id)| (entry.path, id)));
-        self.others.retain(|_, entry| !is_worn(entry));
-        for (part, _) in self.index.parts.iter_mut().zip(&worn).filter(|(_, worn)| **worn) {
+        self.others.retain(|_, entry| !is_stale(entry));
+        for (part, _) in self.index.parts.iter_mut().zip(&stale).filter(|(_, stale)| **stale) {
             *part = (Part::GivenUp, Vec::new());
         }
     }
@@ -209,7 +209,7 @@ impl MovingIndex {
         each_document(objects, wanted, &options, &mut reader, |at, document| {
             let (path, id) = &wanted[at];
             if let Some(mut entry) = fresh.push(path, document) {
-                entry.home.segment = number;
+                entry.position.segment = number;
                 found.push((entry, id.clone()));
             }
         })
@@ -257,7 +257,7 @@ impl MovingIndex {
                 self.index.parts[place] = (Part::Stored(segment), vec![NONE; documents.len()]);
                 let number = u32::try_from(place).unwrap_or(NONE);
                 found.extend(documents.into_iter().map(|(mut entry, id)| {
-                    entry.home.segment = number;
+                    entry.position.segment = number;
                     (entry, id)
                 }));
             }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::path::Path;
 
-use super::catalog::{Entry, Home};
-use super::document::{Already, Definition, Document, Posting};
+use super::catalog::{Entry, SegmentPosition};
+use super::document::{Definition, Document, IdentityHasher, Posting};
 use super::scan::Stamp;
 use super::segment::{Builder, Segment, SegmentError};
 use super::term::Term;
@@ -36,10 +36,13 @@ impl Part {
     }
 
     /// The definitions of a document.
-    pub(super) fn definitions(&self, home: &Home) -> Result<Vec<Definition>, SegmentError> {
+    pub(super) fn definitions(
+        &self,
+        position: &SegmentPosition,
+    ) -> Result<Vec<Definition>, SegmentError> {
         match self {
-            Self::Stored(segment) => segment.definitions(home),
-            Self::Fresh(fresh) => fresh.builder.definitions(home),
+            Self::Stored(segment) => segment.definitions(position),
+            Self::Fresh(fresh) => fresh.builder.definitions(position),
             Self::GivenUp => Ok(Vec::new()),
         }
     }
@@ -49,7 +52,7 @@ impl Part {
 #[derive(Debug, Default)]
 pub(super) struct Fresh {
     builder: Builder,
-    places: HashMap<Term, Vec<u32>, BuildHasherDefault<Already>>,
+    places: HashMap<Term, Vec<u32>, BuildHasherDefault<IdentityHasher>>,
 }
 
 impl Fresh {

@@ -13,7 +13,7 @@ const SATURATION: f64 = 1.2;
 
 /// All messages of the commits that changed one file.
 #[derive(Default)]
-struct Story {
+struct FileHistory {
     /// Number of commits, each by its share.
     length: f64,
     /// The query's words in them.
@@ -25,16 +25,16 @@ struct Story {
 pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) {
     let weights: HashMap<u64, f64> =
         query.words.iter().chain(&query.identifiers).map(|word| (word.term, word.weight)).collect();
-    let stories = stories(index, &weights);
-    let total = stories.len() as f64;
+    let histories = file_histories(index, &weights);
+    let total = histories.len() as f64;
     let mut holders: HashMap<u64, f64> = HashMap::new();
-    for term in stories.values().flat_map(|story| story.words.keys()) {
+    for term in histories.values().flat_map(|history| history.words.keys()) {
         *holders.entry(*term).or_default() += 1.0;
     }
-    let usual = stories.values().map(|story| story.length).sum::<f64>() / total.max(1.0);
-    for (file, story) in &stories {
-        let norm = 1.0 - LENGTH_PENALTY + LENGTH_PENALTY * story.length / usual;
-        all[*file as usize].story = story
+    let usual = histories.values().map(|history| history.length).sum::<f64>() / total.max(1.0);
+    for (file, history) in &histories {
+        let norm = 1.0 - LENGTH_PENALTY + LENGTH_PENALTY * history.length / usual;
+        all[*file as usize].commit_history = history
             .words
             .iter()
             .map(|(term, count)| {
@@ -47,21 +47,21 @@ pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) {
 }
 
 /// The histories of all existing files, by number.
-fn stories(index: &Index, weights: &HashMap<u64, f64>) -> BTreeMap<u32, Story> {
+fn file_histories(index: &Index, weights: &HashMap<u64, f64>) -> BTreeMap<u32, FileHistory> {
     let history = index.history();
     let files: Vec<Option<u32>> = history.paths.iter().map(|path| index.find(path)).collect();
-    let mut stories: BTreeMap<u32, Story> = BTreeMap::new();
+    let mut histories: BTreeMap<u32, FileHistory> = BTreeMap::new();
     for commit in &history.commits {
         let held: Vec<u64> =
             commit.terms.iter().copied().filter(|term| weights.contains_key(term)).collect();
         let share = 1.0 / (commit.files.len() as f64).sqrt();
         for file in commit.files.iter().filter_map(|file| *files.get(*file as usize)?) {
-            let story = stories.entry(file).or_default();
-            story.length += share;
+            let history = histories.entry(file).or_default();
+            history.length += share;
             for term in &held {
-                *story.words.entry(*term).or_default() += share;
+                *history.words.entry(*term).or_default() += share;
             }
         }
     }
-    stories
+    histories
 }

@@ -46,7 +46,7 @@ impl Plan {
     /// Drops segments that are mostly dead, or small and many; their files are read again.
     fn settle(&mut self, segments: &[SegmentName]) {
         let mut living = vec![0u32; segments.len()];
-        self.kept.iter().for_each(|entry| living[entry.home.segment as usize] += 1);
+        self.kept.iter().for_each(|entry| living[entry.position.segment as usize] += 1);
         let is_small = |segment: &SegmentName| segment.words < SMALL;
         let small = segments.iter().zip(&living);
         let small = small.filter(|(segment, living)| **living > 0 && is_small(segment)).count();
@@ -54,17 +54,17 @@ impl Plan {
         let too_many = small + usize::from(!self.read.is_empty()) > MOST_SMALL;
         let mut numbers = vec![None; segments.len()];
         for (number, segment) in segments.iter().enumerate() {
-            let worn = living[number] < segment.documents.div_ceil(2);
-            let given_up = worn || too_many && is_small(segment);
+            let stale = living[number] < segment.documents.div_ceil(2);
+            let given_up = stale || too_many && is_small(segment);
             if !given_up {
                 numbers[number] = u32::try_from(self.segments.len()).ok();
                 self.segments.push(segment.clone());
             }
         }
         for mut entry in std::mem::take(&mut self.kept) {
-            match numbers[entry.home.segment as usize] {
+            match numbers[entry.position.segment as usize] {
                 Some(number) => {
-                    entry.home.segment = number;
+                    entry.position.segment = number;
                     self.kept.push(entry);
                 }
                 None => self.read.push(Found { path: entry.path, stamp: entry.stamp }),
@@ -75,7 +75,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalog::Home;
+    use super::super::catalog::SegmentPosition;
     use super::super::document::{Content, FIELDS};
     use super::super::kind::Kind;
     use super::super::language::Language;
@@ -95,7 +95,13 @@ mod tests {
             lines: 1,
             block_lines: 1,
             lengths: [0; FIELDS],
-            home: Home { segment, local, outline: 0, outline_length: 0, outline_sum: 0 },
+            position: SegmentPosition {
+                segment,
+                local,
+                outline: 0,
+                outline_length: 0,
+                outline_sum: 0,
+            },
         }
     }
 

@@ -56,11 +56,11 @@ pub fn scored(index: &Index, query: &Query, weights: &Weights) -> Result<Scored,
 fn admit_neighbour(all: &[Signals], order: &mut [(f64, usize)]) {
     let Some(candidates) = order.get_mut(LAST_PLACE..) else { return };
     let candidates = &mut candidates[..];
-    let worth = |(score, file): &(f64, usize)| all[*file].beside + NEIGHBOUR_SCORE * score;
+    let worth = |(score, file): &(f64, usize)| all[*file].same_folder + NEIGHBOUR_SCORE * score;
     let within = candidates.len().min(NEIGHBOURS);
     let best = (0..within)
         .max_by(|a, b| worth(&candidates[*a]).total_cmp(&worth(&candidates[*b])).then(b.cmp(a)));
-    if let Some(best) = best.filter(|best| all[candidates[*best].1].beside > 0.0) {
+    if let Some(best) = best.filter(|best| all[candidates[*best].1].same_folder > 0.0) {
         // The others move down by one; scores are unchanged, so that likelihoods stay correct.
         candidates[..=best].rotate_right(1);
     }
@@ -77,7 +77,7 @@ pub fn rank(
         return Ok(Vec::new());
     }
     let (all, mut scored) = scored(index, query, weights)?;
-    scored.retain(|(_, file)| all[*file].speaks());
+    scored.retain(|(_, file)| all[*file].has_evidence());
     scored.truncate(top);
     let ranked = scored.into_iter().map(|(score, file)| RankedFile {
         path: index.files()[file].path.clone(),
@@ -109,7 +109,7 @@ pub fn candidates(
         return Ok(Vec::new());
     }
     let (all, mut scored) = scored(index, query, weights)?;
-    scored.retain(|(_, file)| all[*file].speaks());
+    scored.retain(|(_, file)| all[*file].has_evidence());
     let is_wanted = |file: usize| also.contains(&index.files()[file].path.as_str());
     let (first, rest) = scored.split_at(scored.len().min(top));
     let rest = rest.iter().filter(|(_, file)| is_wanted(*file));
@@ -158,8 +158,8 @@ fn reasons(signals: &Signals, weights: &Weights) -> Vec<String> {
         "only declares what another file implements",
         "is part of a likely file",
     ];
-    let told = Signals { home: 0.0, declares: 0.0, ..*signals };
-    let mut parts: Vec<(f64, &str)> = told
+    let shown = Signals { main_language: 0.0, declares: 0.0, ..*signals };
+    let mut parts: Vec<(f64, &str)> = shown
         .values()
         .iter()
         .zip(weights.of_signals())

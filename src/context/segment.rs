@@ -18,7 +18,7 @@ use super::bytes::{
     Bytes, Malformed, checksum, put_eight, put_four, put_number, put_text, short_checksum,
 };
 pub(super) use super::catalog::Entry;
-use super::catalog::Home;
+use super::catalog::SegmentPosition;
 use super::document::{Definition, Document, FIELDS, Posting};
 use super::scan::Stamp;
 use super::term::Term;
@@ -96,9 +96,12 @@ impl Builder {
     }
 
     /// The definitions of a document.
-    pub(super) fn definitions(&self, home: &Home) -> Result<Vec<Definition>, SegmentError> {
-        let start = usize::try_from(home.outline).map_err(|_| SegmentError::Damaged)?;
-        let end = start.saturating_add(home.outline_length as usize);
+    pub(super) fn definitions(
+        &self,
+        position: &SegmentPosition,
+    ) -> Result<Vec<Definition>, SegmentError> {
+        let start = usize::try_from(position.outline).map_err(|_| SegmentError::Damaged)?;
+        let end = start.saturating_add(position.outline_length as usize);
         definitions_in(self.outlines.get(start..end).ok_or(SegmentError::Damaged)?)
     }
 
@@ -113,7 +116,7 @@ impl Builder {
         }
         let outline = &self.outlines[start..];
         let local = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
-        let home = Home {
+        let position = SegmentPosition {
             segment: 0,
             local,
             outline: start as u64,
@@ -129,7 +132,7 @@ impl Builder {
             lines: document.lines,
             block_lines: document.block_lines,
             lengths: document.lengths,
-            home,
+            position,
         });
         self.records.extend(document.postings.iter().map(|posting| Record {
             term: posting.term,
@@ -338,14 +341,17 @@ impl Segment {
     }
 
     /// The definitions of a document.
-    pub(super) fn definitions(&self, home: &Home) -> Result<Vec<Definition>, SegmentError> {
+    pub(super) fn definitions(
+        &self,
+        position: &SegmentPosition,
+    ) -> Result<Vec<Definition>, SegmentError> {
         let bytes = read(
             &self.file,
-            self.outlines_at.saturating_add(home.outline),
-            u64::from(home.outline_length),
+            self.outlines_at.saturating_add(position.outline),
+            u64::from(position.outline_length),
             self.outlines_at.saturating_add(self.outlines_length),
         )?;
-        if short_checksum(&bytes) != home.outline_sum {
+        if short_checksum(&bytes) != position.outline_sum {
             return Err(SegmentError::Damaged);
         }
         definitions_in(&bytes)
@@ -415,11 +421,11 @@ mod tests {
         let segment = Segment::open(&path, written.sum).unwrap();
         assert_eq!(written.entries.len(), documents.len());
         for (number, document) in documents.iter().enumerate() {
-            let home = &written.entries[number].home;
-            assert_eq!(segment.definitions(home).unwrap(), document.definitions);
+            let position = &written.entries[number].position;
+            assert_eq!(segment.definitions(position).unwrap(), document.definitions);
             for posting in &document.postings {
                 let all = collect(&segment, posting.term).unwrap();
-                assert!(all.contains(&(home.local, *posting)));
+                assert!(all.contains(&(position.local, *posting)));
             }
         }
         assert_eq!(collect(&segment, 12345).unwrap(), []);
@@ -435,7 +441,7 @@ mod tests {
         let good = std::fs::read(&path).unwrap();
         let segment = Segment::open(&path, written.sum).unwrap();
         let terms = [term::hash(term::Space::Word, b"shar"), documents[7].postings[0].term, 99];
-        let home = &written.entries[7].home;
+        let position = &written.entries[7].position;
         let right: Vec<_> = terms.iter().map(|term| collect(&segment, *term).unwrap()).collect();
         for cut in [0, 10, HEADER, good.len() / 2, good.len() - 1] {
             std::fs::write(&path, &good[..cut]).unwrap();
@@ -452,7 +458,7 @@ mod tests {
                     Err(_) => noticed += 1,
                 }
             }
-            match segment.definitions(home) {
+            match segment.definitions(position) {
                 Ok(answer) => assert_eq!(answer, documents[7].definitions, "byte {at}"),
                 Err(_) => noticed += 1,
             }

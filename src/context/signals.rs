@@ -9,7 +9,7 @@ use super::index::Index;
 use super::query::{Query, Weighted};
 use super::term::Term;
 use super::weights::Weights;
-use super::{home, links, literal, outline, past, places, together};
+use super::{links, literal, main_language, outline, past, places, together};
 
 /// Weight of a word in each field of the content; names and folders are scored separately.
 const CONTENT_WEIGHT: [f64; FIELDS] = [0.0, 0.0, 3.0, 1.0, 1.0, 1.0];
@@ -36,9 +36,9 @@ pub struct Signals {
     /// The query mentions its name.
     pub named: f64,
     /// Commits about the same words changed it.
-    pub story: f64,
+    pub commit_history: f64,
     /// It is in the main language of the product.
-    pub home: f64,
+    pub main_language: f64,
     /// It defines a name that is made of the query's words.
     pub definition: f64,
     /// The best files name it.
@@ -48,7 +48,7 @@ pub struct Signals {
     /// It contains a rare phrase of the query verbatim.
     pub literal: f64,
     /// It is in the folder of a best file.
-    pub beside: f64,
+    pub same_folder: f64,
     /// It only declares what another file implements.
     pub declares: f64,
     /// Lead of a best file of which it is a part.
@@ -65,21 +65,24 @@ impl Signals {
             self.name,
             self.mention,
             self.named,
-            self.story,
-            self.home,
+            self.commit_history,
+            self.main_language,
             self.definition,
             self.used,
             self.tested,
             self.literal,
-            self.beside,
+            self.same_folder,
             self.declares,
             self.together,
         ]
     }
 
     /// Whether there is evidence other than its language.
-    pub(super) fn speaks(&self) -> bool {
-        Self { home: 0.0, declares: 0.0, ..*self }.values().iter().any(|value| *value > 0.0)
+    pub(super) fn has_evidence(&self) -> bool {
+        Self { main_language: 0.0, declares: 0.0, ..*self }
+            .values()
+            .iter()
+            .any(|value| *value > 0.0)
     }
 
     fn values_mut(&mut self) -> [&mut f64; SIGNALS] {
@@ -90,13 +93,13 @@ impl Signals {
             &mut self.name,
             &mut self.mention,
             &mut self.named,
-            &mut self.story,
-            &mut self.home,
+            &mut self.commit_history,
+            &mut self.main_language,
             &mut self.definition,
             &mut self.used,
             &mut self.tested,
             &mut self.literal,
-            &mut self.beside,
+            &mut self.same_folder,
             &mut self.declares,
             &mut self.together,
         ]
@@ -119,7 +122,7 @@ pub fn signals(
     let (mut all, weights) = table.finish();
     places::add(index, query, &mut all);
     past::add(index, query, &mut all);
-    home::add(index, &mut all);
+    main_language::add(index, &mut all);
     literal::add(index, query, &mut all)?;
     // The weight of a single rare word: weak evidence stays weak, even where it is the best.
     let word = (1.0 + all.len() as f64).ln();

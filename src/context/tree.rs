@@ -137,9 +137,9 @@ impl BorrowedTree {
 
     /// Removes it, with git's data next to it.
     pub fn remove(self) {
-        let mut beside = self.folder.clone().into_os_string();
-        beside.push(".git");
-        for folder in [self.folder.as_path(), Path::new(&beside)] {
+        let mut git_folder = self.folder.clone().into_os_string();
+        git_folder.push(".git");
+        for folder in [self.folder.as_path(), Path::new(&git_folder)] {
             if let Err(error) = private::remove_folder(folder) {
                 tracing::warn!(folder = %folder.display(), %error, "could not remove a work tree");
             }

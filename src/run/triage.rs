@@ -117,7 +117,7 @@ async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunErr
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
     let mut known = cx.store().items().background(new.clone(), EarlierVerdicts::All).await?;
     linked_content::name_files(&cx, &new, &mut known).await;
-    let code = cx.edges.code.pictures(items.clone()).await.join("\n\n");
+    let code = cx.edges.code.overviews(items.clone()).await.join("\n\n");
     Ok(triage::plan_batches(&items, &known, &code, &cx.config.triage))
 }
 

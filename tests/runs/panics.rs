@@ -79,7 +79,7 @@ async fn a_panic_in_triage_is_a_failed_triage_of_its_batch_and_the_run_goes_on()
 async fn triage_that_always_panics_ends_with_the_stated_default() {
     let folder = tempfile::tempdir().unwrap();
     let world = world(&folder);
-    world.outside.lock().unwrap().pictures_panic = true;
+    world.outside.lock().unwrap().overviews_panic = true;
     for _ in 0..3 {
         run(&world).await;
     }

@@ -116,7 +116,7 @@ pub struct Outside {
     /// The item whose code base makes our own code panic.
     pub code_panics_for: Option<i64>,
     /// Describing the code bases for triage panics.
-    pub pictures_panic: bool,
+    pub overviews_panic: bool,
     /// Items that the query lists and reads do not deliver, with the number of such reads.
     pub undelivered: BTreeMap<i64, u32>,
     /// A file that every finding names.
@@ -321,8 +321,8 @@ impl CodeBase for Code {
         Box::pin(async move { Ok(context) })
     }
 
-    fn pictures(&self, _: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
-        let panics = self.0.lock().unwrap().pictures_panic;
+    fn overviews(&self, _: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
+        let panics = self.0.lock().unwrap().overviews_panic;
         assert!(!panics, "a bug in the code that describes code bases");
         Box::pin(async { Vec::new() })
     }

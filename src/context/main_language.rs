@@ -19,12 +19,12 @@ pub(super) fn add(index: &Index, all: &mut [Signals]) {
     let total: f64 = files.values().sum();
     for (signals, entry) in all.iter_mut().zip(index.files()) {
         let own = files.get(&entry.language.code()).copied().unwrap_or(0.0);
-        signals.home = at_home(own / total.max(1.0));
+        signals.main_language = language_signal(own / total.max(1.0));
     }
 }
 
 /// Converts the share of a language to its signal.
-fn at_home(share: f64) -> f64 {
+fn language_signal(share: f64) -> f64 {
     1.0 - share.max(LEAST).ln() / LEAST.ln()
 }
 
@@ -33,9 +33,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_main_language_is_at_home_and_a_rare_one_is_not() {
-        assert!((at_home(1.0) - 1.0).abs() < 1e-9);
-        assert!(at_home(0.5) > 0.8);
-        assert!(at_home(0.001).abs() < 1e-9);
+    fn the_main_language_has_the_full_signal_and_a_rare_one_none() {
+        assert!((language_signal(1.0) - 1.0).abs() < 1e-9);
+        assert!(language_signal(0.5) > 0.8);
+        assert!(language_signal(0.001).abs() < 1e-9);
     }
 }

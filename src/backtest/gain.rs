@@ -11,7 +11,7 @@ const FIRST: usize = 10;
 
 /// Ranks of the first right file before and after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Worth {
+pub struct Gain {
     /// Held-back items that the change affects.
     pub held_back: usize,
     /// Percentage of them with the right file among the first ten.
@@ -24,32 +24,32 @@ pub struct Worth {
     pub worse: usize,
 }
 
-impl Worth {
+impl Gain {
     /// From ranks, counted from one; `None`: not ranked.
     pub fn of(places: impl Iterator<Item = (Option<usize>, Option<usize>)>) -> Self {
-        let mut worth = Self::default();
+        let mut gain = Self::default();
         let hit = |place: Option<usize>| f64::from(place.is_some_and(|place| place <= FIRST));
         let share = |place: Option<usize>| place.map_or(0.0, |place| 1.0 / place as f64);
         for (before, after) in places {
-            worth.held_back += 1;
-            worth.hit_10_before += hit(before);
-            worth.hit_10_after += hit(after);
-            worth.rank_before += share(before);
-            worth.rank_after += share(after);
+            gain.held_back += 1;
+            gain.hit_10_before += hit(before);
+            gain.hit_10_after += hit(after);
+            gain.rank_before += share(before);
+            gain.rank_after += share(after);
             let far = |place: Option<usize>| place.unwrap_or(usize::MAX);
-            worth.better += usize::from(far(after) < far(before));
-            worth.worse += usize::from(far(after) > far(before));
+            gain.better += usize::from(far(after) < far(before));
+            gain.worse += usize::from(far(after) > far(before));
         }
-        let count = worth.held_back.max(1) as f64;
-        worth.hit_10_before *= 100.0 / count;
-        worth.hit_10_after *= 100.0 / count;
-        worth.rank_before /= count;
-        worth.rank_after /= count;
-        worth
+        let count = gain.held_back.max(1) as f64;
+        gain.hit_10_before *= 100.0 / count;
+        gain.hit_10_after *= 100.0 / count;
+        gain.rank_before /= count;
+        gain.rank_after /= count;
+        gain
     }
 
     /// Whether it is better beyond chance, and worse in no respect.
-    pub fn is_gain(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         self.held_back >= FEWEST
             && self.hit_10_after >= self.hit_10_before
             && self.rank_after > self.rank_before
@@ -57,7 +57,7 @@ impl Worth {
     }
 
     /// The gain over all items together.
-    pub fn gain(&self) -> f64 {
+    pub fn total(&self) -> f64 {
         (self.rank_after - self.rank_before) * self.held_back as f64
     }
 }
@@ -97,14 +97,17 @@ mod tests {
             let all = std::iter::repeat_n((Some(4), Some(2)), better)
                 .chain(std::iter::repeat_n((Some(2), Some(4)), worse))
                 .chain(std::iter::repeat_n((Some(3), Some(3)), same));
-            Worth::of(all)
+            Gain::of(all)
         };
-        assert!(of(9, 1, 5).is_gain() == (by_chance(9, 1) <= BY_CHANCE) && of(12, 1, 5).is_gain());
-        assert!(!of(5, 4, 50).is_gain(), "luck");
-        assert!(!of(7, 0, 0).is_gain(), "too few");
+        assert!(
+            of(9, 1, 5).is_significant() == (by_chance(9, 1) <= BY_CHANCE)
+                && of(12, 1, 5).is_significant()
+        );
+        assert!(!of(5, 4, 50).is_significant(), "luck");
+        assert!(!of(7, 0, 0).is_significant(), "too few");
         let lost = [(Some(9), Some(12))].into_iter();
-        let lost = Worth::of(lost.chain(std::iter::repeat_n((Some(4), Some(2)), 40)));
-        assert!(!lost.is_gain(), "{lost:?}");
+        let lost = Gain::of(lost.chain(std::iter::repeat_n((Some(4), Some(2)), 40)));
+        assert!(!lost.is_significant(), "{lost:?}");
         assert_eq!((lost.better, lost.worse, lost.held_back), (40, 1, 41));
     }
 }
