@@ -92,12 +92,12 @@ pub enum ExecError {
     #[error("lost control of `{program}`: {source}")]
     Lost { program: String, source: std::io::Error },
     /// It exited with a failure.
-    #[error("`{program}` failed ({status}): {}", said(.stderr))]
+    #[error("`{program}` failed ({status}): {}", stderr_text(.stderr))]
     Failed { program: String, status: String, stderr: Untrusted },
 }
 
 /// The end of standard error, in one line.
-fn said(stderr: &Untrusted) -> String {
+fn stderr_text(stderr: &Untrusted) -> String {
     const LONGEST: usize = 400;
     if stderr.is_empty() { "no output".to_owned() } else { stderr.tail_line(LONGEST) }
 }

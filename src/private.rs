@@ -45,15 +45,15 @@ pub fn read_small(path: &Path, most: u64) -> Option<String> {
 
 /// Replaces a file atomically: a reader sees either the old content or the new.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = Path::new(&beside);
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = Path::new(&temporary);
     // Opening a pipe would block, and opening a link would overwrite its target.
-    if std::fs::symlink_metadata(beside).is_ok_and(|found| !found.is_file()) {
-        std::fs::remove_file(beside)?;
+    if std::fs::symlink_metadata(temporary).is_ok_and(|found| !found.is_file()) {
+        std::fs::remove_file(temporary)?;
     }
-    write(beside, content)?;
-    std::fs::rename(beside, path)
+    write(temporary, content)?;
+    std::fs::rename(temporary, path)
 }
 
 /// Removes a folder and its content at any depth: nested folders are moved to the top and emptied
@@ -138,11 +138,11 @@ mod tests {
     #[test]
     fn a_file_is_replaced_although_a_link_or_a_pipe_is_beside_it() {
         let folder = tempfile::tempdir().unwrap();
-        let [path, beside, other] = ["a", "a.new", "b"].map(|name| folder.path().join(name));
+        let [path, temporary, other] = ["a", "a.new", "b"].map(|name| folder.path().join(name));
         std::fs::write(&other, "kept").unwrap();
-        std::os::unix::fs::symlink(&other, &beside).unwrap();
+        std::os::unix::fs::symlink(&other, &temporary).unwrap();
         replace(&path, b"1").unwrap();
-        nix::unistd::mkfifo(&beside, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        nix::unistd::mkfifo(&temporary, nix::sys::stat::Mode::S_IRWXU).unwrap();
         replace(&path, b"2").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"2");
         assert_eq!(std::fs::read(&other).unwrap(), b"kept");

@@ -34,7 +34,8 @@ pub async fn once(options: &StartOptions) -> Result<(RunReport, PathBuf), Comman
     setting.telemetry = logging::start(&setting.config, options, Purpose::Command)?;
     super::guard_children();
     let announce_options = AnnounceOptions::single_run(options);
-    let dashboard = web::serve_beside(&mut setting, announce_options, options.progress).await;
+    let dashboard =
+        web::serve_in_background(&mut setting, announce_options, options.progress).await;
     let report = run_once(&setting, options).await;
     if let Some(dashboard) = dashboard {
         dashboard.stop().await;

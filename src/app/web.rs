@@ -184,7 +184,7 @@ fn unwritable(file: &TokenFile) -> impl FnOnce(std::io::Error) -> CommandError {
 }
 
 /// For a single run, which continues without a dashboard if the server fails.
-pub async fn serve_beside(
+pub async fn serve_in_background(
     setting: &mut Setting,
     announce_options: AnnounceOptions,
     progress: Progress,

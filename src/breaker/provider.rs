@@ -92,7 +92,7 @@ impl Providers {
     pub fn holds(&self, now: Timestamp) -> impl Iterator<Item = Hold> {
         self.0.iter().filter_map(move |(agent, record)| {
             let hold = record.hold(now)?;
-            Some(Hold { reason: self.said_of(*agent, hold.reason), ..hold })
+            Some(Hold { reason: self.with_agent_name(*agent, hold.reason), ..hold })
         })
     }
 
@@ -109,7 +109,7 @@ impl Providers {
         faults.into_iter().next()
     }
 
-    fn said_of(&self, agent: AgentKind, reason: String) -> String {
+    fn with_agent_name(&self, agent: AgentKind, reason: String) -> String {
         match self.0.len() {
             1 => reason,
             _ => format!("{}: {reason}", agent.title()),

@@ -48,24 +48,24 @@ impl Budget {
 
 /// Cleans every text of an item. The item's own `texts` and `comments` are emptied.
 pub fn clean_item(item: WorkItem, budget: &Budget) -> CleanItem {
-    let read = Read::of(&item, budget);
-    read.of_item(item)
+    let texts = CleanedTexts::of(&item, budget);
+    texts.of_item(item)
 }
 
 /// The cleaned texts of an item.
-struct Read {
+struct CleanedTexts {
     title: String,
     fields: Vec<CleanField>,
     alarms: Alarms,
     stats: TextStats,
 }
 
-impl Read {
+impl CleanedTexts {
     fn of(item: &WorkItem, budget: &Budget) -> Self {
         let mut fields = Vec::new();
         let mut alarms = Alarms::default();
         let mut stats = TextStats::default();
-        let mut room = Room::new(budget);
+        let mut remaining = RemainingBudget::new(budget);
         let title = clean_line(&item.title, &mut alarms);
         let comments = item.comments.iter().map(|comment| {
             let mut author = Alarms::default();
@@ -75,9 +75,10 @@ impl Read {
         let names = field_names(item, &mut alarms);
         let texts = names.into_iter().zip(&item.texts);
         let texts = texts.map(|(name, text)| (name, text.format, &*text.raw));
-        let mut add = |(name, format, raw): (String, Format, &str), room: &mut Room| {
+        let mut add = |(name, format, raw): (String, Format, &str),
+                       remaining: &mut RemainingBudget| {
             let (field, field_alarms, field_stats) =
-                clean_field(name, format, raw, budget.doubtful, room);
+                clean_field(name, format, raw, budget.doubtful, remaining);
             alarms = alarms.plus(field_alarms);
             stats = stats.plus(field_stats);
             field
@@ -85,9 +86,10 @@ impl Read {
         // The newest comment often says what the item is about now, so it always has some room; the
         // others have what the texts leave, newer ones first.
         let mut comments = comments.rev();
-        let newest = comments.next().map(|comment| room.quarter(|room| add(comment, room)));
-        fields.extend(texts.map(|text| add(text, &mut room)));
-        let older = comments.map(|comment| add(comment, &mut room));
+        let newest =
+            comments.next().map(|comment| remaining.quarter(|remaining| add(comment, remaining)));
+        fields.extend(texts.map(|text| add(text, &mut remaining)));
+        let older = comments.map(|comment| add(comment, &mut remaining));
         let mut newest_first: Vec<CleanField> = newest.into_iter().chain(older).collect();
         newest_first.reverse();
         fields.extend(newest_first);
@@ -115,17 +117,17 @@ pub fn clean_items(
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
     clean_each(items, |item| match is_out_of_time() {
         true => no_time_for(item),
-        false => Read::of(item, budget),
+        false => CleanedTexts::of(item, budget),
     })
 }
 
 fn clean_each(
     items: Vec<WorkItem>,
-    clean: impl Fn(&WorkItem) -> Read + Sync,
+    clean: impl Fn(&WorkItem) -> CleanedTexts + Sync,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
     // The cleaner only borrows the item, so that the item is unchanged after a panic.
     let done = each(items, |item| match catch_unwind(AssertUnwindSafe(|| clean(&item))) {
-        Ok(read) => Ok(read.of_item(item)),
+        Ok(texts) => Ok(texts.of_item(item)),
         Err(_) => Err(Box::new(item)),
     });
     let (mut cleaned, mut failed) = (Vec::with_capacity(done.len()), Vec::new());
@@ -142,16 +144,16 @@ fn clean_each(
 pub fn without_texts(item: WorkItem) -> CleanItem {
     let (mut alarms, stats) = (Alarms::default(), TextStats::default());
     let title = clean_line(&item.title, &mut alarms);
-    Read { title, fields: Vec::new(), alarms, stats }.of_item(item)
+    CleanedTexts { title, fields: Vec::new(), alarms, stats }.of_item(item)
 }
 
 /// Replaces an item for which there was no time: a mark in place of each text.
 pub fn without_time(item: WorkItem) -> CleanItem {
-    let read = no_time_for(&item);
-    read.of_item(item)
+    let texts = no_time_for(&item);
+    texts.of_item(item)
 }
 
-fn no_time_for(item: &WorkItem) -> Read {
+fn no_time_for(item: &WorkItem) -> CleanedTexts {
     let mut alarms =
         Alarms { doubts: VisibilityIssues::of(VisibilityIssue::Time), ..Alarms::default() };
     let mut stats = TextStats::default();
@@ -169,18 +171,18 @@ fn no_time_for(item: &WorkItem) -> Read {
             CleanField { name, full: mark.clone(), tight: mark.clone() }
         })
         .collect();
-    Read { title, fields, alarms, stats }
+    CleanedTexts { title, fields, alarms, stats }
 }
 
 /// The remaining budget of an item, in bytes.
-struct Room {
+struct RemainingBudget {
     full: usize,
     full_field: usize,
     tight: usize,
     tight_field: usize,
 }
 
-impl Room {
+impl RemainingBudget {
     fn new(budget: &Budget) -> Self {
         let bytes = |tokens: u32| usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(4);
         Self {
@@ -207,17 +209,18 @@ fn clean_field(
     format: Format,
     raw: &str,
     doubtful: UnclearTextPolicy,
-    room: &mut Room,
+    remaining: &mut RemainingBudget,
 ) -> (CleanField, Alarms, TextStats) {
     let (full, tight) = clean_both(raw, format, doubtful);
     let mut stats = full.stats;
-    let (full_text, left_out) = trim::to_bytes(full.text, room.full_field.min(room.full));
+    let (full_text, left_out) = trim::to_bytes(full.text, remaining.full_field.min(remaining.full));
     stats.cut_bytes += left_out;
     stats.clean_bytes = full_text.len();
-    let (tight_text, left_out) = trim::to_bytes(tight.text, room.tight_field.min(room.tight));
+    let (tight_text, left_out) =
+        trim::to_bytes(tight.text, remaining.tight_field.min(remaining.tight));
     stats.tight_cut_bytes = left_out;
-    room.full = room.full.saturating_sub(full_text.len());
-    room.tight = room.tight.saturating_sub(tight_text.len());
+    remaining.full = remaining.full.saturating_sub(full_text.len());
+    remaining.tight = remaining.tight.saturating_sub(tight_text.len());
     (CleanField { name, full: full_text, tight: tight_text }, full.alarms, stats)
 }
 
@@ -228,8 +231,8 @@ fn field_names(item: &WorkItem, alarms: &mut Alarms) -> Vec<String> {
     names
 }
 
-/// Removes invisible characters from every fact of an item but its title, which [`Read`] contains.
-/// A fact without such characters is not changed.
+/// Removes invisible characters from every fact of an item but its title, which [`CleanedTexts`]
+/// contains. A fact without such characters is not changed.
 fn clean_facts(item: &mut WorkItem, alarms: &mut Alarms) {
     let optional = [
         &mut item.handle,

@@ -68,7 +68,7 @@ impl CountingSink {
     }
 
     /// Counts a node or a piece of text that is added to the tree, and records its depth.
-    fn hang(&self, parent: &Handle, child: &NodeOrText<Handle>) {
+    fn count_child(&self, parent: &Handle, child: &NodeOrText<Handle>) {
         match child {
             NodeOrText::AppendNode(child) => {
                 self.count(1);
@@ -172,12 +172,12 @@ impl TreeSink for CountingSink {
     }
 
     fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
-        self.hang(parent, &child);
+        self.count_child(parent, &child);
         self.inner.append(&parent.id, unwrap_handle(child));
     }
 
     fn append_before_sibling(&self, sibling: &Handle, new_node: NodeOrText<Handle>) {
-        self.hang(sibling, &new_node);
+        self.count_child(sibling, &new_node);
         self.inner.append_before_sibling(&sibling.id, unwrap_handle(new_node));
     }
 
@@ -187,7 +187,7 @@ impl TreeSink for CountingSink {
         previous: &Handle,
         child: NodeOrText<Handle>,
     ) {
-        self.hang(previous, &child);
+        self.count_child(previous, &child);
         self.inner.append_based_on_parent_node(&element.id, &previous.id, unwrap_handle(child));
     }
 

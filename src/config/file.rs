@@ -95,8 +95,8 @@ pub(super) fn parse(file: &Path, text: &str, keys: &Keys) -> (Vec<Entry>, Vec<Pr
         Err(_) => Table::new(),
     };
     if !syntax.is_empty() {
-        let told = syntax.iter().take(MAX_SYNTAX_PROBLEMS);
-        problems.extend(told.map(|error| malformed(error, place)));
+        let reported = syntax.iter().take(MAX_SYNTAX_PROBLEMS);
+        problems.extend(reported.map(|error| malformed(error, place)));
         return (Vec::new(), problems);
     }
     let mut entries = Vec::new();

@@ -139,9 +139,9 @@ fn lay_over(keys: &Keys, entries: Vec<Entry>, problems: &mut Vec<Problem>) -> La
         if let Some(problem) = keys.refuse(&entry) {
             layered.refused.insert(entry.key);
             // A secret in the file was already reported with its line.
-            let told =
+            let already_reported =
                 matches!((&problem, &entry.origin), (Problem::Secret { .. }, Origin::File { .. }));
-            if !told {
+            if !already_reported {
                 problems.push(problem);
             }
             continue;

@@ -228,7 +228,7 @@ impl Line<'_> {
 
     fn named(&self, line: &str, mention: &Mention, (reason, follows): (Reason, bool)) -> Named {
         let mut named = Named::plain(mention.item, reason);
-        let said = self.said(&line[..mention.start]);
+        let said = self.words_before(&line[..mention.start]);
         named.settles = said.ends_with(KEYWORDS);
         let in_passing = match mention.form {
             Form::Boards | Form::BoardsPage => !(said.is_start() || said.ends_with(BELONGS)),
@@ -243,14 +243,14 @@ impl Line<'_> {
     }
 
     /// The words before a number, if necessary on the previous line.
-    fn said(&self, before: &str) -> Said {
+    fn words_before(&self, before: &str) -> Said {
         let said = Said::before(before);
         if said.is_start() { Said::before(self.above) } else { said }
     }
 
     /// The items that a line sends the reader to.
     fn pointed_to(&self, line: &str) -> Vec<i64> {
-        let points = |mention: &Mention| self.said(&line[..mention.start]).ends_with(POINTERS);
+        let points = |mention: &Mention| self.words_before(&line[..mention.start]).ends_with(POINTERS);
         let mentions = mentions(line, self.rules, true).into_iter();
         mentions.filter(points).map(|mention| mention.item).collect()
     }
@@ -273,7 +273,7 @@ impl Line<'_> {
     fn reason(&self, line: &str, mention: &Mention) -> Option<Reason> {
         let (before, after) = (&line[..mention.start], &line[mention.end..]);
         if matches!(mention.form, Form::Boards | Form::BoardsPage) {
-            let said = self.said(before);
+            let said = self.words_before(before);
             let reason = if said.ends_with(RELATED) { Reason::Related } else { Reason::Boards };
             return (!said.denied && !said.ends_with(OTHERS)).then_some(reason);
         }
@@ -301,7 +301,7 @@ impl Line<'_> {
                 return (!(ends_the_line && appended)).then_some(weak);
             }
         }
-        let said = self.said(before);
+        let said = self.words_before(before);
         if said.denied || said.ends_with(OTHERS) {
             return None;
         }

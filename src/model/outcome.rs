@@ -404,11 +404,11 @@ mod tests {
 
     #[test]
     fn outcomes_are_told_in_words() {
-        let told = |outcome: Outcome| outcome.to_string();
+        let text = |outcome: Outcome| outcome.to_string();
         let stopped = Outcome::Cancelled { why: FailureKind::Operator };
-        assert_eq!(told(stopped), "cancelled (operator)");
+        assert_eq!(text(stopped), "cancelled (operator)");
         let wrong = Outcome::BadOutput { why: FailureKind::SchemaViolated };
-        assert_eq!(told(wrong), "bad output (schema violated)");
-        assert_eq!(told(Outcome::TooManyReads), "too many reads");
+        assert_eq!(text(wrong), "bad output (schema violated)");
+        assert_eq!(text(Outcome::TooManyReads), "too many reads");
     }
 }

@@ -128,12 +128,12 @@ fn links(links: Links) -> Option<String> {
         (links.pages, "web pages"),
         (links.files, "files"),
     ];
-    let told: Vec<String> = kinds
+    let reported: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(n, kind)| format!("{n} {kind}"))
         .collect();
-    (!told.is_empty()).then(|| format!("links: {}", told.join(", ")))
+    (!reported.is_empty()).then(|| format!("links: {}", reported.join(", ")))
 }
 
 fn one_line(text: &str) -> String {

@@ -33,7 +33,7 @@ impl Narrator {
                 }
                 _ => {
                     let group = Group { first: recorded.clone(), reason: *reason, count: 1 };
-                    return said(self.deferred.replace(group), view);
+                    return group_lines(self.deferred.replace(group), view);
                 }
             }
         }
@@ -52,11 +52,11 @@ impl Narrator {
 
     /// The counts not reported yet.
     pub fn rest(&mut self, view: &RunView) -> Vec<String> {
-        said(self.deferred.take(), view)
+        group_lines(self.deferred.take(), view)
     }
 }
 
-fn said(group: Option<Group>, view: &RunView) -> Vec<String> {
+fn group_lines(group: Option<Group>, view: &RunView) -> Vec<String> {
     let Some(group) = group else { return Vec::new() };
     if group.count == 1 {
         return line(&group.first, view).into_iter().collect();

@@ -145,8 +145,8 @@ fn further_shares(s: &DecisionCounts) -> Vec<String> {
         (s.over_limit, "over limits.max_items_per_run or max_deep_per_run"),
         (s.resting, "not due: waiting, parked, in flight or closed"),
     ];
-    let told = shares.iter().filter(|(count, _)| *count > 0);
-    told.map(|(count, name)| format!("+ {count} {name}")).collect()
+    let counted = shares.iter().filter(|(count, _)| *count > 0);
+    counted.map(|(count, name)| format!("+ {count} {name}")).collect()
 }
 
 fn render_findings(text: &mut String, report: &RunReport, paint: Paint) {
@@ -255,7 +255,7 @@ mod tests {
         report.summary.shares =
             DecisionCounts { carried_over: 4, baseline: 19, over_limit: 5, resting: 6, ..usual };
         report.summary.cost_at_worst = Usd::from_dollars(1.5);
-        let told = render(&report, None, Paint::Plain);
+        let text = render(&report, None, Paint::Plain);
         for part in [
             "+ 4 carried over",
             "+ 19 marked as seen (baseline)",
@@ -264,8 +264,8 @@ mod tests {
             "$0.00 (as the agent reports it)",
             "+ $1.50, the worst case",
         ] {
-            assert!(told.contains(part), "{told}");
+            assert!(text.contains(part), "{text}");
         }
-        assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 }

@@ -47,7 +47,7 @@ pub struct Live<'a> {
     hard_at: Instant,
     drain_at: Option<Instant>,
     give_up_at: Option<Instant>,
-    told_content: Option<Instant>,
+    content_reported_at: Option<Instant>,
     pending: Vec<Effect>,
     row: Option<Row>,
     /// Effective containment and confinement, as named in rows and events.
@@ -97,7 +97,7 @@ impl<'a> Live<'a> {
             hard_at: now + spec.limits.hard,
             drain_at: None,
             give_up_at: None,
-            told_content: None,
+            content_reported_at: None,
             pending: Vec::new(),
             row: None,
             tier: row.tier.clone(),
@@ -347,11 +347,11 @@ impl<'a> Live<'a> {
             }
             Notice::Progress(what) => {
                 let now = Instant::now();
-                let recent = self.told_content.is_some_and(|at| now < at + CONTENT_EVERY);
+                let recent = self.content_reported_at.is_some_and(|at| now < at + CONTENT_EVERY);
                 if what == "content" && recent {
                     return;
                 }
-                self.told_content = Some(now);
+                self.content_reported_at = Some(now);
                 self.events.emit(Event::SessionProgressed { session, what: what.to_owned() });
             }
             Notice::Retrying { attempt, delay_ms, status } => {

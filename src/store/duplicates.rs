@@ -78,8 +78,9 @@ impl<R: Reader> Items<'_, R> {
             let group = self.duplicates_of(key).await?;
             // The oldest item identifies its group.
             let first = group.items.first().map(|item| &item.key);
-            let told = groups.iter().any(|told| told.items.first().map(|item| &item.key) == first);
-            if first.is_some() && !told {
+            let known =
+                groups.iter().any(|known| known.items.first().map(|item| &item.key) == first);
+            if first.is_some() && !known {
                 groups.push(group);
             }
         }

@@ -64,14 +64,14 @@ fn whole_lines(text: &str) -> impl Iterator<Item = (i64, String)> + '_ {
 }
 
 fn replace<'a>(file: &Path, lines: impl Iterator<Item = &'a str>) -> io::Result<()> {
-    let beside = file.with_extension("ndjson.new");
+    let temporary = file.with_extension("ndjson.new");
     let mut new =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     for line in lines {
         writeln!(new, "{line}")?;
     }
     new.sync_all()?;
-    fs::rename(&beside, file)
+    fs::rename(&temporary, file)
 }
 
 #[cfg(test)]

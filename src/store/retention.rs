@@ -64,8 +64,9 @@ impl Store {
                 break;
             }
         }
-        let told = self.transact_here(|transaction| transcripts::prune(transaction, Ms(before)))?;
-        pruned.transcripts = told as u64;
+        let removed =
+            self.transact_here(|transaction| transcripts::prune(transaction, Ms(before)))?;
+        pruned.transcripts = removed as u64;
         let old = self.read_here(|connection| old_runs(connection, before))?;
         for run in &old {
             let folder = run_folder(self.folder(), *run);

@@ -75,16 +75,16 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let journal = Journal::open(store.clone(), clock.clone(), None).unwrap();
         let id = |number| SessionId(uuid::Uuid::from_u128(number));
-        let mut told = SessionTranscript::default();
-        told.push(1_500, TranscriptKind::Read, "src/total.ts");
-        journal.sessions().keep_transcript(id(1), told.clone()).await.unwrap();
+        let mut transcript = SessionTranscript::default();
+        transcript.push(1_500, TranscriptKind::Read, "src/total.ts");
+        journal.sessions().keep_transcript(id(1), transcript.clone()).await.unwrap();
         clock.advance_ms(1000 * 60 * 60 * 24 * 20);
-        journal.sessions().keep_transcript(id(2), told.clone()).await.unwrap();
-        assert_eq!(store.sessions().transcript(id(1)).await.unwrap(), Some(told.clone()));
+        journal.sessions().keep_transcript(id(2), transcript.clone()).await.unwrap();
+        assert_eq!(store.sessions().transcript(id(1)).await.unwrap(), Some(transcript.clone()));
         let keep = Duration::from_secs(60 * 60 * 24 * 10);
         let pruned = store.prune(clock.now(), keep).await.unwrap();
         assert_eq!(pruned.transcripts, 1);
         assert_eq!(store.sessions().transcript(id(1)).await.unwrap(), None);
-        assert_eq!(store.sessions().transcript(id(2)).await.unwrap(), Some(told));
+        assert_eq!(store.sessions().transcript(id(2)).await.unwrap(), Some(transcript));
     }
 }

@@ -28,8 +28,11 @@ fn a_folder_that_is_not_ours_is_refused_and_left_as_it_is() {
     fs::create_dir(&shared).unwrap();
     set_mode(&shared, 0o1777);
     for (place, left) in [(&home, 0o755), (&shared, 0o1777)] {
-        let told = Store::open(place).unwrap_err().to_string();
-        assert!(told.contains("--state-dir") && told.contains("nothing was changed"), "{told}");
+        let message = Store::open(place).unwrap_err().to_string();
+        assert!(
+            message.contains("--state-dir") && message.contains("nothing was changed"),
+            "{message}"
+        );
         assert_eq!(mode(place), left, "{}", place.display());
         assert!(!place.join(DATABASE).exists());
     }

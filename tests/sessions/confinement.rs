@@ -73,11 +73,11 @@ async fn a_confined_agent_reaches_nothing_but_its_own() {
             "signal:parent".to_owned(),
             format!("connect:{port}"),
             format!("socket:{}", socket.display()),
-            "shed-mark".to_owned(),
+            "remove-mark".to_owned(),
             format!("datagram:{}", letters.display()),
             "listen".to_owned(),
             format!("reschedule:{other}"),
-            "lend-owner".to_owned(),
+            "create-setuid-program".to_owned(),
         ];
         let free = results(&perform(&rig, &attacks, false).await);
         // In its own namespace the agent sees no other process.

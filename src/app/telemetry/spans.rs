@@ -110,14 +110,14 @@ impl Spans {
             Event::SessionInitialised { session, model, version } => {
                 let open = self.sessions.get_mut(session)?;
                 let provider = provider_of(model);
-                let told = [
+                let attributes = [
                     ("gen_ai.provider.name", provider),
                     ("gen_ai.response.model", model.as_str()),
                     ("gen_ai.agent.version", version.as_str()),
                 ];
-                let told = told.iter().filter(|(_, value)| !value.is_empty());
+                let attributes = attributes.iter().filter(|(_, value)| !value.is_empty());
                 open.attributes
-                    .extend(told.map(|(key, value)| KeyValue::new(*key, value.to_string())));
+                    .extend(attributes.map(|(key, value)| KeyValue::new(*key, value.to_string())));
                 None
             }
             Event::SessionEnded { session, stage, outcome, usage, swept, survivors, .. } => {

@@ -58,11 +58,11 @@ async fn reach_out(rig: &Rig) -> io::Result<Vec<AttackRow>> {
         ("list a home folder", format!("list:{}", home().display())),
         ("signal the keeper", "signal:parent".to_owned()),
         ("signal heartbeat", format!("signal:{own}")),
-        ("remove the session's mark", "shed-mark:".to_owned()),
+        ("remove the session's mark", "remove-mark:".to_owned()),
         ("connect to another port", format!("connect:{port}")),
         ("listen on a port", "listen:".to_owned()),
         ("change the scheduling of heartbeat", format!("reschedule:{own}")),
-        ("create a set-user-id program", "lend-owner:".to_owned()),
+        ("create a set-user-id program", "create-setuid-program:".to_owned()),
     ];
     let mut spec = rig.attack(&tried.clone().map(|(_, attack)| attack));
     if Strength::of_this_machine() != Strength::Missing {

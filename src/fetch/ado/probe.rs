@@ -9,15 +9,15 @@ use crate::fetch::failure::Failure;
 impl AdoSource {
     /// Checks credential, project and query. Bypasses the breaker, since a user is asking.
     pub async fn probe(&self) -> Probe {
-        let told = |failure: Failure| failure.into_error(self.0.transport.now());
+        let to_error = |failure: Failure| failure.into_error(self.0.transport.now());
         if let Err(error) = self.0.transport.load_agreed_versions().await {
             let (account, project) = (Err(error.clone()), Err(error.clone()));
             return Probe { account, project, matching: Err(error) };
         }
         Probe {
-            account: self.0.account().await.map_err(told),
-            project: self.0.project().await.map_err(told),
-            matching: self.0.matching().await.map_err(told),
+            account: self.0.account().await.map_err(to_error),
+            project: self.0.project().await.map_err(to_error),
+            matching: self.0.matching().await.map_err(to_error),
         }
     }
 }

@@ -17,10 +17,10 @@ const MOST_CHECKED: usize = 20;
 impl GithubSource {
     /// Checks credential, repositories and condition. Bypasses the breaker, since a user is asking.
     pub async fn probe(&self) -> Probe {
-        let told = |failure: Failure| failure.into_error(self.0.transport.http.now());
+        let to_error = |failure: Failure| failure.into_error(self.0.transport.http.now());
         Probe {
-            account: self.0.account().await.map_err(told),
-            project: self.0.projects().await.map_err(told),
+            account: self.0.account().await.map_err(to_error),
+            project: self.0.projects().await.map_err(to_error),
             matching: self.matching().await,
         }
     }

@@ -59,8 +59,8 @@ impl JiraPages {
     /// Where to begin: earlier than requested if the index may have been delayed.
     async fn start(&mut self, request: FetchRequest) -> Result<IssueReader, FetchError> {
         let now = self.inner.transport.http.now();
-        let told = |failure: Failure| failure.into_error(now);
-        let is_cloud = self.inner.transport.server().await.map_err(told)?.is_cloud;
+        let to_error = |failure: Failure| failure.into_error(now);
+        let is_cloud = self.inner.transport.server().await.map_err(to_error)?.is_cloud;
         let earlier = |at: Timestamp, by| at.checked_sub(by).unwrap_or(Timestamp::UNIX_EPOCH);
         let from = match request.changed_since {
             None => {
@@ -313,8 +313,8 @@ impl Inner {
     async fn explain_refusal(&self, failure: Failure) -> Failure {
         for project in self.scope.projects() {
             if let Err(missing) = self.project(project).await {
-                let told = matches!(missing.class, FailureClass::Config | FailureClass::Auth);
-                return if told { missing } else { failure };
+                let is_cause = matches!(missing.class, FailureClass::Config | FailureClass::Auth);
+                return if is_cause { missing } else { failure };
             }
         }
         failure

@@ -11,11 +11,11 @@ use crate::fetch::http::Repeat;
 impl JiraSource {
     /// Checks credential, projects and condition. Bypasses the breaker, since a user is asking.
     pub async fn probe(&self) -> Probe {
-        let told = |failure: Failure| failure.into_error(self.0.transport.http.now());
+        let to_error = |failure: Failure| failure.into_error(self.0.transport.http.now());
         Probe {
-            account: self.0.account().await.map_err(told),
-            project: self.0.projects().await.map_err(told),
-            matching: self.0.matching().await.map_err(told),
+            account: self.0.account().await.map_err(to_error),
+            project: self.0.projects().await.map_err(to_error),
+            matching: self.0.matching().await.map_err(to_error),
         }
     }
 }

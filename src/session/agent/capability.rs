@@ -30,7 +30,7 @@ impl Problem {
     }
 
     /// A warning.
-    pub fn care(cause: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub fn warning(cause: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { fatal: false, ..Self::program(cause, fix) }
     }
 
@@ -122,7 +122,7 @@ pub fn version_problem(
         ));
     };
     (numbers(found) < numbers(measured)).then(|| {
-        Problem::care(
+        Problem::warning(
             format!("version {found} is older than {measured}, which heartbeat was tested with"),
             format!("update it with your package manager ({})", install(kind)),
         )

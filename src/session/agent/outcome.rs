@@ -67,13 +67,13 @@ pub fn classify(dialect: &impl Dialect, transcript: &Transcript, expected: Expec
             text: result.text.as_ref().map(|text| text.raw().as_str()).unwrap_or_default(),
         }),
         ending @ (Ending::Done | Ending::NotSent | Ending::Unknown) => match transcript.exit {
-            Exit::Code(0) => said_done(ending, result, expected),
+            Exit::Code(0) => outcome_of_success_exit(ending, result, expected),
             exit => dialect.exit(exit),
         },
     }
 }
 
-fn said_done(ending: &Ending, result: &AgentResult, expected: Expected) -> Outcome {
+fn outcome_of_success_exit(ending: &Ending, result: &AgentResult, expected: Expected) -> Outcome {
     let why = match ending {
         Ending::NotSent => FailureKind::NotSent,
         Ending::Done => match (expected, &result.structured_output) {

@@ -114,7 +114,7 @@ pub async fn handle(
 
 impl Shared {
     fn answer(&mut self, request: &ApiRequest, headers: &HeaderMap) -> Reply {
-        if let Some(refused) = self.refuse_stranger(request, headers) {
+        if let Some(refused) = self.reject_unauthenticated(request, headers) {
             return refused;
         }
         if let Some(refused) = self.refuse_version(request) {
@@ -130,7 +130,7 @@ impl Shared {
     }
 
     /// An unauthenticated client gets the sign-in page, or a bare 401 if it asks for that.
-    fn refuse_stranger(&self, request: &ApiRequest, headers: &HeaderMap) -> Option<Reply> {
+    fn reject_unauthenticated(&self, request: &ApiRequest, headers: &HeaderMap) -> Option<Reply> {
         let known = match (secret(headers), &self.token) {
             (Some(secret), Some(token)) => secret == *token,
             (Some(secret), None) => !secret.is_empty(),

@@ -180,7 +180,7 @@ impl Shared {
                         a User-Agent header.";
             return Reply::bytes(403, "application/octet-stream", text.into());
         }
-        if let Some(refused) = self.refuse_stranger(request) {
+        if let Some(refused) = self.reject_unauthenticated(request) {
             return refused;
         }
         let now = self.board.now().as_second();
@@ -212,7 +212,7 @@ impl Shared {
             .with("x-ratelimit-resource", "core")
     }
 
-    fn refuse_stranger(&mut self, request: &ApiRequest) -> Option<Reply> {
+    fn reject_unauthenticated(&mut self, request: &ApiRequest) -> Option<Reply> {
         let given = request.secret();
         if request.path.first().is_some_and(|first| first == "media") {
             return None;

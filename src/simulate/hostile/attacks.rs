@@ -34,11 +34,11 @@ enum Kind {
     Signal,
     Connect,
     Socket,
-    ShedMark,
+    RemoveMark,
     Datagram,
     Listen,
     Reschedule,
-    LendOwner,
+    CreateSetuidProgram,
     ForkBomb,
     IdleConnections,
 }
@@ -52,11 +52,11 @@ const KINDS: [(&str, Kind); 15] = [
     ("signal", Kind::Signal),
     ("connect", Kind::Connect),
     ("socket", Kind::Socket),
-    ("shed-mark", Kind::ShedMark),
+    ("remove-mark", Kind::RemoveMark),
     ("datagram", Kind::Datagram),
     ("listen", Kind::Listen),
     ("reschedule", Kind::Reschedule),
-    ("lend-owner", Kind::LendOwner),
+    ("create-setuid-program", Kind::CreateSetuidProgram),
     ("fork-bomb", Kind::ForkBomb),
     ("idle-connections", Kind::IdleConnections),
 ];
@@ -95,11 +95,11 @@ impl Attack {
                 connected.map(|_| "connected".to_owned())
             }
             Kind::Socket => UnixStream::connect(target).map(|_| "connected".to_owned()),
-            Kind::ShedMark => shed_mark(),
+            Kind::RemoveMark => remove_mark(),
             Kind::Datagram => send_datagram(Path::new(target)),
             Kind::Listen => listen_anywhere(),
             Kind::Reschedule => reschedule(target),
-            Kind::LendOwner => lend_owner(),
+            Kind::CreateSetuidProgram => create_setuid_program(),
             Kind::IdleConnections => hold_connections(target),
             Kind::ForkBomb => Ok(fork_bomb(target.parse().unwrap_or(4_000), canary)),
         }
@@ -155,7 +155,7 @@ fn reschedule(_process: &str) -> io::Result<String> {
 }
 
 /// Creates a set-user-id program.
-fn lend_owner() -> io::Result<String> {
+fn create_setuid_program() -> io::Result<String> {
     let program = std::env::temp_dir().join("lent");
     File::create(&program)?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755))?;
@@ -178,14 +178,14 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 #[cfg(target_os = "linux")]
-fn shed_mark() -> io::Result<String> {
+fn remove_mark() -> io::Result<String> {
     use nix::sys::resource::{Resource, setrlimit};
     setrlimit(Resource::RLIMIT_RTTIME, 1_000_000, 1_000_000)?;
     Ok("shed".to_owned())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn shed_mark() -> io::Result<String> {
+fn remove_mark() -> io::Result<String> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 

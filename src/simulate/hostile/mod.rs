@@ -192,7 +192,7 @@ fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Exit
         Misbehaviour::Mix => shapes::mix(args.seed, args.count, canary),
         Misbehaviour::KillsKeeper | Misbehaviour::StopsKeeper => {
             shapes::mix(args.seed, args.count, canary);
-            strike(misbehaviour);
+            attack_parent(misbehaviour);
         }
         Misbehaviour::ExitsLeavingChildren
         | Misbehaviour::Searchers
@@ -252,7 +252,7 @@ fn ignore_signals() {
     }
 }
 
-fn strike(misbehaviour: Misbehaviour) {
+fn attack_parent(misbehaviour: Misbehaviour) {
     let signal = match misbehaviour {
         Misbehaviour::KillsKeeper => Signal::SIGKILL,
         _ => Signal::SIGSTOP,

@@ -199,7 +199,7 @@ impl Shared {
         if !served && file.is_none() {
             return Reply::page(404, "Oops, you've found a dead link");
         }
-        if let Some(refused) = self.refuse_stranger(request) {
+        if let Some(refused) = self.reject_unauthenticated(request) {
             return refused;
         }
         if let Some(file) = file {
@@ -211,7 +211,7 @@ impl Shared {
         if self.is_cloud { reply } else { reply.with("x-seraph-loginreason", "OK") }
     }
 
-    fn refuse_stranger(&self, request: &ApiRequest) -> Option<Reply> {
+    fn reject_unauthenticated(&self, request: &ApiRequest) -> Option<Reply> {
         if request.kind() == "serverinfo" {
             return None;
         }
