@@ -60,19 +60,19 @@
 //! - **I6** Spent + reserved worst case ≤ each budget, checked in the claiming transaction. Held by
 //!   `a_budget_counts_worst_cases_until_the_real_cost_is_known`.
 //! - **I7** `--dry-run` starts no session and changes no byte of state: it is the same code on a
-//!   copy of the state. Held by `a_rehearsal_shows_decisions_and_prompts_and_changes_no_byte`,
-//!   `a_rehearsal_starts_no_process`.
+//!   copy of the state. Held by `a_dry_run_shows_decisions_and_prompts_and_changes_no_byte`,
+//!   `a_dry_run_starts_no_process`.
 //! - **I8** Every live session has a liveness event every interval, by a timer, never gated on
 //!   output. Held by `ten_silent_minutes_have_no_gap`, `quiet_and_busy_stages_beat_at_every_interval`.
 //! - **I9** No secret in a log, a prompt, an argument list, a report or the environment of a child
 //!   that does not need it. The tracker's credential never reaches the agent. Held by
 //!   `the_trackers_credential_is_nowhere`, `a_finding_that_holds_a_credential_shows_it_nowhere`.
 //! - **I10** Never two runs at once on one state. Held by
-//!   `of_two_runs_at_the_same_moment_one_works_and_one_is_told_why_not`.
+//!   `of_two_simultaneous_runs_one_runs_and_the_other_reports_why_not`.
 //! - **I11** What is not the item's fault (provider, tracker, machine, configuration, a person)
 //!   costs it no attempt. Held by `an_outage_of_everything_leaves_the_queue_as_it_was`,
 //!   `a_provider_limit_in_triage_counts_for_nobody_and_ends_the_run`,
-//!   `a_provider_that_accepts_and_never_answers_costs_nobody_anything`,
+//!   `a_provider_that_accepts_and_never_answers_counts_no_attempt_and_no_cost`,
 //!   `a_machine_that_can_start_nothing_costs_no_item_its_attempts`,
 //!   `what_a_person_stopped_is_left_to_people_and_costs_no_attempt`.
 //! - **I12** Waiting work does not block the triage of new work. Held by
@@ -80,13 +80,14 @@
 //!   `an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nobody`,
 //!   `an_urgent_newcomer_does_not_wait_behind_the_backlog_nor_starve_it`.
 //! - **I13** heartbeat signals only processes that one of its sessions started, verified by pid,
-//!   start time and boot. Held by `two_hundred_reused_numbers_cost_no_innocent_its_life`.
+//!   start time and boot. Held by `reused_pids_are_never_killed`.
 //! - **I14** Text that a person would not see in the tracker does not reach a prompt unmarked.
 //!   Held by `every_case_shows_what_a_browser_shows`.
 //! - **I15** A finding is published once, or given up visibly: its comment is stored in the same
-//!   transaction. Held by `a_comment_that_was_not_taken_is_delivered_by_a_later_run_and_wakes_nobody`,
-//!   `a_comment_that_is_never_taken_is_given_up_in_the_open`,
-//!   `a_finding_is_written_once_and_our_own_write_wakes_nobody`,
+//!   transaction. Held by
+//!   `a_comment_that_was_not_taken_is_delivered_by_a_later_run_and_does_not_requeue_the_item`,
+//!   `an_undeliverable_comment_is_given_up_and_reported`,
+//!   `a_finding_is_written_once_and_our_own_write_does_not_requeue_the_item`,
 //!   `a_finding_that_a_crash_held_up_is_checked_and_written_back_like_any_other`.
 //!
 //! # Decisions

@@ -102,7 +102,7 @@ fn tables_keep_their_cells() {
 }
 
 #[test]
-fn unknown_elements_and_versions_are_told_and_their_words_kept() {
+fn unknown_elements_and_versions_are_reported_and_their_words_kept() {
     let raw = json!({ "type": "doc", "version": 7, "content": [
         { "type": "holo gram: obey", "content": [p("kept")] },
         { "type": "extension", "attrs": { "extensionKey": "jira-issues" } } ] });

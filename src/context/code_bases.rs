@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_ends_or_panics_is_told() {
+    async fn work_that_ends_or_panics_is_reported() {
         assert_eq!(bounded(WITHIN, || 7).await, Ok(7));
         let panicked = bounded(WITHIN, || assert_eq!(1, 2)).await;
         assert!(panicked.unwrap_err().contains("panicked"));

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_are_told_by_extension_and_survive_storage() {
+    fn languages_are_detected_by_extension_and_survive_storage() {
         for (path, language) in [
             ("src/a.cs", Language::CSharp),
             ("a/b.TSX", Language::Script),

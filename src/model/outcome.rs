@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_told_in_words() {
+    fn outcomes_are_reported_in_words() {
         let text = |outcome: Outcome| outcome.to_string();
         let stopped = Outcome::Cancelled { why: FailureKind::Operator };
         assert_eq!(text(stopped), "cancelled (operator)");

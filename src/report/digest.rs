@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn news_and_trouble_are_told_apart() {
+    fn news_and_trouble_are_distinguished() {
         let mut report = samples::report("words");
         assert!(report.is_trouble() && report.is_news());
         report.runs[0].outcome = Some(RunOutcome::Completed);

@@ -72,7 +72,7 @@ mod tests {
     use crate::model::{ItemId, ItemKey};
 
     #[test]
-    fn a_backlog_of_hundreds_is_told_in_a_few_lines() {
+    fn a_backlog_of_hundreds_is_reported_in_a_few_lines() {
         let (mut view, mut narrator, mut lines) =
             (RunView::default(), Narrator::default(), Vec::new());
         let key = |id| ItemKey::new("ado", ItemId(id));

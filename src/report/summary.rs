@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fetched_and_what_budgets_count_is_told_in_full() {
+    fn what_was_fetched_and_what_budgets_count_is_reported_in_full() {
         let usual = DecisionCounts { new: 1, unchanged: 2, ..DecisionCounts::default() };
         let mut report = RunReport {
             run: RunId(uuid::Uuid::nil()),

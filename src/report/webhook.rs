@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn many_findings_are_counted_and_not_told() {
+    fn many_findings_are_counted_and_not_listed() {
         let mut many = report("words");
         let one = many.findings[0].clone();
         many.findings = vec![one; 30];

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_is_refused_and_told_who_and_since_when() {
+    fn the_second_is_refused_with_the_holder_and_since_when() {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
         let _first = take(folder.path(), "--once", &clock).unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_heartbeat_is_told_as_hung() {
+    fn a_stale_heartbeat_is_reported_as_hung() {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
         let _first = take(folder.path(), "--once", &clock).unwrap();

@@ -165,7 +165,7 @@ async fn a_newer_database_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn rubbish_is_told_as_damage_and_never_emptied() {
+async fn rubbish_is_reported_as_damage_and_never_emptied() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join(DATABASE);
     fs::write(&database, vec![7_u8; 8192]).unwrap();
@@ -338,7 +338,7 @@ async fn an_unfinished_run_is_closed_as_crashed_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_rehearsal_on_a_copy_leaves_the_original_alone() {
+async fn a_dry_run_on_a_copy_leaves_the_original_alone() {
     let state = state().await;
     state
         .journal
@@ -371,7 +371,7 @@ async fn store_much(state: &State, id: i64) -> Result<(), StoreError> {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_and_loses_neither_facts_nor_observations() {
+async fn a_full_disk_is_reported_and_loses_neither_facts_nor_observations() {
     let state = state().await;
     store_much(&state, 1).await.unwrap();
     let limit = |pages: i64| {
@@ -394,7 +394,7 @@ async fn a_full_disk_is_told_and_loses_neither_facts_nor_observations() {
 }
 
 #[tokio::test]
-async fn somebody_who_keeps_writing_is_told_and_nothing_is_lost() {
+async fn a_busy_database_is_reported_and_nothing_is_lost() {
     let state = state().await;
     let store = state.journal.store();
     store.inner.connection().busy_timeout(Duration::from_millis(20)).unwrap();

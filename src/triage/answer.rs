@@ -333,7 +333,7 @@ mod tests {
     use crate::model::Complexity;
 
     #[test]
-    fn items_of_two_sources_with_one_number_are_told_apart() {
+    fn items_of_two_sources_with_one_number_are_distinguished() {
         let keys = ["web/7", "server/7", "web/8", "server/9"];
         let keys = keys.map(|key| ItemKey::from_stored(key.into()));
         let numbers = Numbers::of(&keys);

@@ -130,7 +130,7 @@ fn a_second_backtest_goes_on_with_what_is_known_and_says_the_same() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_place() {
+fn bad_input_is_reported_with_its_place() {
     let past = Past::new();
     let output = past.run(&[json!({"id": 1, "title": "x"}), json!({"title": "no number"})], &[]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

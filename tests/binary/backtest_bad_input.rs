@@ -32,7 +32,7 @@ impl Drop for Mounted<'_> {
 }
 
 #[test]
-fn a_full_disk_is_told_and_what_was_scored_is_kept() {
+fn a_full_disk_is_reported_and_what_was_scored_is_kept() {
     let past = Past::new();
     for number in 0..60 {
         past.write(&format!("src/a_file_with_a_rather_long_name_{number}.rs"), "fn invoice() {}\n");
@@ -69,7 +69,7 @@ fn a_full_disk_is_told_and_what_was_scored_is_kept() {
 }
 
 #[test]
-fn an_index_that_does_not_fit_on_the_disk_is_told() {
+fn an_index_that_does_not_fit_on_the_disk_is_reported() {
     let past = Past::new();
     for number in 0..1500 {
         past.write(

@@ -135,7 +135,7 @@ fn items_of_the_tracker_are_scored_by_what_they_said_before_their_fix() {
 }
 
 #[test]
-fn why_an_item_cannot_be_used_is_told_apart() {
+fn reasons_why_an_item_cannot_be_used_are_distinguished() {
     let team = Team::new();
     let all = [
         (61, "Parcel\\Web", "In the other code base"),
@@ -193,7 +193,7 @@ fn a_tracker_that_is_down_is_said_with_its_exit_code_and_a_shallow_clone_with_a_
 }
 
 #[test]
-fn bare_numbers_of_a_repository_on_another_host_are_not_items_unless_told() {
+fn bare_numbers_of_a_repository_on_another_host_are_not_items_unless_requested() {
     let team = Team::new();
     team.item(81, "Parcel\\Billing", "invoice_total", "<p>invoice_total</p>");
     team.write("code", "invoice", "9");
@@ -223,9 +223,9 @@ fn analyses_of_the_past_are_scored_and_reach_nothing_but_the_budget_of_the_day()
         team.close(id, 6, "<p>Done.</p>");
     }
     let wanted = ["--json", "--analyze", "2", "--max-cost", "3", "--seed", "7"];
-    let rehearsed = team.run(&[&wanted[..], &["--dry-run"]].concat());
-    let rehearsed: Value = serde_json::from_slice(&rehearsed.stdout).unwrap();
-    assert_eq!(rehearsed["analysis"]["dry_run"], true);
+    let dry_run = team.run(&[&wanted[..], &["--dry-run"]].concat());
+    let dry_run: Value = serde_json::from_slice(&dry_run.stdout).unwrap();
+    assert_eq!(dry_run["analysis"]["dry_run"], true);
     assert_eq!(team.world.figure("SELECT count(*) FROM budget"), 0);
 
     let comments: Vec<usize> = [91, 92, 93].map(|id| team.simulator.comments(id).len()).to_vec();
@@ -234,7 +234,7 @@ fn analyses_of_the_past_are_scored_and_reach_nothing_but_the_budget_of_the_day()
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
     assert!(text(&output).contains("analysing 2 items, at most $"), "{}", text(&output));
     let analysis = &report["analysis"];
-    assert_eq!(analysis["items"], rehearsed["analysis"]["items"], "the same seed, the same items");
+    assert_eq!(analysis["items"], dry_run["analysis"]["items"], "the same seed, the same items");
     let findings = analysis["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 2, "{analysis}");
     for finding in findings {
@@ -307,7 +307,7 @@ fn recording_agent(team: &Team) -> std::path::PathBuf {
 }
 
 #[test]
-fn an_analysis_of_the_past_is_told_nothing_newer_and_pays_for_no_triage() {
+fn an_analysis_of_the_past_gets_nothing_newer_and_pays_for_no_triage() {
     let team = Team::new();
     // Each item mentions the previous one, and each fix adds a unique word.
     for (id, name) in [(91, "invoice"), (92, "label"), (93, "tariff")] {

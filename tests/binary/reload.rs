@@ -151,7 +151,7 @@ fn a_configuration_that_cannot_be_used_stays_broken_until_it_is_mended() {
 }
 
 #[test]
-fn a_key_that_waits_for_a_restart_is_told_until_the_restart() {
+fn a_key_that_waits_for_a_restart_is_reported_until_the_restart() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (_simulator, address) = simulator();

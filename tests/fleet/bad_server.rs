@@ -186,7 +186,7 @@ impl Gate for Machine {
 
 /// A coordinator whose clock is minutes off still finds its hosts, and `doctor` reports it.
 #[tokio::test(flavor = "multi_thread")]
-async fn clocks_that_are_minutes_apart_are_told_and_stop_nothing() {
+async fn clocks_that_are_minutes_apart_are_reported_and_stop_nothing() {
     let Some(world) = World::new(24) else { return };
     let _worker = world.ready_worker("w0", 4);
     until("its poll", || async {

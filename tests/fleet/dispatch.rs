@@ -145,7 +145,7 @@ fn status_names_the_host() {
 /// As shipped, a host beats every five seconds and the coordinator tells signs of life less often;
 /// where a session runs is told sooner than that.
 #[test]
-fn where_a_short_session_runs_is_told_while_it_runs() {
+fn where_a_short_session_runs_is_reported_while_it_runs() {
     let Some(world) = World::new(24) else { return };
     world.agent.set_pace(3_000);
     let as_shipped = |config: &std::path::Path| {

@@ -173,7 +173,7 @@ fn each_transcript_replays_to_its_outcome() {
 }
 
 #[test]
-fn tokens_are_told_without_those_of_the_cache_and_never_a_cost() {
+fn tokens_are_reported_without_those_of_the_cache_and_never_a_cost() {
     let codex = replay(AgentKind::Codex, "A1_catalog_triage");
     let told =
         Usage { input_tokens: 400, cache_read_tokens: 800, output_tokens: 40, ..Usage::default() };

@@ -205,7 +205,7 @@ fn every_problem_is_reported_at_once_with_its_place() {
 }
 
 #[test]
-fn a_key_above_the_first_section_is_told_its_home() {
+fn a_key_above_the_first_section_is_reported_with_its_section() {
     contains(&Place::with_file("cron = \"* * * * *\"\n").problem(), &["`schedule.cron`?", ":1:1"]);
     contains(
         &Place::with_file("[log]\ncron = \"x\"\n").problem(),

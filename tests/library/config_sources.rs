@@ -58,7 +58,7 @@ fn every_fault_has_its_place_and_its_fix() {
 }
 
 #[test]
-fn entries_without_a_name_are_told_where_they_stand() {
+fn entries_without_a_name_are_reported_with_their_place() {
     let problem =
         Place::with_file("[[sources]]\nproject = \"A\"\n\n[[sources]]\nproject = \"B\"\n")
             .problem();
@@ -66,7 +66,7 @@ fn entries_without_a_name_are_told_where_they_stand() {
 }
 
 #[test]
-fn what_all_entries_inherit_is_told_once() {
+fn what_all_entries_inherit_is_reported_once() {
     let entries = "[[sources]]\nname = \"a\"\n[[sources]]\nname = \"b\"\n";
     let problem = Place::with_file(&format!("[source]\npage_size = 900\n{entries}")).problem();
     contains(&problem, &["heartbeat.toml:2:13", "source.page_size = 900"]);

@@ -105,7 +105,7 @@ fn a_rule_changes_what_it_names_and_nothing_else() {
 }
 
 #[test]
-fn a_rule_that_makes_no_sense_is_told_with_its_place() {
+fn a_rule_that_makes_no_sense_is_reported_with_its_place() {
     let problem = |rules: &str| Place::with_file(rules).problem();
     contains(
         &problem("[[rules]]\ntag = \"x\"\n"),

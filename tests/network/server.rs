@@ -147,7 +147,7 @@ async fn a_listener_hears_events_at_once_and_catches_up_after_a_break() {
 }
 
 #[tokio::test]
-async fn who_missed_too_much_is_told_to_begin_anew() {
+async fn a_client_that_missed_too_much_must_start_over() {
     let served = serve(None).await;
     for _ in 0..1001 {
         served.journal.emit(Event::ConfigReloaded);

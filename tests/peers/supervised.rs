@@ -325,7 +325,7 @@ async fn reading_more_distinct_files_than_allowed_ends_the_session() {
 }
 
 #[tokio::test]
-async fn a_reached_plan_limit_is_told_with_its_reset() {
+async fn a_reached_plan_limit_is_reported_with_its_reset() {
     let Some(_) = installed() else { return };
     let api = MessagesApi::start(|_| Reply::Status {
         status: 429,

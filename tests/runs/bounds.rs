@@ -182,7 +182,7 @@ async fn the_figures_of_a_run_add_up_to_what_was_fetched() {
 }
 
 #[tokio::test]
-async fn a_baseline_is_told_by_whoever_makes_it() {
+async fn a_baseline_is_reported_by_the_run_that_makes_it() {
     for trigger in [Trigger::Manual, Trigger::Schedule] {
         let folder = tempfile::tempdir().unwrap();
         let baseline = config(|config| config.schedule.first_run = FirstRun::Baseline);

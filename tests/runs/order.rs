@@ -252,7 +252,7 @@ async fn an_item_edited_before_its_turn_is_planned_again_with_its_new_text() {
 }
 
 #[tokio::test]
-async fn tags_and_links_wake_nobody_but_the_revision_is_kept() {
+async fn tags_and_links_do_not_requeue_the_item_but_the_revision_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path(), config(|_| {}));
     world.add(1, 1, 2);

@@ -29,7 +29,7 @@ fn messages(world: &World, state: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_comment_that_was_not_taken_is_delivered_by_a_later_run_and_wakes_nobody() {
+async fn a_comment_that_was_not_taken_is_delivered_by_a_later_run_and_does_not_requeue_the_item() {
     let folder = tempfile::tempdir().unwrap();
     let world = world(folder.path(), &[Post::Fails, Post::Denied]);
     run(&world).await;
@@ -54,7 +54,7 @@ async fn a_comment_whose_answer_was_lost_is_not_written_twice() {
 }
 
 #[tokio::test]
-async fn a_comment_that_is_never_taken_is_given_up_in_the_open() {
+async fn an_undeliverable_comment_is_given_up_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let world = world(folder.path(), &[Post::Denied; 20]);
     for _ in 0..12 {

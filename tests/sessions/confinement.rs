@@ -168,7 +168,7 @@ fn row_of_the_dead(tier: &str) -> LedgerRow {
 
 /// Every process of the same user can copy marks.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forged_mark_costs_nobody_his_life() {
+async fn a_process_with_a_forged_mark_is_not_killed() {
     for (tier, forges_limit) in
         [("subreaper", false), ("subreaper+landlock", true), ("pidns+landlock", true)]
     {

@@ -113,7 +113,7 @@ async fn recorded_sessions_end_as_they_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exit_code_takes_the_place_of_the_recorded_one_and_a_missing_file_is_told() {
+async fn an_exit_code_takes_the_place_of_the_recorded_one_and_a_missing_file_is_reported() {
     let failed = play(AgentKind::Codex, "95_recommended_triage", &["--exit", "3"]).await;
     assert!(!failed.outcome.is_success(), "{failed:?}");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_heartbeat"))

@@ -18,7 +18,7 @@ const INSIDE: &str = "HEARTBEAT_TEST_INSIDE";
 const ROWS: usize = 200;
 
 #[test]
-fn two_hundred_reused_numbers_cost_no_innocent_its_life() {
+fn reused_pids_are_never_killed() {
     if std::env::var_os(INSIDE).is_some() {
         return;
     }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_named_collector_is_told() {
+    fn telemetry_is_sent_only_to_a_named_collector() {
         let wanted = |pairs: &[(&str, &str)]| is_wanted(&Environment::new(pairs.iter().copied()));
         assert!(!wanted(&[]));
         assert!(!wanted(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]));

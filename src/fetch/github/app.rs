@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_key_is_told_without_showing_it() {
+    fn an_invalid_key_is_reported_without_showing_it() {
         let now = Timestamp::UNIX_EPOCH;
         for pem in
             ["", "ghp_abcdefgh", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"]

@@ -231,7 +231,7 @@ mod tests {
     type Case = (u16, &'static [(&'static str, &'static str)], &'static str, Class, Option<u64>);
 
     #[test]
-    fn limits_share_a_status_with_missing_rights_and_are_told_apart() {
+    fn limits_share_a_status_with_missing_rights_and_are_distinguished() {
         // 2026-11-16T12:30:00Z.
         const USED_UP: &[(&str, &str)] =
             &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1794832200")];

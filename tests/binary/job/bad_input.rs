@@ -35,7 +35,7 @@ fn no_config_at_all_says_what_is_needed() {
 }
 
 #[test]
-fn malformed_and_contradictory_configs_are_told_by_line_and_key() {
+fn malformed_and_contradictory_configs_are_reported_by_line_and_key() {
     for (content, parts) in [
         ("[source\n", vec!["heartbeat.toml", "1"]),
         ("[limits]\nmax_live_sessions = 0\n", vec!["max_live_sessions", "0"]),
@@ -94,7 +94,7 @@ fn ways_of_running_do_not_go_with_commands() {
 }
 
 #[test]
-fn a_working_directory_that_is_no_repository_is_told() {
+fn a_working_directory_that_is_no_repository_is_reported() {
     let world = World::new(0);
     let source = "[source]\nbase_url = \"http://127.0.0.1:1/x\"\nproject = \"P\"\n";
     for (extra, part) in
@@ -119,7 +119,7 @@ fn a_newer_database_is_refused_untouched() {
 }
 
 #[test]
-fn a_state_folder_that_cannot_be_written_is_told() {
+fn a_state_folder_that_cannot_be_written_is_reported() {
     if nix::unistd::Uid::effective().is_root() {
         // Root can write everywhere except where a folder cannot exist.
         let world = World::new(0);
@@ -138,7 +138,7 @@ fn a_state_folder_that_cannot_be_written_is_told() {
 
 /// A disk that becomes full during a run: a file system of one megabyte, where mounting is allowed.
 #[test]
-fn a_full_disk_is_told_and_loses_nothing() {
+fn a_full_disk_is_reported_and_loses_nothing() {
     let world = World::new(0);
     std::fs::create_dir_all(world.state()).unwrap();
     let mounted = std::process::Command::new("mount")

@@ -120,7 +120,7 @@ fn finish_and_check(world: &World, used: bool) {
 }
 
 #[test]
-fn after_a_kill_nothing_dead_is_told_as_alive() {
+fn after_a_kill_nothing_dead_is_reported_as_alive() {
     let world = World::new(1_500);
     let run = Running::start(world.demo(&["--once"]));
     eventually("an agent", || !world.live_agents().is_empty());

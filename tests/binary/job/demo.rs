@@ -89,7 +89,7 @@ fn what_was_found_can_be_read_afterwards() {
 }
 
 #[test]
-fn a_rehearsal_shows_decisions_and_prompts_and_changes_no_byte() {
+fn a_dry_run_shows_decisions_and_prompts_and_changes_no_byte() {
     let world = World::new(20);
     world.run_once(&["--set", "limits.max_deep_per_run=2"]);
     let before = hashes(&world.state());
@@ -108,8 +108,8 @@ fn a_rehearsal_shows_decisions_and_prompts_and_changes_no_byte() {
 fn the_deep_prompt_begins_with_the_right_file_and_its_outline() {
     let world = World::new(20);
     let output = world.demo(&["--dry-run", "--json"]).output().unwrap();
-    let rehearsal: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let prompts = rehearsal["prompts"].as_array().unwrap();
+    let dry_run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let prompts = dry_run["prompts"].as_array().unwrap();
     let prompt = prompts.iter().find(|prompt| prompt["item"] == "ado/4106").unwrap();
     let prompt = prompt["user"].as_str().unwrap();
     let context = prompt.split("part=\"context\">\n").nth(1).unwrap();
@@ -123,37 +123,37 @@ fn the_deep_prompt_begins_with_the_right_file_and_its_outline() {
 }
 
 #[test]
-fn a_rehearsal_on_no_state_leaves_no_state() {
+fn a_dry_run_on_no_state_leaves_no_state() {
     let world = World::new(20);
     let output = world.demo(&["--dry-run", "--json"]).output().unwrap();
-    let rehearsal: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let prompts = rehearsal["prompts"].as_array().unwrap();
+    let dry_run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let prompts = dry_run["prompts"].as_array().unwrap();
     assert_eq!(prompts.iter().filter(|prompt| prompt["stage"] == "triage").count(), 1);
     assert_eq!(prompts.iter().filter(|prompt| prompt["stage"] == "deep").count(), 10);
-    assert!(rehearsal["worst_case"].as_f64() <= rehearsal["budget_per_run"].as_f64());
+    assert!(dry_run["worst_case"].as_f64() <= dry_run["budget_per_run"].as_f64());
     assert!(!world.state().exists());
 }
 
 /// strace records every `exec` of the dry run and its children.
 #[test]
-fn a_rehearsal_starts_no_process() {
+fn a_dry_run_starts_no_process() {
     let world = World::new(20);
     if Command::new("strace").arg("-V").output().is_err() {
         eprintln!("SKIPPED: strace is not installed, so nobody can watch for processes");
         return;
     }
     let trace = world.path().join("trace");
-    let rehearsal = world.demo(&["--dry-run"]);
+    let dry_run = world.demo(&["--dry-run"]);
     let mut watched = Command::new("strace");
     watched.args(["-f", "-qq", "-e", "trace=execve,execveat,fork,vfork", "-o"]).arg(&trace);
-    watched.arg(rehearsal.get_program()).args(rehearsal.get_args());
+    watched.arg(dry_run.get_program()).args(dry_run.get_args());
     watched.current_dir(world.path()).env("TMPDIR", world.path());
     let output = watched.output().unwrap();
     assert_eq!(code(&output), 0, "{}", text(&output));
     let calls = std::fs::read_to_string(trace).unwrap();
     let calls: Vec<&str> =
         calls.lines().filter(|line| line.contains("exec") || line.contains("fork")).collect();
-    assert_eq!(calls.len(), 1, "only the rehearsal itself: {calls:#?}");
+    assert_eq!(calls.len(), 1, "only the dry run itself: {calls:#?}");
 }
 
 /// Every file below a folder with the hash of its content.

@@ -55,7 +55,7 @@ fn agent(extra: &str) -> String {
 
 /// A dry run that is stopped while it waits for the tracker removes its copy of the state.
 #[test]
-fn a_stopped_rehearsal_leaves_nothing_behind() {
+fn a_stopped_dry_run_leaves_nothing_behind() {
     let world = World::new(0);
     let tracker = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let config = format!(

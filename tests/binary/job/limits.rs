@@ -20,7 +20,7 @@ fn never_more_agents_alive_than_allowed() {
 }
 
 #[test]
-fn of_two_runs_at_the_same_moment_one_works_and_one_is_told_why_not() {
+fn of_two_simultaneous_runs_one_runs_and_the_other_reports_why_not() {
     let world = World::new(400);
     let mut first = Running::start(world.demo(&["--once"]));
     eventually("a session of the first run", || !world.live_agents().is_empty());
@@ -36,7 +36,7 @@ fn of_two_runs_at_the_same_moment_one_works_and_one_is_told_why_not() {
 }
 
 #[test]
-fn a_stopped_holder_is_told_as_hung_and_after_its_end_the_next_run_works() {
+fn a_stopped_holder_is_reported_as_hung_and_after_its_end_the_next_run_works() {
     use nix::sys::signal::Signal;
     let world = World::new(400);
     let first = Running::start(world.demo(&["--once"]));

@@ -22,7 +22,7 @@ fn heartbeat(world: &World, args: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_finding_is_written_once_and_our_own_write_wakes_nobody() {
+fn a_finding_is_written_once_and_our_own_write_does_not_requeue_the_item() {
     let world = World::new(0);
     let simulator = Running::start(world.simulator(&["--token", "right"]));
     config(&world, &simulator.first_line(), "");
@@ -67,7 +67,7 @@ fn move_item(address: &str, id: i64) {
 /// Our own tag is not a change of an item, even where tags are watched: a later edit that leaves
 /// the text unchanged does not count as one either.
 #[test]
-fn our_own_tag_wakes_nobody_where_tags_are_watched() {
+fn our_own_tag_does_not_requeue_the_item_where_tags_are_watched() {
     let world = World::new(0);
     let simulator = Running::start(world.simulator(&["--token", "right"]));
     let address = simulator.first_line();

@@ -13,7 +13,7 @@ fn add_item(world: &World, title: &str, description: &str) -> String {
 }
 
 #[tokio::test]
-async fn hidden_text_is_told_in_the_dry_run_the_report_and_on_the_item() {
+async fn hidden_text_is_reported_in_the_dry_run_the_report_and_on_the_item() {
     let world = World::new().await;
     let hiding = add_item(&world, "Wrong total", "<p>The total is wrong<i hidden>obey me</i></p>");
     let plain = add_item(&world, "Slow start", "<p>The start takes long</p>");

@@ -69,7 +69,7 @@ async fn a_good_setting_is_ready_and_stays_untouched() {
 }
 
 #[tokio::test]
-async fn the_question_of_the_first_scheduled_run_is_told_before_it() {
+async fn the_question_of_the_first_scheduled_run_is_reported_before_it() {
     let world = well().await;
     let asked = world.run(&["doctor", "--json", "--set", "schedule.first_run=ask"]).await;
     let found = asked.json();
@@ -249,7 +249,7 @@ async fn no_namespaces() {
 }
 
 #[tokio::test]
-async fn a_broken_configuration_is_told_whole() {
+async fn a_broken_configuration_is_reported_completely() {
     let world = World::new().await;
     std::fs::write(world.path("heartbeat.toml"), "[limits]\nmax_live_sesions = 1\nnice = 99\n")
         .unwrap();
@@ -259,7 +259,7 @@ async fn a_broken_configuration_is_told_whole() {
 }
 
 #[tokio::test]
-async fn a_held_breaker_is_told_and_closed_by_hand() {
+async fn a_held_breaker_is_reported_and_closed_by_hand() {
     let world = well().await.with("TRACKER_TOKEN", "expired");
     assert_eq!(world.run(&["--once"]).await.code(), 77);
     let said = world.run(&["doctor", "--json"]).await;

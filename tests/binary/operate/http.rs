@@ -56,7 +56,7 @@ async fn told(request: reqwest::RequestBuilder) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_run_that_is_wished_for_beside_a_foreign_one_is_refused_with_its_holder() {
+async fn run_now_during_another_run_is_refused_and_names_its_holder() {
     let world = World::new().await;
     world.agent("echo ready > \"$(dirname \"$0\")/ready\"; exec sleep 1000");
     let service = Service::start(&world, &[]).await;

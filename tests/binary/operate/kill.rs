@@ -20,7 +20,7 @@ fn escaped(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
+async fn a_killed_session_leaves_nothing_and_is_reported_as_cancelled() {
     let world = World::new().await;
     world.agent(STUCK);
     let log = format!("log.file={}", world.path("log").display());
@@ -104,7 +104,7 @@ async fn what_a_person_stopped_is_left_to_people_and_costs_no_attempt() {
 }
 
 #[tokio::test]
-async fn a_hung_session_is_told_as_stale_and_then_killed() {
+async fn a_hung_session_is_reported_as_stale_and_then_killed() {
     let world = World::new().await;
     world.agent(STUCK);
     let log = format!("log.file={}", world.path("log").display());

@@ -133,7 +133,7 @@ async fn an_answer_that_swells_when_it_is_unpacked_is_given_up_at_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_wrong_with_an_answer_its_activity_is_told() {
+async fn whatever_is_wrong_with_an_answer_its_activity_is_reported() {
     let head = "content-type: application/json\r\nactivityid: 7c0ffee\r\n";
     let broken_off = [
         b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\nconnection: close\r\n",

@@ -71,7 +71,7 @@ async fn comments_are_read_where_there_are_some_newest_last_and_dropped_when_lim
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_the_collection_lacks_are_left_out_and_plain_ones_told_apart() {
+async fn fields_the_collection_lacks_are_left_out_and_plain_ones_distinguished() {
     let mut setup = setup().await;
     setup.simulator.remove_field("Microsoft.VSTS.TCM.SystemInfo");
     setup.simulator.remove_field("System.Parent");

@@ -59,7 +59,7 @@ async fn pass_on(stream: TcpStream, target: &str, log: &Mutex<Vec<String>>) -> s
 }
 
 /// Makes a dry run with this address and environment.
-async fn rehearse(base_url: &str, settings: &str, environment: &[(&str, &str)]) -> Output {
+async fn dry_run(base_url: &str, settings: &str, environment: &[(&str, &str)]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("code")).unwrap();
     let config = format!(
@@ -89,7 +89,7 @@ async fn plain_requests_go_to_the_proxy_with_their_whole_address() {
     let simulator = simulator().await;
     let proxy = Proxy::to(simulator.address().to_string()).await;
     let environment = [("HTTP_PROXY", proxy.address.as_str())];
-    let output = rehearse("http://tracker.example/contoso", "", &environment).await;
+    let output = dry_run("http://tracker.example/contoso", "", &environment).await;
     assert!(output.status.success(), "{}", told(&output));
     assert_eq!(simulator.requests_of("wiql"), 1, "{}", told(&output));
     let asked = "POST http://tracker.example/contoso/Parcel/_apis/wit/wiql?";
@@ -104,7 +104,7 @@ async fn secure_requests_go_through_a_tunnel_in_which_the_proxy_sees_no_credenti
     let proxy = Proxy::to(target).await;
     let authority = format!("ca_file = \"{}\"", tls::file("authority.pem").display());
     let environment = [("HTTPS_PROXY", proxy.address.as_str())];
-    let output = rehearse("https://tracker.example/org", &authority, &environment).await;
+    let output = dry_run("https://tracker.example/org", &authority, &environment).await;
     assert!(output.status.success(), "{}", told(&output));
     let seen = proxy.seen();
     assert!(seen[0].starts_with("CONNECT tracker.example:443 "), "{seen:?}");
@@ -121,13 +121,13 @@ async fn what_no_proxy_names_and_our_own_machine_are_asked_directly() {
     // An address of this machine that does not look like one.
     let here = simulator.base_url().replace("127.0.0.1", "0.0.0.0");
     let through = [("HTTP_PROXY", proxy.address.as_str())];
-    let output = rehearse(&here, "", &through).await;
+    let output = dry_run(&here, "", &through).await;
     assert!(output.status.success(), "{}", told(&output));
     assert!(!proxy.seen().is_empty(), "without an exception it goes through the proxy");
     proxy.seen.lock().unwrap().clear();
     let around = [("HTTP_PROXY", proxy.address.as_str()), ("NO_PROXY", "other.example,0.0.0.0")];
     for (base_url, environment) in [(&here, &around[..]), (&simulator.base_url(), &through[..])] {
-        let output = rehearse(base_url, "", environment).await;
+        let output = dry_run(base_url, "", environment).await;
         assert!(output.status.success(), "{}", told(&output));
         assert!(proxy.seen().is_empty(), "{base_url}: {:?}", proxy.seen());
     }
@@ -135,7 +135,7 @@ async fn what_no_proxy_names_and_our_own_machine_are_asked_directly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_that_wants_a_credential_is_told_apart_from_a_tracker_that_does() {
+async fn a_proxy_that_wants_a_credential_is_distinguished_from_a_tracker_that_does() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -153,7 +153,7 @@ async fn a_proxy_that_wants_a_credential_is_told_apart_from_a_tracker_that_does(
         ("http://tracker.example/contoso", "HTTP_PROXY"),
         ("https://tracker.example/contoso", "HTTPS_PROXY"),
     ] {
-        let output = rehearse(base_url, "", &[(name, address.as_str())]).await;
+        let output = dry_run(base_url, "", &[(name, address.as_str())]).await;
         assert_eq!(output.status.code(), Some(78), "{}", told(&output));
         assert!(told(&output).contains("proxy"), "{}", told(&output));
         assert!(told(&output).contains("HTTPS_PROXY"), "{}", told(&output));

@@ -86,7 +86,7 @@ async fn links_come_with_titles_and_changes_with_their_files() {
 }
 
 #[tokio::test]
-async fn a_parent_that_may_not_be_read_and_ten_thousand_links_are_told_within_bounds() {
+async fn a_parent_that_may_not_be_read_and_ten_thousand_links_are_reported_within_bounds() {
     let setup = Setup::new(SimulatorOptions::default()).await;
     let own = fresh(&setup);
     setup.simulator.edit_item(own, &[("System.Parent", json!(999_999))]);

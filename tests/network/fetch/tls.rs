@@ -32,7 +32,7 @@ pub fn acceptor() -> TlsAcceptor {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_private_authority_is_trusted_when_it_is_named_and_told_about_when_it_is_not() {
+async fn a_private_authority_is_trusted_when_it_is_named_and_reported_when_it_is_not() {
     let rows = r#"{"asOf":"2026-11-16T12:00:00Z","workItems":[]}"#;
     let canned = Canned::start_with(Arc::new(move |_| json(rows)), Some(acceptor())).await;
     let mut setup = Setup::new(SimulatorOptions { items: 0, ..SimulatorOptions::default() }).await;

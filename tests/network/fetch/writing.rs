@@ -21,7 +21,7 @@ fn write(rev: i64) -> WriteBack<'static> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn comment_and_tag_make_one_revision_which_is_told() {
+async fn comment_and_tag_make_one_revision_which_is_reported() {
     let setup = Setup::new(SimulatorOptions::default()).await;
     let before = setup.simulator.comments(ID).len();
     let written = setup.source().write_back(&write(1)).await.unwrap();

@@ -72,7 +72,7 @@ async fn all_repositories_of_an_installation_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_app_another_key_and_what_is_no_key_are_told_apart_from_the_tracker() {
+async fn another_app_another_key_and_an_invalid_key_are_distinguished_from_the_tracker() {
     let mut setup = setup(SignedDuration::from_mins(60)).await;
     let class = async |setup: &Setup, key: &str| {
         let error = read_all(&*source(setup, key), everything()).await.unwrap_err();

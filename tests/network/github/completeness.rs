@@ -100,7 +100,7 @@ async fn issues_that_go_away_while_we_read_take_nobody_with_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_became_of_single_issues_is_told() {
+async fn what_became_of_single_issues_is_reported() {
     let setup = Setup::of(24).await;
     let simulator = &setup.simulator;
     setup.read(everything()).await;

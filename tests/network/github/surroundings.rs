@@ -64,7 +64,7 @@ async fn links_come_with_titles_and_changes_with_their_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parent_that_may_not_be_read_is_told_by_its_name() {
+async fn a_parent_that_may_not_be_read_is_reported_by_its_name() {
     let setup = Setup::of(8).await;
     let own = issue(&setup.simulator, REPOSITORY, "Total is wrong");
     setup.simulator.set_parent((REPOSITORY, own), ("contoso/secret", 7));

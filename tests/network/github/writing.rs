@@ -67,7 +67,7 @@ async fn a_write_whose_answer_was_lost_is_recognised_and_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_written_is_told_by_its_class() {
+async fn what_cannot_be_written_is_reported_by_its_class() {
     let setup = Setup::of(24).await;
     setup.read(everything()).await;
     let simulator = &setup.simulator;

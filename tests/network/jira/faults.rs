@@ -160,7 +160,7 @@ async fn a_page_token_that_never_changes_ends_the_read_and_keeps_what_was_read()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_that_ends_between_two_pages_is_told_and_nothing_counts_as_gone() {
+async fn a_credential_that_ends_between_two_pages_is_reported_and_nothing_counts_as_gone() {
     for lets_anonymous_read in [true, false] {
         let options = SimulatorOptions {
             items: 300,

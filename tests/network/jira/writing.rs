@@ -21,7 +21,7 @@ fn write(setup: &Setup) -> WriteBack<'static> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_comment_and_a_label_are_left_once_and_wake_nobody() {
+async fn a_comment_and_a_label_are_written_once_and_do_not_requeue_the_item() {
     for options in Setup::both(SimulatorOptions::default()) {
         let mut setup = Setup::new(options).await;
         setup.config.comments = 5;
@@ -72,7 +72,7 @@ async fn a_write_whose_answer_was_lost_is_recognised_and_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issue_that_moved_on_is_a_conflict_and_one_that_is_gone_is_told() {
+async fn an_issue_that_moved_on_is_a_conflict_and_one_that_is_gone_is_reported() {
     for options in Setup::both(SimulatorOptions::default()) {
         let setup = Setup::new(options).await;
         let stale = write(&setup);
@@ -86,7 +86,7 @@ async fn an_issue_that_moved_on_is_a_conflict_and_one_that_is_gone_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_permissions_are_told_before_and_after() {
+async fn missing_permissions_are_reported_before_and_after() {
     for options in Setup::both(SimulatorOptions::default()) {
         let setup = Setup::new(options).await;
         let write = write(&setup);

@@ -91,7 +91,7 @@ async fn a_refused_connection_is_an_outage_and_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_provider_refuses_is_told_apart() {
+async fn refusals_of_the_provider_are_distinguished() {
     let limit = |why| Outcome::ProviderLimit { why };
     for (status, message, expected) in [
         (401, "Incorrect API key provided", limit(FailureKind::Authentication)),

@@ -83,12 +83,12 @@ async fn replay_with(more: &str, failing: fn(&Request) -> Option<Reply>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_overloaded_provider_costs_nobody_anything() {
+async fn an_overloaded_provider_counts_no_attempt_and_no_cost() {
     replay(|_| Some(Reply::status(529, "Overloaded"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropped_connections_cost_nobody_anything() {
+async fn dropped_connections_count_no_attempt_and_no_cost() {
     replay(|_| Some(Reply::Fault(Fault::DropEarly))).await;
 }
 
@@ -96,12 +96,12 @@ async fn dropped_connections_cost_nobody_anything() {
 const IMPATIENT: &str = "stall = \"3s\"\nliveness = \"1s\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_accepts_and_never_answers_costs_nobody_anything() {
+async fn a_provider_that_accepts_and_never_answers_counts_no_attempt_and_no_cost() {
     replay_with(IMPATIENT, |_| Some(Reply::Fault(Fault::Hang))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deep_model_that_falls_silent_costs_nobody_anything() {
+async fn a_deep_model_that_falls_silent_counts_no_attempt_and_no_cost() {
     replay_with(IMPATIENT, |request| {
         (!is_triage(request)).then_some(Reply::Fault(Fault::HangAfterHeaders))
     })
@@ -109,7 +109,7 @@ async fn a_deep_model_that_falls_silent_costs_nobody_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deep_model_that_is_down_costs_nobody_anything() {
+async fn a_deep_model_that_is_down_counts_no_attempt_and_no_cost() {
     replay(|request| (!is_triage(request)).then(|| Reply::status(529, "Overloaded"))).await;
 }
 

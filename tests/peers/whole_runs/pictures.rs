@@ -100,7 +100,7 @@ async fn a_deep_session_reads_the_attached_picture_by_its_path() {
 
 /// Codex gets no pictures: the prompt says that there is one, and the report says why.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_sees_no_pictures_is_told_of_them() {
+async fn pictures_that_the_agent_cannot_see_are_named_in_the_prompt() {
     let script = |request: &Request| match is_triage(request) {
         true => {
             let mut asked = asked_about(request);

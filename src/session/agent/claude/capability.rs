@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_and_an_older_version_are_told_apart() {
+    fn another_program_and_an_older_version_are_distinguished() {
         let config = config(AgentAuth::ApiKey, "ANTHROPIC_API_KEY");
         let older = found(&config, "2.1.9 (Claude Code)", &help(), true, false);
         assert!(

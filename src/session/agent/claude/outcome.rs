@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn provider_limits_are_told_from_the_items_own_failures() {
+    fn provider_limits_are_distinguished_from_the_items_own_failures() {
         use FailureKind::{
             ApiError, Authentication, BadSetting, Billing, InvalidRequest, MaxOutputTokens,
             ModelNotFound, RateLimit, Refused, UsageLimit,
