@@ -250,7 +250,8 @@ impl Line<'_> {
 
     /// The items that a line sends the reader to.
     fn pointed_to(&self, line: &str) -> Vec<i64> {
-        let points = |mention: &Mention| self.words_before(&line[..mention.start]).ends_with(POINTERS);
+        let points =
+            |mention: &Mention| self.words_before(&line[..mention.start]).ends_with(POINTERS);
         let mentions = mentions(line, self.rules, true).into_iter();
         mentions.filter(points).map(|mention| mention.item).collect()
     }
