@@ -98,6 +98,13 @@ fn item(part: &str) -> Option<i64> {
     if let Some(found) = words.first().and_then(|word| number(word)) {
         return Some(found);
     }
+    // "i4335"
+    if let [only] = words.as_slice()
+        && let Some(digits) = only.strip_prefix(['i', 'I']).filter(|rest| rest.len() >= 3)
+        && let Some(found) = number(digits)
+    {
+        return Some(found);
+    }
     let is_item_word = |word: &str| ITEM_WORDS.contains(&word.to_ascii_lowercase().as_str());
     let apart = words
         .windows(2)
@@ -129,6 +136,8 @@ mod tests {
             ("ann/fix1098", vec![1098]),
             ("ann/issue1952", vec![1952]),
             ("Branch_Fix2058", vec![2058]),
+            ("ann/i4335", vec![4335]),
+            ("ann/i18n", vec![]),
             ("ann/py310", vec![]),
             ("ann/fix32bit", vec![]),
             ("ann/noqa-F401", vec![]),

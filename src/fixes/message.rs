@@ -21,7 +21,7 @@ pub struct Commit<'a> {
 
 /// The items that a commit names, each once with its strongest reason, ordered by number.
 pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
-    if is_revert(commit.subject) {
+    if is_revert(commit.subject) || is_release(commit.subject) {
         return Vec::new();
     }
     let merged = branch::merged(commit.subject).filter(|_| commit.merge);
@@ -34,35 +34,20 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
     let mut found: Vec<Named> = Vec::new();
     let items = merged.map(|name| of_branch(name, rules)).unwrap_or_default();
     found.extend(items.into_iter().map(|item| Named::plain(item, Reason::Branch)));
-    let place = |place, above| Line { place, above, rules };
-    found.extend(place(Place::Subject, "").links(commit.subject));
-    let (mut listed, mut lone, mut above) = (false, Vec::new(), "");
-    let mut pointed_to: Vec<i64> = Vec::new();
-    for line in commit.body.lines() {
-        let lower = line.trim().to_ascii_lowercase();
-        if quotes_another(&lower) {
-            continue;
-        }
-        // The list may be on the line of its heading or below it.
-        let heading = lower.starts_with("related work item") || lower.starts_with("work item");
-        listed = heading || (listed && starts_with_number(&lower));
-        let here = place(if listed { Place::Listed } else { Place::Body }, above);
-        above = if lower.ends_with(char::is_alphabetic) { line } else { "" };
-        found.extend(here.links(line));
-        lone.extend(here.lone(line));
-        pointed_to.extend(here.pointed_to(line));
-    }
+    found.extend(Line { place: Place::Subject, above: "", rules }.links(commit.subject));
+    // The subject is the host's, and its number is the pull request's.
+    let is_merged_request = commit.merge && pull_request(commit).is_some();
+    let body = Body::read(commit.body, rules);
+    found.extend(body.named);
     // If the subject names no number, a line of numbers only is the item's; elsewhere it is a list
     // of references.
-    let by_bot = commit.merge && pull_request(commit).is_some();
-    if found.is_empty() && (by_bot || !commit.subject.contains('#')) {
-        found = lone;
+    if found.is_empty() && (is_merged_request || !commit.subject.contains('#')) {
+        found = body.lone;
     }
     // Azure DevOps lists every item that the text mentions.
-    let is_pointer = |named: &Named| {
-        named.link.reason == Reason::RelatedItems && pointed_to.contains(&named.link.item)
-    };
-    if found.iter().any(|named| named.link.reason == Reason::RelatedItems && !is_pointer(named)) {
+    let is_listed = |named: &Named| named.link.reason == Reason::RelatedItems;
+    let is_pointer = |named: &Named| is_listed(named) && body.pointed_to.contains(&named.link.item);
+    if found.iter().any(|named| is_listed(named) && !is_pointer(named)) {
         found.retain(|named| !is_pointer(named));
     }
     // If a message names the item it fixes, others are only mentioned.
@@ -73,6 +58,39 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
     found.sort_unstable();
     found.dedup_by_key(|link| link.item);
     found
+}
+
+/// The items in the body of a message.
+#[derive(Default)]
+struct Body {
+    named: Vec<Named>,
+    /// On lines of numbers only.
+    lone: Vec<Named>,
+    /// `see #12`.
+    pointed_to: Vec<i64>,
+}
+
+impl Body {
+    fn read(body: &str, rules: &Rules) -> Self {
+        let mut found = Self::default();
+        let (mut listed, mut above) = (false, "");
+        for line in body.lines() {
+            let lower = line.trim().to_ascii_lowercase();
+            if quotes_another(&lower) {
+                continue;
+            }
+            // The list may be on the line of its heading or below it.
+            let heading = lower.starts_with("related work item") || lower.starts_with("work item");
+            listed = heading || (listed && starts_with_number(&lower));
+            let here =
+                Line { place: if listed { Place::Listed } else { Place::Body }, above, rules };
+            above = if lower.ends_with(char::is_alphabetic) { line } else { "" };
+            found.named.extend(here.links(line));
+            found.lone.extend(here.lone(line));
+            found.pointed_to.extend(here.pointed_to(line));
+        }
+        found
+    }
 }
 
 /// Items in the name of a branch.
@@ -134,6 +152,21 @@ fn is_revert(subject: &str) -> bool {
         || rest.starts_with([':', '"'])
         || rest.starts_with(" \"")
         || rest.starts_with(" '")
+}
+
+/// `Release 1.2.3`, `Bump version to 1.2.3`: it names what others fixed.
+fn is_release(subject: &str) -> bool {
+    let lower = subject.to_lowercase();
+    let starts = ["release ", "bump version ", "version bump ", "prepare release ", "prepare for "];
+    let Some(rest) = starts.iter().find_map(|start| lower.strip_prefix(start)) else {
+        return false;
+    };
+    let is_version = |word: &str| {
+        let word = word.trim_start_matches('v');
+        word.contains('.')
+            && word.split('.').all(|part| part.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    rest.split_whitespace().take(4).any(is_version)
 }
 
 fn is_digits(text: &str) -> bool {
@@ -234,7 +267,7 @@ impl Line<'_> {
             Form::Boards | Form::BoardsPage => !(said.is_start() || said.ends_with(BELONGS)),
             // "Issue #12 will take care of the rest."
             _ => {
-                let goes_on = !line[mention.end..].trim().is_empty();
+                let goes_on = line[mention.end..].contains(char::is_alphanumeric);
                 (said.ends_with(NOUNS) && goes_on) || said.ends_with(REFERENCES)
             }
         };
@@ -312,9 +345,10 @@ impl Line<'_> {
         if said.ends_with(KEYWORDS) {
             return Some(Reason::Keyword);
         }
-        let begins_entry =
-            matches!(mention.form, Form::Key | Form::Pattern) && is_list_mark(before);
-        let belongs = self.place == Place::Subject || said.ends_with(BELONGS) || begins_entry;
+        // A line of its own, such as `LP: #12`, or an entry in a list of changes.
+        let has_own_form = matches!(mention.form, Form::Key | Form::Pattern);
+        let begins_line = has_own_form && (said.is_start() || is_list_mark(before));
+        let belongs = self.place == Place::Subject || said.ends_with(BELONGS) || begins_line;
         belongs.then_some(weak)
     }
 }

@@ -53,6 +53,11 @@ fn items_that_a_message_only_points_to_are_not_linked() {
     for (message, expected) in [
         ("Bump the library due to #12", vec![]),
         ("Tweaking #12 -- long lines", vec![]),
+        ("Integration test for #12", vec![]),
+        ("Fix importing (regression in fix for #12)", vec![]),
+        ("A real fix would address #12\n\ncloses #11", vec![(11, Reason::Keyword)]),
+        ("Release 2.4.1\n\nFixes #12", vec![]),
+        ("Release the lock, fixes #12", vec![(12, Reason::Keyword)]),
         ("Crash\n\nCloses #11\nRefs #12", vec![(11, Reason::Keyword)]),
         ("Crash\n\nTests follow. See https://dev.invalid/x/_workitems/edit/12", vec![]),
         (
@@ -77,6 +82,7 @@ fn a_list_of_changes_names_items_by_their_keys() {
     };
     assert_eq!(items("Javadoc\n\n- Style.\n- [SHOP-12] Add constants"), [12]);
     assert_eq!(items("Javadoc\n\n- SHOP-12: add constants"), [12]);
+    assert_eq!(items("Javadoc\n\nBecause.\n\nSHOP-12\nSHOP-13"), [12, 13]);
     assert!(items("Javadoc\n\nThis is unlike\nSHOP-12 in many ways").is_empty());
 }
 
@@ -242,7 +248,7 @@ fn items_with_keys_are_named_by_them_and_by_nothing_else() {
         ("SHOP-12, SHOP-13 crash", vec![(10_012, Key), (10_013, Key)]),
         ("Crash on save\n\nFixes SHOP-12 and SHOP-13", vec![(10_012, Keyword), (10_013, Keyword)]),
         ("Crash\n\nJira: SHOP-12", vec![(10_012, Key)]),
-        ("Crash\n\nSHOP-12", vec![(10_012, Reason::Number)]),
+        ("Crash\n\nSHOP-12", vec![(10_012, Key)]),
         ("Crash\n\nCloses https://contoso.atlassian.net/browse/SHOP-12", vec![(10_012, Keyword)]),
         ("Crash\n\nCloses #193 from ann/SHOP-12", vec![(10_012, Branch)]),
         ("Crash\n\nRelated to SHOP-12", vec![(10_012, Related)]),

@@ -24,7 +24,10 @@ pub const KEYWORDS: &[&str] = &[
     "finishes",
     "fix for",
     "fixes for",
+    "solve",
     "solves",
+    "solved",
+    "solving",
 ];
 
 /// The commit belongs to the item.
@@ -64,6 +67,7 @@ pub const RELATED: &[&str] = &[
     "related",
     "related to",
     "related to closed",
+    "related with",
     "towards",
     "toward",
     "towards fixing",
@@ -162,8 +166,23 @@ pub const OTHERS: &[&str] = &[
     "regression of",
     "regression in",
     "caused by",
+    "in fix for",
+    "in the fix for",
+    "by fix for",
+    "by the fix for",
+    "about",
+    "changed",
     "due to",
     "because of",
+    "test for",
+    "tests for",
+    "changelog for",
+    "entry for",
+    "entries for",
+    "notes for",
+    "note for",
+    "news for",
+    "credit for",
     "tweak",
     "tweaks",
     "tweaking",
@@ -223,7 +242,10 @@ impl Said {
         }
         let last = &words[words.len().saturating_sub(5)..];
         let denied = last.iter().any(|word| {
-            matches!(*word, "not" | "doesn't" | "don't" | "didn't" | "won't" | "never" | "without")
+            matches!(
+                *word,
+                "not" | "doesn't" | "don't" | "didn't" | "won't" | "would" | "never" | "without"
+            )
         });
         Self { text: words.join(" "), denied }
     }

@@ -66,24 +66,27 @@ fn links_are_those_that_a_person_reads() {
     let files = std::fs::read_dir(folder).unwrap();
     let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 20, "{files:?}");
+    assert!(files.len() >= 25, "{files:?}");
     let mut all = (0, 0, 0, String::new());
     for file in files {
         let sample: Sample =
             serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
         let (right, wrong, missed, differs) = judge(&sample);
         // One commit of a small sample is several per cent.
-        assert_good((right, wrong, missed), 95.0, &format!("{}\n{differs}", sample.source));
+        assert_good((right, wrong, missed), (95.0, 85.0), &format!("{}\n{differs}", sample.source));
         all = (all.0 + right, all.1 + wrong, all.2 + missed, all.3 + &differs);
     }
     let (right, wrong, missed, differs) = all;
-    assert_good((right, wrong, missed), 98.0, &differs);
+    assert_good((right, wrong, missed), (98.0, 95.0), &differs);
 }
 
-fn assert_good((right, wrong, missed): (usize, usize, usize), precise: f64, differs: &str) {
+/// Least precision and recall, in percent.
+type Bounds = (f64, f64);
+
+fn assert_good((right, wrong, missed): (usize, usize, usize), least: Bounds, differs: &str) {
     let share = |other: usize| 100.0 * right as f64 / (right + other) as f64;
     assert!(
-        share(wrong) >= precise && share(missed) >= 90.0,
+        share(wrong) >= least.0 && share(missed) >= least.1,
         "{right} right, {wrong} wrong, {missed} missed: {differs}"
     );
 }
