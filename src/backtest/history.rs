@@ -149,7 +149,7 @@ fn changes_in(
 /// How this repository names items: as configured, or as its remote suggests.
 pub fn rules_of(repository: &Path, fixes: &Fixes) -> Rules {
     let numbers = match fixes.numbers {
-        FixNumbers::Items => Numbers::Items,
+        FixNumbers::Items | FixNumbers::Issues => Numbers::Items,
         FixNumbers::OtherHost => Numbers::OtherHost,
         FixNumbers::Auto => numbers_of(repository),
     };
@@ -158,7 +158,8 @@ pub fn rules_of(repository: &Path, fixes: &Fixes) -> Rules {
         issue_pages: issue_pages(repository),
         patterns: fixes.patterns.clone(),
         keys: Keys::default(),
-        appended_pull_requests: appends_pull_requests(repository),
+        appended_pull_requests: fixes.numbers != FixNumbers::Issues
+            && appends_pull_requests(repository),
     }
 }
 

@@ -160,7 +160,7 @@ impl History {
         }
         if self.linked.other_host > 0 {
             notes.push(format!(
-                "{root} has a remote with its own issues, so #123 counts as one of those; otherwise {} commits would name items (--numbers items, or fixes.numbers).",
+                "{root} has a remote with its own issues, so #123 counts as one of those; otherwise {} commits would name items. If your items are these issues, use --numbers issues; if they are in another tracker, --numbers items (or set fixes.numbers).",
                 self.linked.other_host
             ));
         }

@@ -72,6 +72,8 @@ fn numbers(line: &str, rules: &Rules, listed: bool) -> Vec<Mention> {
     }
     if bare {
         found.extend(pattern(line, "gh-{id}", Form::Number));
+        let in_brackets = pattern(line, "(issue {id}", Form::Number).into_iter();
+        found.extend(in_brackets.map(|mention| Mention { start: mention.start + 1, ..mention }));
         let pages = rules.issue_pages.iter();
         found.extend(pages.flat_map(|pages| address(line, pages, Form::Number)));
     }

@@ -6,7 +6,7 @@
 
 use super::mention::{Form, Mention, mentions};
 use super::phrases::{
-    BELONGS, KEYWORDS, NOUNS, OTHERS, POINTERS, PURPOSES, REFERENCES, RELATED, Said,
+    BELONGS, KEYWORDS, NOUNS, OTHERS, POINTERS, PURPOSES, REFERENCES, RELATED, REQUESTS, Said,
 };
 use super::{Link, Numbers, Reason, Rules, branch};
 
@@ -336,7 +336,9 @@ impl Line<'_> {
             }
         }
         let said = self.words_before(before);
-        if said.denied || said.ends_with(OTHERS) {
+        // A key, or a configured form, is never a pull request.
+        let is_request = mention.form == Form::Number && said.ends_with(REQUESTS);
+        if said.denied || is_request || said.ends_with(OTHERS) {
             return None;
         }
         if said.ends_with(RELATED) {

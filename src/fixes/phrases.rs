@@ -97,15 +97,12 @@ const FILLERS: &[&str] = &[
 pub const NOUNS: &[&str] =
     &["ticket", "tickets", "issue", "issues", "bug", "bugs", "story", "task", "defect"];
 
+/// The number is a pull request.
+pub const REQUESTS: &[&str] =
+    &["pr", "prs", "pull", "pull request", "pull requests", "mr", "merge request"];
+
 /// The number is not an item, or the item is only mentioned.
 pub const OTHERS: &[&str] = &[
-    "pr",
-    "prs",
-    "pull",
-    "pull request",
-    "pull requests",
-    "mr",
-    "merge request",
     // Bots: `Auto merge of #12 - ann:branch, r=bob`, `Merge #12 #13`.
     "merge",
     "merge of",
@@ -172,6 +169,11 @@ pub const OTHERS: &[&str] = &[
     "by the fix for",
     "about",
     "changed",
+    "as per",
+    "fixed in",
+    "fixed by",
+    "it for",
+    "its for",
     "due to",
     "because of",
     "test for",
@@ -233,6 +235,13 @@ impl Said {
         let sentence = before.rsplit(". ").next().unwrap_or(before);
         let sentence =
             if before.trim_end().ends_with(['.', ';', '!', '?']) { "" } else { sentence };
+        // "Not generated (fix #12)": brackets have words of their own, if any.
+        let sentence = match sentence.rsplit_once('(') {
+            Some((_, inside)) if !inside.contains(')') && inside.contains(char::is_alphabetic) => {
+                inside
+            }
+            _ => sentence,
+        };
         let lower = sentence.to_lowercase();
         let mut words: Vec<&str> =
             lower.split(|c: char| !c.is_alphanumeric() && c != '\'').collect();

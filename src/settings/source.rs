@@ -113,7 +113,7 @@ impl Config {
         let mut fixes = self.fixes.clone();
         let is_github = self.source_named(source).is_some_and(|s| s.kind == SourceKind::Github);
         if fixes.numbers == FixNumbers::Auto && is_github {
-            fixes.numbers = FixNumbers::Items;
+            fixes.numbers = FixNumbers::Issues;
         }
         fixes
     }

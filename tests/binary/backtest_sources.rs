@@ -152,12 +152,19 @@ fn issues_of_several_github_repositories_are_known_by_their_own_numbers() {
     let place = Place::new(&source, &["code", "library"]);
     let later = Timestamp::now().checked_add(SignedDuration::from_hours(2)).unwrap();
     let mut numbers = Vec::new();
+    for step in ["one", "two", "three"] {
+        place.write("code", "tariff", step);
+        let subject = format!("Tariff {step} (#9{})", step.len());
+        let by_host = ["-c", "user.email=noreply@github.com", "commit", "--all", "--quiet"];
+        support::git(&place.root("code"), &[&by_host[..], &["--message", &subject]].concat());
+    }
+    // The host appends numbers of pull requests there; an issue has another number than they have.
     for (repository, code, name) in [(shop, "code", "invoice"), (library, "library", "label")] {
         let words = format!("{name}_total gives 0");
         let number = simulator.add_issue(repository, &words, &words, &[]);
         simulator.close(repository, number);
         place.write(code, name, "7");
-        place.commit(code, &format!("Right sum\n\nFixes #{number}"), later);
+        place.commit(code, &format!("Right sum (#{number})"), later);
         numbers.push(number);
     }
     let report = place.json(&["backtest", "--since", "2026-01-01", "--json"]);
