@@ -11,8 +11,8 @@ use super::logging::{self, Purpose};
 use super::past_analysis::{AnalyzeOptions, analyse};
 use super::{Setting, Signals, StartOptions, trackers};
 use crate::backtest::{
-    self, Artifacts, BacktestError, PastItem, Plan, Progress, Report, Request, Trials,
-    finished_items, read_past_texts, sample, suggest, tune_ranking,
+    self, Artifacts, BacktestError, PastAnalysis, PastItem, Plan, Progress, Report, Request,
+    Trials, finished_items, read_past_texts, sample, suggest, tune_ranking,
 };
 use crate::context::ContextError;
 use crate::context::tree::TreeError;
@@ -96,9 +96,8 @@ pub async fn backtest(
         });
         let mut report = scored.await.map_err(panicked)??;
         if let Some((wanted, tasks)) = sampled {
-            let at_most = wanted.at_most(&tasks, config);
-            report_step(Step::Analyses { items: tasks.len(), at_most });
-            let analysis = analyse(start, wanted, tasks, &folder, sessions.clone()).await?;
+            let before = |items, at_most| report_step(Step::Analyses { items, at_most });
+            let analysis = analyse(start, wanted, tasks, &folder, sessions.clone(), before).await?;
             report.analysis = Some(analysis);
         }
         Ok(report)
@@ -119,11 +118,22 @@ pub async fn backtest(
             }
         }
     };
-    let code = signals.stopped_by();
-    ended.map_err(|error| match (error, code) {
-        (error, Some(code)) => CommandError::Stopped { code, what: error.to_string() },
-        (error, None) => error,
-    })
+    match (ended, signals.stopped_by()) {
+        (Err(error), Some(code)) => Err(CommandError::Stopped { code, what: error.to_string() }),
+        (Ok(report), Some(code)) => match report.analysis.as_ref().filter(|a| a.is_incomplete()) {
+            Some(analysis) => Err(CommandError::Stopped { code, what: stopped_in(analysis) }),
+            None => Ok(report),
+        },
+        (ended, None) => ended,
+    }
+}
+
+fn stopped_in(analysis: &PastAnalysis) -> String {
+    let (done, all, spent) = (analysis.findings.len(), analysis.items.len(), analysis.spent);
+    format!(
+        "stopped with {done} of {all} analyses finished (cost {spent}); they are kept, run the \
+         command again for the others"
+    )
 }
 
 fn stopped_now() -> CommandError {

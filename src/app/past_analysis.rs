@@ -11,7 +11,8 @@ use std::sync::Arc;
 use super::error::CommandError;
 use super::{Setting, StartOptions};
 use crate::backtest::{
-    BacktestError, PastAnalysis, PastFinding, PastTree, Task, changed_functions,
+    BacktestError, Memory, PastAnalysis, PastFinding, PastTree, Task, analysis_key,
+    changed_functions,
 };
 use crate::context::{CodeBase, CodeBases, CodeContext, CodeError};
 use crate::event::{RunOutcome, Trigger};
@@ -53,20 +54,26 @@ pub async fn analyse(
     tasks: Vec<Task>,
     folder: &Path,
     stop: StopHandle,
+    before_start: impl FnOnce(usize, Usd),
 ) -> Result<PastAnalysis, CommandError> {
     let (setting, _) = Setting::for_one_run(start, super::logging::Purpose::DryRun).await?;
+    let mut memory = Memory::open(folder.join("analyses.jsonl"));
+    let items = tasks.iter().map(|task| task.item.id).collect();
+    let (findings, tasks) = recall(&mut memory, tasks, &setting);
     let mut analysis = PastAnalysis {
-        items: tasks.iter().map(|task| task.item.id).collect(),
+        items,
         at_most: options.at_most(&tasks, &setting.config),
         dry_run: options.dry_run,
         spent: Usd::default(),
-        findings: Vec::new(),
+        reused: findings.len(),
+        findings,
         confirmed: 0,
         trouble: None,
     };
     if options.dry_run || tasks.is_empty() {
-        return Ok(analysis);
+        return Ok(analysis.counted());
     }
+    before_start(tasks.len(), analysis.at_most);
     super::guard_children();
     let place = folder.join("analysis");
     remove(&place);
@@ -80,15 +87,38 @@ pub async fn analyse(
     let reserved = real.budget().reserve_outside_runs(work, day, analysis.at_most, caps).await?;
     if let Err(refusal) = reserved {
         analysis.trouble = Some(format!("nothing was analysed: {refusal}"));
-        return Ok(analysis);
+        return Ok(analysis.counted());
     }
-    let ended = run_on_past(&setting, analysis.at_most, tasks, &place, stop, &mut analysis).await;
+    let ended = run_on_past(&setting, tasks, &place, stop, (&memory, &mut analysis)).await;
     if ended.is_ok() {
         // If the end is not known, the worst case stays charged.
         real.budget().settle_outside_runs(work, analysis.spent).await?;
     }
     remove(&place);
-    ended.map(|()| analysis)
+    ended.map(|()| analysis.counted())
+}
+
+/// Findings of earlier backtests, and the tasks that have none.
+fn recall(
+    memory: &mut Memory<PastFinding>,
+    tasks: Vec<Task>,
+    setting: &Setting,
+) -> (Vec<PastFinding>, Vec<Task>) {
+    let (mut findings, mut new) = (Vec::new(), Vec::new());
+    for task in tasks {
+        match memory.take(&key_of(&task, setting)) {
+            Some(finding) => findings.push(finding),
+            None => new.push(task),
+        }
+    }
+    (findings, new)
+}
+
+/// Rules may give each item other settings.
+fn key_of(task: &Task, setting: &Setting) -> String {
+    let config = task.item.raw.as_ref().map(|item| setting.config.for_item(item));
+    let analyze = config.as_ref().map_or(&setting.config.analyze, |config| &config.analyze);
+    analysis_key(task, analyze, setting.prompts.version())
 }
 
 fn remove(folder: &Path) {
@@ -100,21 +130,20 @@ fn remove(folder: &Path) {
 }
 
 async fn run_on_past(
-    setting: &Setting,
-    at_most: Usd,
+    real: &Setting,
     tasks: Vec<Task>,
     place: &Path,
     stop: StopHandle,
-    analysis: &mut PastAnalysis,
+    (memory, analysis): (&Memory<PastFinding>, &mut PastAnalysis),
 ) -> Result<(), CommandError> {
     let state = place.join("state");
     private::create_folder(&state).map_err(CommandError::io("cannot create a folder"))?;
-    let config = Arc::new(config_for(&setting.config, at_most, tasks.len()));
+    let config = Arc::new(config_for(&real.config, analysis.at_most, tasks.len()));
     let setting = Setting {
         config: Arc::clone(&config),
         cache: place.join("index"),
         state: state.clone(),
-        ..setting.clone()
+        ..real.clone()
     };
     let id = RunId(uuid::Uuid::now_v7());
     let store = Store::open(&state)?;
@@ -143,14 +172,13 @@ async fn run_on_past(
     analysis.trouble = end.error.map(|error| error.to_string()).or(waited).or(failed);
     analysis.spent = store.budget().in_run(id).await?.committed();
     for row in store.findings().in_run(id).await? {
-        let task = by_item.get(&row.key);
-        let scored = |task: &Task| {
-            let root = place_of(&place.join("trees"), task).unwrap_or_default();
-            PastFinding::of(task, &row.finding, row.cost, &changed_functions(&root, &task.gold))
-        };
-        analysis.findings.extend(task.map(scored));
+        let Some(task) = by_item.get(&row.key) else { continue };
+        let root = place_of(&place.join("trees"), task).unwrap_or_default();
+        let functions = changed_functions(&root, &task.gold);
+        let finding = PastFinding::of(task, &row.finding, row.cost, &functions);
+        memory.put(&key_of(task, real), &finding)?;
+        analysis.findings.push(finding);
     }
-    analysis.confirmed = analysis.findings.iter().filter(|finding| finding.hits > 0).count();
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{Plan, Task};
@@ -21,6 +21,8 @@ pub struct PastAnalysis {
     /// Only shows what would be done.
     pub dry_run: bool,
     pub spent: Usd,
+    /// Findings of earlier backtests, which cost nothing now.
+    pub reused: usize,
     pub findings: Vec<PastFinding>,
     /// Findings that name a file changed by the fix.
     pub confirmed: usize,
@@ -29,8 +31,24 @@ pub struct PastAnalysis {
     pub trouble: Option<String>,
 }
 
+impl PastAnalysis {
+    /// In the order of the items, with the number of findings that are right.
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        let place = |item: i64| self.items.iter().position(|one| *one == item);
+        self.findings.sort_by_key(|finding| place(finding.item));
+        self.confirmed = self.findings.iter().filter(|finding| finding.hits > 0).count();
+        self
+    }
+
+    /// Whether some items have no finding although it was wanted.
+    pub fn is_incomplete(&self) -> bool {
+        !self.dry_run && self.findings.len() < self.items.len()
+    }
+}
+
 /// One finding compared with its fix.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PastFinding {
     pub item: i64,
     /// As people write it.

@@ -40,7 +40,7 @@ pub fn answer(report: &Report) -> Vec<String> {
             report.total.hit_10, report.total.hit_1
         ),
         format!(
-            "For other items of this kind expect between {:.0}% and {:.0}% (95% confidence with {items} items). No model was used: this measures the search before the analysis, without the search terms that triage adds.",
+            "For other items of this kind expect between {:.0}% and {:.0}% (95% confidence with {items} items). The ranking uses no model: this measures the search before the analysis, without the search terms that triage adds.",
             100.0 * low,
             100.0 * high
         ),
@@ -78,7 +78,7 @@ pub fn skip_reasons(report: &Report) -> Vec<(usize, &'static str, Option<&'stati
 fn remedy(why: SkipReason) -> Option<&'static str> {
     match why {
         SkipReason::NoCommit => Some(
-            "Look at one of their fixes: if it does not name the item as #123 or AB#123, set fixes.patterns; if bare numbers are ignored here, try --numbers items.",
+            "Look at one of their fixes: if it does not name the item as #123 or AB#123, set fixes.patterns; --numbers says what a bare #123 means.",
         ),
         SkipReason::NoParent => Some("Run `git fetch --unshallow` to get the missing commits."),
         SkipReason::Elsewhere => Some(
@@ -105,7 +105,7 @@ pub fn misses(report: &Report) -> Vec<String> {
     all.into_iter().take(EXAMPLES).filter_map(example).collect()
 }
 
-fn is_missed(scored: &Scored) -> bool {
+pub(super) fn is_missed(scored: &Scored) -> bool {
     scored.best().is_none_or(|best| best > FIRST)
 }
 

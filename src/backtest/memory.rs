@@ -1,26 +1,31 @@
-//! Stored scores, one line each, so that an interrupted backtest can continue.
+//! Stored scores and findings, one line each, so that an interrupted backtest can continue and no
+//! analysis is paid for twice.
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{BacktestError, Request, Scored};
+use super::{BacktestError, Request, Task};
 use crate::context::Subject;
 use crate::fixes::Change;
 use crate::private;
+use crate::settings::Analyze;
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct Line<T> {
     key: String,
-    scored: Scored,
+    #[serde(alias = "scored")]
+    value: T,
 }
 
-pub struct Memory {
+/// Values by what they depend on, in one file.
+pub struct Memory<T> {
     path: PathBuf,
-    known: HashMap<String, Scored>,
+    known: HashMap<String, T>,
 }
 
 /// Everything that the score depends on, including the version of the ranking.
@@ -31,25 +36,35 @@ pub fn key(request: &Request, subject: &Subject, base: &str, gold: &[Change]) ->
         request.tokens,
         request.ranking
     );
-    Sha256::digest(all.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    digest(&all)
 }
 
-impl Memory {
-    pub fn open(folder: &Path) -> Result<Self, BacktestError> {
-        let path = folder.join("scores.jsonl");
+/// Everything that an analysis depends on.
+pub fn analysis_key(task: &Task, analyze: &Analyze, prompt: &str) -> String {
+    let subject = task.item.subject.clone().unwrap_or_default();
+    let all = format!("1 {prompt} {analyze:?} {} {:?} {subject:?}", task.base, task.gold);
+    digest(&all)
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl<T: Serialize + DeserializeOwned> Memory<T> {
+    pub fn open(path: PathBuf) -> Self {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         // An interruption may have truncated the last line.
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
-        Ok(Self { known: lines.map(|line| (line.key, line.scored)).collect(), path })
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line<T>>(line).ok());
+        Self { known: lines.map(|line| (line.key, line.value)).collect(), path }
     }
 
     /// Removed when returned, so that it is not kept twice.
-    pub fn take(&mut self, key: &str) -> Option<Scored> {
+    pub fn take(&mut self, key: &str) -> Option<T> {
         self.known.remove(key)
     }
 
-    pub fn put(&self, key: &str, scored: &Scored) -> Result<(), BacktestError> {
-        let line = Line { key: key.to_owned(), scored: scored.clone() };
+    pub fn put(&self, key: &str, value: &T) -> Result<(), BacktestError> {
+        let line = Line { key: key.to_owned(), value };
         let text = serde_json::to_string(&line).unwrap_or_default();
         let written = private::options().append(true).create(true).open(&self.path);
         // Begins with a newline, in case the last line was truncated.

@@ -43,6 +43,7 @@ pub use analysis::{PastAnalysis, PastFinding, changed_functions, sample};
 pub use fix::{Awaited, LaterFix, fixes_of};
 pub use gain::Gain;
 pub use history::{Artifacts, PastCommit};
+pub use memory::{Memory, analysis_key};
 pub use page::render as render_html;
 pub use past::PastTree;
 pub use plan::{Plan, Task};

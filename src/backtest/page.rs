@@ -2,7 +2,7 @@
 
 use minijinja::{Error, Value, context};
 
-use super::answer::{answer, misses, skip_reasons};
+use super::answer::{answer, is_missed, misses, skip_reasons};
 use super::text::{advice, gain_text};
 use super::{Outcome, PastAnalysis, PastFinding, Report, Scored, Suggestion, Table};
 use crate::report::html::{STYLE, page};
@@ -90,6 +90,15 @@ fn group(name: &str, tables: &std::collections::BTreeMap<String, Table>) -> Valu
     context! { name, rows => rows.into_iter().map(row).collect::<Vec<_>>() }
 }
 
+/// `place 3`, or `missed, place 29`.
+fn verdict(scored: &Scored) -> String {
+    match scored.best() {
+        Some(best) if is_missed(scored) => format!("missed, place {best}"),
+        Some(best) => format!("place {best}"),
+        None => "missed".to_owned(),
+    }
+}
+
 fn item(outcome: &Outcome, scored: &Scored) -> Value {
     let rank = |rank: Option<usize>| match rank {
         Some(rank) => format!("place {rank}"),
@@ -108,7 +117,8 @@ fn item(outcome: &Outcome, scored: &Scored) -> Value {
     context! {
         name => outcome.name.clone(),
         title => outcome.title.clone(),
-        verdict => scored.best().map_or_else(|| "missed".to_owned(), |best| rank(Some(best))),
+        hit => !is_missed(scored),
+        verdict => verdict(scored),
         places => scored.places.iter().map(place).collect::<Vec<_>>(),
         first => scored.first.iter().take(10).map(file).collect::<Vec<_>>(),
         base => short(&scored.base),

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::answer::{answer, misses, skip_reasons};
 use super::tune::concentration;
 use super::{Gain, Report, Scored, Table};
+use crate::model::text::counted;
 
 /// Smaller groups say little.
 const FEWEST: usize = 5;
@@ -188,16 +189,21 @@ fn analysis(out: &mut String, report: &Report) {
         line(
             out,
             &format!(
-                "{items} items would be analysed, at a cost of at most {}. Nothing was started.",
+                "Up to {} would be analysed, at a cost of at most {}. Nothing was started.",
+                counted(items - analysis.reused, "item"),
                 analysis.at_most
             ),
         );
         return;
     }
+    let reused = match analysis.reused {
+        0 => String::new(),
+        reused => format!("; {reused} from earlier backtests"),
+    };
     line(
         out,
         &format!(
-            "{found} of {items} items have a finding (cost {}); {} name a file the fix changed.",
+            "{found} of {items} items have a finding (cost {}{reused}); {} name a file the fix changed.",
             analysis.spent, analysis.confirmed
         ),
     );

@@ -20,7 +20,7 @@ const OFFERED: usize = 30;
 struct Shared<'a> {
     request: &'a Request,
     weights: Weights,
-    memory: Mutex<Memory>,
+    memory: Mutex<Memory<Scored>>,
     watch: &'a Watch<'a>,
     all: usize,
     done: AtomicUsize,
@@ -37,7 +37,7 @@ impl Shared<'_> {
         !self.stopped.load(Ordering::Relaxed)
     }
 
-    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+    fn memory(&self) -> std::sync::MutexGuard<'_, Memory<Scored>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -53,7 +53,7 @@ pub fn score_all(
     let shared = Shared {
         request,
         weights: Weights::of(&request.ranking),
-        memory: Mutex::new(Memory::open(&request.folder)?),
+        memory: Mutex::new(Memory::open(request.folder.join("scores.jsonl"))),
         watch,
         all,
         done: AtomicUsize::new(left.len()),

@@ -12,8 +12,9 @@ use super::exit::Code;
 use super::report::parse_since;
 use crate::app::backtest::{BacktestOptions, PastItems, Step, backtest};
 use crate::app::past_analysis::AnalyzeOptions;
-use crate::backtest::{Report, Request, render, render_html};
+use crate::backtest::{PastAnalysis, Report, Request, render, render_html};
 use crate::model::Usd;
+use crate::model::text::counted;
 use crate::private;
 use crate::report::terminal::Progress;
 use crate::settings::{Config, FixNumbers};
@@ -27,9 +28,10 @@ pub struct BacktestArgs {
     /// time
     #[arg(long, value_name = "WHEN", default_value = "365d", conflicts_with = "items")]
     pub since: String,
-    /// Read finished items from a file instead, one JSON object per line: a work item as returned
-    /// by Azure DevOps, or {"id", "key", "title", "text", "area", "type", "created"}; `-` reads
-    /// standard input
+    /// Read finished items from a file instead, one JSON object per line or an array: work items as
+    /// returned by Azure DevOps, what `gh issue list --json number,title,body,createdAt` prints, or
+    /// {"id", "title"} with "key", "text", "area", "type" and "created" as wanted; `-` reads standard
+    /// input
     #[arg(long, value_name = "FILE.jsonl")]
     pub items: Option<PathBuf>,
     /// The code base of all items [default: repository.path and repository.routes]
@@ -84,7 +86,7 @@ pub enum BacktestCommandError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{}:{line}: not a finished item: {source}; expected a work item as returned by Azure DevOps, or {{\"id\", \"title\", \"text\"}}", path.display())]
+    #[error("{}:{line}: not a finished item: {source}; expected a work item as returned by Azure DevOps, an issue as `gh issue list --json number,title,body` prints it, or {{\"id\", \"title\", \"text\"}}", path.display())]
     Item {
         path: PathBuf,
         line: usize,
@@ -118,8 +120,16 @@ impl super::Context {
         let folder = crate::app::state_folder(&config, &self.environment)?.join("backtest");
         private::create_folder(&folder)
             .map_err(|source| BacktestCommandError::Folder { path: folder.clone(), source })?;
+        ensure_writable(args.out.as_deref())?;
+        let mut request = request(args, &config, &load.cwd, folder);
         let items = match &args.items {
-            Some(file) => PastItems::Known(backtest_items::read(file, &config, &load.cwd)?),
+            Some(file) => {
+                let file = backtest_items::read(file, &config, &load.cwd)?;
+                if file.are_issues && request.fixes.numbers == FixNumbers::Auto {
+                    request.fixes.numbers = FixNumbers::Issues;
+                }
+                PastItems::Known(file.items)
+            }
             None => {
                 let (zone, now) = (&config.schedule.timezone, self.clock.now());
                 PastItems::Since(parse_since(&args.since, zone, now)?)
@@ -128,14 +138,15 @@ impl super::Context {
         let options = BacktestOptions {
             items,
             code_base: args.repo.as_ref().map(|repo| load.cwd.join(repo)),
-            request: request(args, &config, &load.cwd, folder),
+            request,
             tune: args.tune.then_some(args.seed),
             analyze: analyze(args)?,
         };
         let on_step = progress_reporter(self.progress());
         let report = backtest(&self.start_options(false), &config, options, on_step).await?;
         self.show_backtest(args, &report)?;
-        Ok(Code::Done)
+        let incomplete = report.analysis.as_ref().is_some_and(PastAnalysis::is_incomplete);
+        Ok(if incomplete { Code::SomeFailed } else { Code::Done })
     }
 
     fn show_backtest(&self, args: &BacktestArgs, report: &Report) -> Result<(), CommandError> {
@@ -159,6 +170,16 @@ impl super::Context {
     }
 }
 
+/// Before minutes of work: whether the folder of the report exists.
+fn ensure_writable(out: Option<&Path>) -> Result<(), BacktestCommandError> {
+    let Some(out) = out else { return Ok(()) };
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.map_or(Ok(()), |folder| std::fs::read_dir(folder).map(|_| ())) {
+        Ok(()) => Ok(()),
+        Err(source) => Err(BacktestCommandError::Folder { path: out.to_owned(), source }),
+    }
+}
+
 fn analyze(args: &BacktestArgs) -> Result<Option<AnalyzeOptions>, CommandError> {
     let (Some(count), Some(dollars)) = (args.analyze, args.max_cost) else { return Ok(None) };
     if !dollars.is_finite() || dollars <= 0.0 {
@@ -170,7 +191,8 @@ fn analyze(args: &BacktestArgs) -> Result<Option<AnalyzeOptions>, CommandError> 
 }
 
 fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) -> Request {
-    let mut fixes = config.fixes.clone();
+    // Items of a file are those of the configured source.
+    let mut fixes = config.fixes_of(&config.source.name);
     fixes.numbers = args.numbers.unwrap_or(fixes.numbers);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let code_bases = config.code_bases().iter().map(|path| cwd.join(path)).collect();
@@ -202,7 +224,7 @@ fn progress_reporter(progress: Progress) -> impl Fn(Step) + Send + Sync + 'stati
             Step::Scores(at) => (&full, "scoring".into(), Some((at.done, at.all))),
             Step::Trials(at) => (&full, "trying settings".into(), Some((at.done, at.all))),
             Step::Analyses { items, at_most } => {
-                let text = format!("analysing {items} items, at most {at_most}");
+                let text = format!("analysing {}, at most {at_most}", counted(items, "item"));
                 // Printed before money is spent, even without a bar.
                 let _nobody_listens = writeln!(std::io::stderr(), "{text}");
                 (&spinner, text, None)

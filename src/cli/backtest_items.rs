@@ -1,9 +1,10 @@
 //! Reads finished items from a file.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::backtest::BacktestCommandError;
 use crate::backtest::{PastItem, cleaned};
@@ -13,30 +14,48 @@ use crate::fixes::ItemName;
 use crate::model::{Format, ItemId, ItemKey, TextField, WorkItem};
 use crate::settings::Config;
 
-/// The short form of an item.
+/// The short form of an item; also what `gh issue list --json number,title,body,createdAt` prints.
 #[derive(Deserialize)]
 struct PlainItem {
+    #[serde(alias = "number", deserialize_with = "number_or_text")]
     id: i64,
     /// Such as SHOP-12, if commits name it so.
     #[serde(default)]
     key: Option<String>,
     title: String,
-    #[serde(default)]
+    #[serde(default, alias = "body")]
     text: String,
     #[serde(default)]
     area: String,
     #[serde(default, rename = "type")]
     item_type: String,
-    #[serde(default)]
+    #[serde(default, alias = "createdAt")]
     created: Option<jiff::Timestamp>,
 }
 
-/// One item per line; `-` is standard input.
-pub fn read(
-    path: &Path,
-    config: &Config,
-    cwd: &Path,
-) -> Result<Vec<PastItem>, BacktestCommandError> {
+pub struct FileItems {
+    pub items: Vec<PastItem>,
+    /// As GitHub prints them: they have the numbers of the repository's own issues.
+    pub are_issues: bool,
+}
+
+/// `12` or `"12"`.
+fn number_or_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Id {
+        Number(i64),
+        Text(String),
+    }
+    match Id::deserialize(deserializer)? {
+        Id::Number(number) => Ok(number),
+        Id::Text(text) => text.trim().parse().map_err(serde::de::Error::custom),
+    }
+}
+
+/// One item per line, or an array of items; `-` is standard input. Of several with the same number
+/// the first counts.
+pub fn read(path: &Path, config: &Config, cwd: &Path) -> Result<FileItems, BacktestCommandError> {
     let text = if path == Path::new("-") {
         std::io::read_to_string(std::io::stdin().lock())
     } else {
@@ -44,25 +63,38 @@ pub fn read(
     };
     let text =
         text.map_err(|source| BacktestCommandError::Items { path: path.to_owned(), source })?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let items: Result<Vec<_>, _> = lines
-        .map(|(at, line)| {
-            let wrong =
-                |source| BacktestCommandError::Item { path: path.to_owned(), line: at + 1, source };
-            item(line, config, cwd).map_err(wrong)
-        })
-        .collect();
-    let items = items?;
+    let wrong = |line, source| BacktestCommandError::Item { path: path.to_owned(), line, source };
+    let (mut items, mut are_issues): (Vec<PastItem>, bool) = (Vec::new(), true);
+    for (at, value) in values(&text).map_err(|(line, source)| wrong(line, source))? {
+        are_issues &= value.get("number").is_some();
+        items.push(item(value, config, cwd).map_err(|source| wrong(at, source))?);
+    }
+    let mut seen = HashSet::new();
+    items.retain(|item| seen.insert(item.id));
     if items.is_empty() {
         return Err(BacktestCommandError::NoItems(path.to_owned()));
     }
-    Ok(items)
+    Ok(FileItems { items, are_issues })
 }
 
-fn item(line: &str, config: &Config, cwd: &Path) -> Result<PastItem, serde_json::Error> {
-    let value: serde_json::Value = serde_json::from_str(line)?;
+/// The items with their lines; in an array, with their places.
+fn values(text: &str) -> Result<Vec<(usize, Value)>, (usize, serde_json::Error)> {
+    if text.trim_start().starts_with('[') {
+        let all: Vec<Value> =
+            serde_json::from_str(text).map_err(|source| (source.line(), source))?;
+        return Ok(all.into_iter().enumerate().map(|(at, value)| (at + 1, value)).collect());
+    }
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let value = |(at, line): (usize, &str)| {
+        let value = serde_json::from_str(line).map_err(|source| (at + 1, source))?;
+        Ok((at + 1, value))
+    };
+    lines.map(value).collect()
+}
+
+fn item(value: Value, config: &Config, cwd: &Path) -> Result<PastItem, serde_json::Error> {
     let mut past = if value.get("fields").is_some() {
-        let raw = saved_item(line, &config.source.text_fields)?;
+        let raw = saved_item(&value.to_string(), &config.source.text_fields)?;
         let clean = cleaned(config, raw.clone());
         PastItem {
             raw: Some(Box::new(raw)),

@@ -47,7 +47,9 @@ impl Unusable {
     /// Text for display.
     pub fn text(self) -> &'static str {
         match self {
-            Self::NoKnownFile => "the fix changed no code that existed before it",
+            Self::NoKnownFile => {
+                "the fix changed only tests, documentation or build files, or only added files"
+            }
             Self::Wide => "the fix changed very many files",
             Self::Mechanical => "the fix was a mechanical change, such as reformatting",
         }

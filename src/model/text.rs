@@ -1,5 +1,10 @@
 //! Formatting of values for people.
 
+/// `1 item`, `2 items`.
+pub fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// Cuts the text to `width` characters; an ellipsis marks the cut.
 pub fn clip(text: &str, width: usize) -> String {
     if text.chars().count() <= width {

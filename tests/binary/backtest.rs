@@ -48,9 +48,13 @@ impl Past {
         let file = self.folder.path().join("items.jsonl");
         let lines: Vec<String> = items.iter().map(Value::to_string).collect();
         fs::write(&file, lines.join("\n")).unwrap();
+        self.run_on(&file, more)
+    }
+
+    pub fn run_on(&self, items: &Path, more: &[&str]) -> std::process::Output {
         Command::new(env!("CARGO_BIN_EXE_heartbeat"))
             .args(["backtest", "--json", "--items"])
-            .arg(file)
+            .arg(items)
             .arg("--repo")
             .arg(self.root())
             .arg("--state-dir")
@@ -159,4 +163,33 @@ fn the_page_shows_each_item_with_its_ranking_and_its_fix_and_escapes_what_it_sho
     assert!(page.contains("#7 label_total is &lt;b&gt;wrong&lt;"), "{page}");
     assert!(page.contains("<li class=\"right\"><code>src"), "{page}");
     assert!(page.contains("the message says that it fixes the item"), "{page}");
+}
+
+#[test]
+fn issues_are_read_as_githubs_own_program_prints_them() {
+    let past = Past::new();
+    past.git(&["remote", "add", "origin", "https://github.com/contoso/shop.git"]);
+    past.write("src/invoice.rs", "pub fn invoice_total() -> u32 {\n    7\n}\n");
+    past.commit("Right sum (#12)");
+    let issue = json!({ "number": 12, "title": "invoice_total gives 0", "body": "Wrong.",
+        "createdAt": "2020-01-01T10:00:00Z" });
+    // An array of two lines, with an issue twice.
+    let file = past.folder.path().join("issues.json");
+    fs::write(&file, format!("[{issue},\n{issue}]")).unwrap();
+    let output = past.run_on(&file, &[]);
+    let wrong = || String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", wrong()));
+    assert_eq!(report["total"]["items"], 1, "{report:#}");
+    assert_eq!(outcome(&report, 12)["result"]["Ok"]["places"][0]["path"], "src/invoice.rs");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_the_work() {
+    let past = Past::new();
+    let out = past.folder.path().join("missing/report.html");
+    let output = past.run(&[json!({ "id": 1, "title": "x" })], &["--out", out.to_str().unwrap()]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("missing/report.html"));
+    assert!(!past.folder.path().join("state/backtest/scores.jsonl").exists());
 }

@@ -179,5 +179,5 @@ fn a_repository_without_links_gets_a_clear_word_and_a_way_out() {
     assert!(output.status.success());
     let said = text(&output);
     assert!(said.contains("nothing to compare with"), "{said}");
-    assert!(said.contains("fixes.patterns") && said.contains("--numbers items"), "{said}");
+    assert!(said.contains("fixes.patterns") && said.contains("--numbers"), "{said}");
 }

@@ -251,17 +251,55 @@ fn analyses_of_the_past_are_scored_and_reach_nothing_but_the_budget_of_the_day()
     assert!(!team.world.state().join("backtest/analysis").exists());
     assert!(team.world.session_processes().is_empty());
 
+    // What was paid for once is used again.
+    let again: Value = serde_json::from_slice(&team.run(&wanted).stdout).unwrap();
+    assert_eq!(again["analysis"]["findings"], analysis["findings"]);
+    assert_eq!(
+        (&again["analysis"]["spent"], &again["analysis"]["reused"]),
+        (&json!(0.0), &json!(2))
+    );
+
     let too_much = team.run(&[
+        "--seed",
+        "8",
         "--analyze",
-        "2",
+        "3",
         "--max-cost",
         "3",
         "--set",
-        "budget.per_day=0.6",
+        "budget.per_day=0.51",
         "--set",
-        "budget.per_run=0.6",
+        "budget.per_run=0.51",
     ]);
     assert!(text(&too_much).contains("nothing was analysed"), "{}", text(&too_much));
+    assert_eq!(too_much.status.code(), Some(10), "{}", text(&too_much));
+}
+
+#[test]
+fn a_stop_during_analyses_has_the_exit_code_of_its_signal_and_claims_no_result() {
+    let team = Team::new();
+    team.item(91, "Parcel\\Billing", "invoice_total gives 0", "<p>Wrong.</p>");
+    team.write("code", "invoice", "9");
+    team.commit("code", 5, "fixes #91");
+    team.close(91, 6, "<p>Done.</p>");
+    let agent = format!(
+        "agent.command=[{:?}, \"simulate\", \"agent\", \"--pace\", \"60000\"]",
+        crate::job::world::HEARTBEAT
+    );
+    let analyze = ["--analyze", "1", "--max-cost", "3", "--set", &agent];
+    let arguments = [&["backtest", "--since", "2026-01-01"][..], &analyze].concat();
+    let mut command = team.world.heartbeat(&arguments);
+    let command = command.env("TOKEN", "x").env("TOKEN_OF_AGENT", "x");
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let scratch = team.world.state().join("backtest/analysis/state/scratch");
+    let has_session = || std::fs::read_dir(&scratch).is_ok_and(|mut all| all.next().is_some());
+    support::eventually("its session", has_session);
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    assert!(!text(&output).contains("have a finding"), "{}", text(&output));
+    assert!(!team.world.state().join("backtest/analysis").exists());
 }
 
 #[test]
