@@ -21,7 +21,7 @@ use crate::session::containment::detect;
 use crate::settings::Config;
 use crate::store::{
     ActiveSession, Holder, HolderHealth, ItemRow, Journal, Message, MessageState, OpenItems, Pause,
-    RunLock, RunRow, SchedulerMark, Spending, StageSpending, Store, Undelivered,
+    RunLock, RunRow, SchedulerMark, Spending, StageSpending, Store, Undelivered, WORKER,
 };
 use crate::web::budgets::{OtherBudget, other_budgets};
 
@@ -227,6 +227,9 @@ fn describe_next_run(status: &Status, now: Timestamp) -> String {
         let why = if note.is_empty() { String::new() } else { format!(" ({note})") };
         let since = moment(*since, now);
         return format!("PAUSED since {since}{why}; `heartbeat resume` resumes it");
+    }
+    if status.holder.as_ref().is_some_and(|holder| holder.purpose == WORKER) {
+        return "by the coordinator: this host runs the sessions that it gets".into();
     }
     match (status.scheduler, status.next_run) {
         (true, Some(at)) => moment(at, now),

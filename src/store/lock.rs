@@ -23,6 +23,8 @@ use crate::process;
 
 /// Name of the lock in the state folder.
 pub(super) const LOCK: &str = "run.lock";
+/// Purpose of the lock of a host of a fleet, which has no schedule.
+pub const WORKER: &str = "worker";
 /// How often the holder renews its heartbeat.
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// A holder with an older heartbeat is hung.

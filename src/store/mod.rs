@@ -74,7 +74,7 @@ pub use item_list::{Facet, ItemList, ItemQuery, ItemSort, ItemState, ListedItem}
 pub use item_rows::{ItemFilter, ItemRow, JudgedItem, OpenItems};
 pub use items::{Revisit, ToRead};
 pub use journal::{Journal, run_folder};
-pub use lock::{Held, Holder, HolderHealth, LockError, RunLock};
+pub use lock::{Held, Holder, HolderHealth, LockError, RunLock, WORKER};
 pub use migrate::{SCHEMA_VERSION, migrate};
 pub use outbox::{Delivery, MAX_DELIVERIES, Message, MessageKind, MessageState, Undelivered};
 pub use pages::PageRecord;

@@ -22,6 +22,7 @@ mod dispatch;
 mod hosts;
 mod killed;
 mod namespaces;
+mod observed;
 mod real_agent;
 mod relay;
 mod rivals;

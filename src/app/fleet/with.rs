@@ -24,7 +24,7 @@ use crate::model::SessionId;
 use crate::run::{Edges, Secrets as _};
 use crate::session::{Sessions, StopHandle};
 use crate::settings::{Config, Environment};
-use crate::store::{Journal, RunLock, Store};
+use crate::store::{Journal, RunLock, Store, WORKER};
 
 /// The fleet of one run, if there is one.
 pub struct FleetRun(Option<Parts>);
@@ -131,7 +131,7 @@ pub async fn worker(options: &StartOptions) -> Result<Code, CommandError> {
     crate::app::guard_children();
     let state = state_folder(&config, &options.environment)?;
     let journal = Journal::open(Store::open(&state)?, options.clock.clone(), None)?;
-    let _lock = RunLock::acquire(&state, "worker", None, &options.clock)?;
+    let mut lock = RunLock::acquire(&state, WORKER, None, &options.clock)?;
     let mut signals = Signals::listen()?;
     let stop = StopHandle::new();
     let worker = Arc::new(new_worker(config, options, journal)?);
@@ -140,6 +140,7 @@ pub async fn worker(options: &StartOptions) -> Result<Code, CommandError> {
     let served = tokio::select! {
         served = worker.serve(stop.signal()) => served,
         never = signals.pass_on(&stop) => match never {},
+        never = lock.keep_fresh(&options.clock) => match never {},
     };
     telemetry.finish().await;
     served.map_err(|error| match error {
