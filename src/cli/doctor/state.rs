@@ -1,10 +1,11 @@
 //! Checks the state: writable, of our schema version, not locked by a hung process.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Check, DoctorInput};
-use crate::ports::Ledger;
+use crate::ports::{Ledger, LedgerRow};
 use crate::process;
 use crate::settings::FirstRun;
 use crate::store::{FirstRunFact, HolderHealth, Journal, RunLock, Store, refuse_foreign};
@@ -128,16 +129,41 @@ async fn orphans(input: &DoctorInput, store: &Store) -> Check {
         Ok(journal) => journal.open_rows().await.unwrap_or_default(),
         Err(error) => return Check::failed("sessions", error.to_string(), MOVE),
     };
-    let gone = rows.iter().filter(|row| !process::is_same(&row.keeper)).count();
-    let live = rows.len() - gone;
-    if gone == 0 {
-        return Check::ok("sessions", format!("{live} running, none orphaned"));
+    describe_rows(&rows)
+}
+
+/// A row with a host has no process here: only its host and the server know whether it lives.
+fn describe_rows(rows: &[LedgerRow]) -> Check {
+    let mut on_hosts: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut live, mut gone) = (0_usize, 0_usize);
+    for row in rows {
+        match row.host.as_deref() {
+            Some(host) => *on_hosts.entry(host).or_default() += 1,
+            None if process::is_same(&row.keeper) => live += 1,
+            None => gone += 1,
+        }
     }
-    Check::warning(
-        "sessions",
-        format!("{live} running, {gone} left by a heartbeat process that is gone"),
-        "the next run ends them; `heartbeat --once` does it now",
-    )
+    let waiting = on_hosts.remove("").unwrap_or_default();
+    let mut found = Vec::new();
+    if !on_hosts.is_empty() {
+        let total: usize = on_hosts.values().sum();
+        let named = on_hosts.iter().map(|(host, count)| format!("{host}: {count}"));
+        let named: Vec<String> = named.collect();
+        found.push(format!("{total} running on hosts ({})", named.join(", ")));
+    }
+    if waiting > 0 {
+        found.push(format!("{waiting} waiting for a host"));
+    }
+    let none = if gone == 0 { ", none orphaned" } else { "" };
+    if live > 0 || found.is_empty() {
+        found.push(format!("{live} running{none}"));
+    }
+    if gone == 0 {
+        return Check::ok("sessions", found.join(", "));
+    }
+    found.push(format!("{gone} left by a heartbeat process that is gone"));
+    let fix = "the next run ends them; `heartbeat --once` does it now";
+    Check::warning("sessions", found.join(", "), fix)
 }
 
 /// Problems that only a session can show, such as an unknown model.
