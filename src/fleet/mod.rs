@@ -36,6 +36,8 @@ pub mod doctor;
 #[cfg(feature = "fleet")]
 pub mod engine;
 #[cfg(feature = "fleet")]
+mod faults;
+#[cfg(feature = "fleet")]
 mod follow;
 #[cfg(feature = "fleet")]
 pub mod gate;

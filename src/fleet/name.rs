@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, EngineError, Held, Start, Started, What};
+use super::faults::CallFaults;
 use super::order::Task;
 use super::queue_of;
 use super::worker::{AGAIN, Worker};
@@ -162,13 +163,13 @@ impl Worker {
         stop: &mut StopSignal,
     ) -> Result<Option<Arc<Name>>, ServeError> {
         let name = Arc::new(Name::new(self, self.journal.state_id().await?));
-        let mut last_logged = String::new();
+        let mut faults = CallFaults::default();
         loop {
             tokio::select! {
                 taken = name.take(true) => match taken {
                     Ok(()) => return Ok(Some(name)),
                     Err(error @ NameError::Taken { .. }) => return Err(error.into()),
-                    Err(error) => log_once(&mut last_logged, &error),
+                    Err(error) => log_failure(&mut faults, &error),
                 },
                 state = stop.changed(StopState::default()) => {
                     if state.reason.is_some() {
@@ -185,22 +186,21 @@ impl Worker {
         loop {
             self.shared.named.send_replace(true);
             name.hold().await;
-            let mut last_logged = String::new();
+            let mut faults = CallFaults::default();
             while let Err(error) = name.take(false).await {
                 if let NameError::Taken { .. } = error {
                     self.shared.named.send_replace(false);
                 }
-                log_once(&mut last_logged, &error);
+                log_failure(&mut faults, &error);
                 tokio::time::sleep(AGAIN).await;
             }
         }
     }
 }
 
-fn log_once(last_logged: &mut String, error: &NameError) {
+fn log_failure(faults: &mut CallFaults, error: &NameError) {
     let text = error.to_string();
-    if *last_logged != text {
-        tracing::error!(error = text, "could not poll for work; retrying");
-        *last_logged = text;
+    if faults.should_log(&text) {
+        tracing::error!(error = text, "could not take this host's name; retrying");
     }
 }

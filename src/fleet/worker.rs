@@ -17,6 +17,7 @@ use super::account::Fingerprint;
 use super::blame::{Blame, PAUSE, Token, blame, not_started};
 use super::checkout::WorkTree;
 use super::engine::{Engine, EngineError, Held, Taken, What};
+use super::faults::CallFaults;
 use super::follow::ready;
 use super::lease::{Lease, LeaseTimes};
 use super::name::ServeError;
@@ -181,7 +182,8 @@ impl Worker {
     async fn work(self: &Arc<Self>, tasks: &mut JoinSet<()>, stop: &mut StopSignal) {
         let slots = usize::try_from(self.config.limits.max_live_sessions).unwrap_or(1).max(1);
         let name = queue(&self.config.fleet.pool);
-        let (mut known, mut fault, mut closed) = (StopState::default(), None, None);
+        let (mut known, mut closed) = (StopState::default(), None);
+        let mut faults = CallFaults::default();
         // Kept across iterations: a dropped poll may lose the session it was just given.
         let mut polling: Option<BoxFuture<'static, Result<Option<Taken>, EngineError>>> = None;
         loop {
@@ -201,18 +203,17 @@ impl Worker {
                     polling = None;
                     match polled {
                         Ok(Some(task)) => {
-                            fault = None;
+                            faults.clear();
                             match self.refuses_by_now().await {
                                 Some(why) => self.refuse(&task, &why).await,
                                 None => drop(tasks.spawn(Arc::clone(self).run_task(task))),
                             }
                         }
-                        Ok(None) => fault = None,
+                        Ok(None) => faults.clear(),
                         Err(error) => {
                             let text = error.to_string();
-                            if fault.as_ref() != Some(&text) {
+                            if faults.should_log(&text) {
                                 tracing::error!(error = text, "could not poll for work; retrying");
-                                fault = Some(text);
                             }
                             tokio::time::sleep(AGAIN).await;
                         }
