@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::engine::{Described, Ended, EngineError, Sealed, Start, What};
-use super::liveness::{LivenessReporter, liveness_without_figures};
+use super::lease::LeaseTimes;
+use super::liveness::LivenessReporter;
 use super::order::{Beat, Done, Report, Task};
+use super::reports::{HostReports, ServerContact};
 use super::sessions::{AGAIN, Coordinator};
-use crate::event::{Event, LiveVerdict, Liveness, Reason, Sink as _};
+use crate::event::{Event, Reason, Sink as _};
 use crate::model::{BoxFuture, Outcome, SessionEnd, SessionRef, Stage};
 use crate::ports::{Ledger as _, LedgerError};
 use crate::session::stop::StopState;
@@ -25,18 +26,11 @@ pub(super) struct Follower {
     shared: Arc<Coordinator>,
     session: SessionRef,
     id: String,
-    since: Instant,
-    beats: u64,
-    /// The host's last report, and when it was noticed.
-    last: Option<(Beat, Instant)>,
-    /// Server time of the last heartbeat, and when it was noticed here.
-    heard: Option<(Timestamp, Instant)>,
+    reports: HostReports,
     /// A pending request to its host.
     asking: Option<BoxFuture<'static, HostReport>>,
     /// The server accepted a request to its host, which did not answer in time.
     silent: bool,
-    spawn_reported: bool,
-    model_reported: bool,
     /// Why it was asked to end.
     asked: Option<StopReason>,
     /// A request that has not reached the server yet.
@@ -57,18 +51,14 @@ type HostReport = Result<Option<Report>, EngineError>;
 
 impl Follower {
     pub(super) fn new(shared: Arc<Coordinator>, session: SessionRef, id: String) -> Self {
+        let reports = HostReports::new(session.id, longest_silence(&shared));
         Self {
             shared,
             session,
             id,
-            since: Instant::now(),
-            beats: 0,
-            last: None,
-            heard: None,
+            reports,
             asking: None,
             silent: false,
-            spawn_reported: false,
-            model_reported: false,
             asked: None,
             unsent: false,
             immediate: false,
@@ -79,11 +69,12 @@ impl Follower {
     }
 
     /// Emits the event that the session has its row.
-    pub(super) fn announce(&self) {
+    pub(super) fn announce(&mut self) {
+        self.reports.expect_first_steps();
         let config = &self.shared.config;
-        let (limit, worst_case) = match self.session.stage {
-            Stage::Triage => (config.triage.timeout, config.triage.max_cost),
-            Stage::Deep => (config.analyze.timeout, config.analyze.max_cost),
+        let worst_case = match self.session.stage {
+            Stage::Triage => config.triage.max_cost,
+            Stage::Deep => config.analyze.max_cost,
         };
         self.shared.journal.emit(Event::SessionRegistered {
             session: self.session.id,
@@ -92,7 +83,7 @@ impl Follower {
             attempt: self.session.attempt,
             keeper_pid: 0,
             tier: "remote".to_owned(),
-            limit_ms: milliseconds(limit),
+            limit_ms: milliseconds(self.shared.time_limit(self.session.stage)),
             worst_case,
         });
     }
@@ -123,7 +114,10 @@ impl Follower {
                 }
                 found = ready(&mut looking) => {
                     looking = None;
-                    self.take_look(found).await?;
+                    if self.take_look(found).await? {
+                        self.emit_liveness();
+                        timer.reset();
+                    }
                 }
                 answer = ready(&mut self.asking) => {
                     self.asking = None;
@@ -137,10 +131,9 @@ impl Follower {
                     self.forward_stop().await;
                 }
                 _ = again.tick() => {
-                    // Its host is known within a second, and a silent host is noticed well before
-                    // the server gives it up, not only at the next liveness event.
-                    let due = !self.spawn_reported || self.looked.elapsed() >= self.poll_interval();
-                    looking = looking.or_else(|| due.then(|| self.look()));
+                    let is_due = self.is_look_due();
+                    looking = looking.or_else(|| is_due.then(|| self.look()));
+                    self.emit_new_silence();
                     self.forward_stop().await;
                     if self.may_stop_waiting() {
                         return Err(LedgerError::LeftRunning);
@@ -160,9 +153,9 @@ impl Follower {
         LivenessReporter {
             shared: Arc::clone(&self.shared),
             session: self.session.id,
-            host: self.last.as_ref().map(|(last, _)| last.host.clone()),
-            since: self.since,
-            beats: self.beats,
+            host: self.reports.host().map(str::to_owned),
+            since: self.reports.since,
+            beats: self.reports.beats,
         }
     }
 
@@ -180,17 +173,27 @@ impl Follower {
         Box::pin(async move { engine.describe(&id).await })
     }
 
-    async fn take_look(&mut self, found: Look) -> Result<(), LedgerError> {
+    /// Its host is known within a second, and a silent host is noticed well before the server gives
+    /// it up, not only at the next liveness event.
+    fn is_look_due(&self) -> bool {
+        !self.reports.has_spawned() || self.looked.elapsed() >= poll_interval(&self.shared)
+    }
+
+    /// Whether a liveness event is due because of it.
+    async fn take_look(&mut self, found: Look) -> Result<bool, LedgerError> {
         match found {
             Ok(Some(described)) => {
                 self.note_reached();
-                self.take_note(described).await?;
+                let is_due = self.take_note(described).await?;
                 self.ask_silent_host();
+                Ok(is_due)
             }
-            Ok(None) => {}
-            Err(error) => self.note_outage(&error),
+            Ok(None) => Ok(false),
+            Err(error) => {
+                self.note_outage(&error);
+                Ok(false)
+            }
         }
-        Ok(())
     }
 
     /// The server lost it, or was replaced.
@@ -212,9 +215,8 @@ impl Follower {
         }
     }
 
-    /// Maximum interval between two requests to the server.
-    fn poll_interval(&self) -> Duration {
-        self.shared.heartbeat_timeout() / 8
+    fn contact(&self) -> ServerContact {
+        ServerContact { cut_off: self.cut_off, reached: self.reached }
     }
 
     /// After a stop request it does not wait for an unreachable server: a later run gets its end.
@@ -223,33 +225,16 @@ impl Follower {
         self.asked.is_some() && self.cut_off.is_some_and(|since| since.elapsed() > longest)
     }
 
-    /// The periodic liveness event: by a timer, independent of host and server.
+    /// Also by a timer, independent of host and server.
     fn emit_liveness(&mut self) {
-        self.beats += 1;
-        let (beat, session) = (self.beats, self.session.id);
-        let age = |since: &Instant| since.elapsed().as_secs();
-        let last_liveness =
-            self.last.as_ref().and_then(|(last, at)| Some((last.liveness.clone()?, last, at)));
-        let liveness = match last_liveness {
-            Some((liveness, last, at)) => {
-                let late = at.elapsed() > self.shared.heartbeat_timeout() / 2;
-                let evidence = match late {
-                    true => format!("{}: no heartbeat for {} s", last.host, age(at)),
-                    false => format!("{}: {}", last.host, liveness.evidence),
-                };
-                let verdict = if late { LiveVerdict::Suspect } else { liveness.verdict };
-                Liveness { beat, verdict, evidence, ..liveness }
-            }
-            None => {
-                let evidence = match &self.last {
-                    Some((last, _)) => format!("{}: starting", last.host),
-                    None => format!("waiting for a host for {} s", age(&self.since)),
-                };
-                let waited = self.since.elapsed();
-                liveness_without_figures(beat, LiveVerdict::Starting, evidence, waited)
-            }
-        };
-        self.shared.journal.emit(Event::SessionLiveness { session, liveness });
+        let event = self.reports.liveness(self.contact());
+        self.shared.journal.emit(event);
+    }
+
+    fn emit_new_silence(&mut self) {
+        if self.reports.became_silent(self.contact()) {
+            self.emit_liveness();
+        }
     }
 
     /// Asks a host that was silent for most of the heartbeat timeout before the timeout is over, so
@@ -257,50 +242,31 @@ impl Follower {
     /// answer is awaited only until the timeout. Time without the server says nothing about a host.
     fn ask_silent_host(&mut self) {
         let timeout = self.shared.heartbeat_timeout();
-        let Some(quiet) = self.heard.map(|(_, at)| at.max(self.reached)) else { return };
+        let Some(quiet) = self.reports.heard_at().map(|at| at.max(self.reached)) else { return };
         if quiet.elapsed() < timeout * 5 / 8 {
             self.silent = false;
             return;
         }
-        if let Some((last, _)) =
-            self.last.as_ref().filter(|_| self.asking.is_none() && !self.silent)
-        {
+        if let Some(host) = self.reports.host().filter(|_| self.asking.is_none() && !self.silent) {
             let by = (quiet + timeout).max(Instant::now() + timeout / 4);
-            self.asking = Some(self.ask(&last.host, by));
+            self.asking = Some(self.ask(host, by));
         }
     }
 
-    async fn take_note(&mut self, described: Described) -> Result<(), LedgerError> {
-        if let Some(at) = described.reported_at
-            && self.heard.is_none_or(|(known, _)| known != at)
-        {
-            self.heard = Some((at, Instant::now()));
+    /// Whether a liveness event is due because of it.
+    async fn take_note(&mut self, described: Described) -> Result<bool, LedgerError> {
+        if let Some(at) = described.reported_at {
+            self.reports.note_heartbeat(at);
         }
-        let Some(beat) = self.beat_in(&described) else { return Ok(()) };
-        let (session, journal) = (self.session.id, &self.shared.journal);
-        let is_new = self.last.as_ref().is_none_or(|(last, _)| last.host != beat.host);
-        if is_new {
-            journal.placed(session, beat.host.clone()).await?;
+        let Some(beat) = self.beat_in(&described) else { return Ok(false) };
+        if self.reports.host() != Some(beat.host.as_str()) {
+            self.shared.journal.placed(self.session.id, beat.host.clone()).await?;
         }
-        let spawned = beat.pid.filter(|_| !self.spawn_reported);
-        if let Some(pid) = spawned {
-            self.spawn_reported = true;
-            let host = Some(beat.host.clone());
-            journal.emit(Event::SessionSpawned { session, pid, host });
+        let (events, is_due) = self.reports.take(beat);
+        for event in events {
+            self.shared.journal.emit(event);
         }
-        if let Some(model) = beat.model.clone().filter(|_| !self.model_reported) {
-            self.model_reported = true;
-            let version = beat.build.clone();
-            journal.emit(Event::SessionInitialised { session, model, version });
-        }
-        let fresh = self.last.as_ref().is_none_or(|(last, _)| *last != beat);
-        if fresh {
-            self.last = Some((beat, Instant::now()));
-        }
-        if is_new || spawned.is_some() {
-            self.emit_liveness();
-        }
-        Ok(())
+        Ok(is_due)
     }
 
     fn beat_in(&self, described: &Described) -> Option<Beat> {
@@ -374,7 +340,7 @@ impl Follower {
         let host = loop {
             match self.shared.engine.describe(&self.id).await {
                 Ok(Some(described)) => break self.beat_in(&described).map(|beat| beat.host),
-                Ok(None) => break self.last.take().map(|(beat, _)| beat.host),
+                Ok(None) => break self.reports.host().map(str::to_owned),
                 Err(_) if self.asked.is_some() => return Err(LedgerError::LeftRunning),
                 Err(_) => tokio::time::sleep(AGAIN).await,
             }
@@ -482,6 +448,19 @@ impl Follower {
             None => Err(LedgerError::NotStarted(reason, detail)),
         }
     }
+}
+
+/// Interval between two requests to the server about a session: a host's heartbeat is seen by the
+/// next one at the latest.
+fn poll_interval(shared: &Coordinator) -> Duration {
+    let beat = LeaseTimes::new(shared.heartbeat_timeout(), shared.config.timeouts.grace).beat;
+    beat.min(shared.heartbeat_timeout() / 8)
+}
+
+/// More than two heartbeats of a host, and the time until they are seen here.
+fn longest_silence(shared: &Coordinator) -> Duration {
+    let beat = LeaseTimes::new(shared.heartbeat_timeout(), shared.config.timeouts.grace).beat;
+    beat * 2 + poll_interval(shared)
 }
 
 /// Waits for a pending future; forever if there is none.

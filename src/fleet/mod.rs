@@ -46,6 +46,8 @@ mod liveness;
 #[cfg(feature = "fleet")]
 pub mod name;
 #[cfg(feature = "fleet")]
+mod reports;
+#[cfg(feature = "fleet")]
 pub mod right;
 #[cfg(feature = "fleet")]
 mod seal;

@@ -1,10 +1,13 @@
 //! Messages between coordinator and workers. Sealed in transit; see `seal`.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Liveness;
+use crate::model::text::clip;
 use crate::model::{SessionEnd, SessionId, SessionRef};
 use crate::prompt::Rendered;
 use crate::session::{Attached, AttachedFile, Job};
@@ -15,6 +18,10 @@ use crate::settings::{Analyze, Config, Timeouts, Triage};
 pub const WIRE: u32 = 1;
 /// The largest sealed order in bytes: the server refuses two megabytes.
 pub const MOST_BYTES: usize = 1_500_000;
+
+/// Kinds of steps in a heartbeat, and the length of a kind's name.
+const MOST_STEP_KINDS: usize = 16;
+const STEP_CHARS: usize = 40;
 
 /// The content of an execution.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -138,7 +145,21 @@ pub struct Beat {
     /// Effective containment.
     pub tier: String,
     pub model: Option<String>,
+    /// Steps of the session so far, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub steps: BTreeMap<String, u32>,
     pub liveness: Option<Liveness>,
+}
+
+impl Beat {
+    /// Some kinds contain a name that the agent reported: both their number and their length are
+    /// bounded, because a heartbeat must stay small.
+    pub fn count_step(&mut self, what: &str) {
+        let what = clip(what, STEP_CHARS);
+        if self.steps.len() < MOST_STEP_KINDS || self.steps.contains_key(&what) {
+            *self.steps.entry(what).or_default() += 1;
+        }
+    }
 }
 
 /// How a session ended, reported by its host.

@@ -54,15 +54,19 @@ impl Coordinator {
         self.config.fleet.lease
     }
 
-    /// The longest time that a host may have a session.
-    fn limit(&self, stage: Stage) -> Duration {
-        let own = match stage {
+    /// The agent's time limit.
+    pub(super) fn time_limit(&self, stage: Stage) -> Duration {
+        match stage {
             Stage::Triage => self.config.triage.timeout,
             Stage::Deep => self.config.analyze.timeout,
-        };
+        }
+    }
+
+    /// The longest time that a host may have a session.
+    fn limit(&self, stage: Stage) -> Duration {
         let times = &self.config.timeouts;
         let parts = [times.init, times.grace, times.drain, BEYOND_LIMITS];
-        parts.into_iter().fold(own, Duration::saturating_add)
+        parts.into_iter().fold(self.time_limit(stage), Duration::saturating_add)
     }
 
     /// Starts the same id with an empty task. If that is accepted, a start in doubt will be
@@ -125,9 +129,9 @@ impl FleetSessions {
 
     fn row(&self, session: &SessionRef) -> LedgerRow {
         let now = self.shared.journal.clock().now();
-        let wait = self.shared.config.limits.admission_wait;
-        let longest = self.shared.limit(session.stage).saturating_add(wait);
-        let longest = SignedDuration::try_from(longest).unwrap_or(SignedDuration::MAX);
+        // The agent's own limit, as everywhere else; the wait for a host is not part of it.
+        let limit = self.shared.time_limit(session.stage);
+        let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
         LedgerRow {
             session: session.clone(),
             keeper: ProcessIdentity {
@@ -140,7 +144,7 @@ impl FleetSessions {
             cgroup: None,
             scratch: std::path::PathBuf::new(),
             started_at: now,
-            deadline_at: now.saturating_add(longest).unwrap_or(now),
+            deadline_at: now.saturating_add(limit).unwrap_or(now),
             host: Some(String::new()),
         }
     }
@@ -189,7 +193,7 @@ impl FleetSessions {
         drop(job);
         let most = shared.config.limits.max_live_sessions;
         shared.journal.register(self.row(&session), most).await?;
-        let follower = Follower::new(Arc::clone(shared), session.clone(), id.clone());
+        let mut follower = Follower::new(Arc::clone(shared), session.clone(), id.clone());
         follower.announce();
         match self.dispatch(&id, session.stage, &task, &mut stop).await? {
             Dispatch::Accepted => follower.follow(stop).await,

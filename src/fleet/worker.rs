@@ -477,6 +477,7 @@ impl Worker {
             Event::SessionRegistered { tier, .. } => beat.tier.clone_from(tier),
             Event::SessionSpawned { pid, .. } => beat.pid = Some(*pid),
             Event::SessionInitialised { model, .. } => beat.model = Some(model.clone()),
+            Event::SessionProgressed { what, .. } => beat.count_step(what),
             Event::SessionLiveness { liveness, .. } => beat.liveness = Some(liveness.clone()),
             _ => {}
         }

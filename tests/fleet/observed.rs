@@ -1,10 +1,13 @@
 //! What people see of a healthy fleet and of a host that dies: live figures, `doctor`, `status`.
 
 use std::process::Stdio;
+use std::time::Instant;
 
 use support::eventually;
 
-use crate::world::World;
+use crate::bad_input::doctor;
+use crate::cut_off::DEEP_ON;
+use crate::world::{LEASE, Process, World};
 
 /// The output of a command on the state of a host.
 fn shown(world: &World, host: &str, command: &str) -> String {
@@ -31,4 +34,49 @@ fn an_idle_worker_keeps_its_lock_fresh_and_has_no_next_run() {
     eventually("a renewed lock", || lock_age(&world, "w0") >= 20);
     let found = shown(&world, "w0", "doctor");
     assert!(found.contains("(worker), alive"), "{found}");
+}
+
+/// Three sessions on a host, each slow enough to be observed.
+fn three_sessions(world: &World) -> (Process, Process) {
+    world.agent.set_pace(100);
+    let worker = world.ready_worker("w0", 4);
+    let run = world.once(3);
+    eventually("triage", || world.figure("SELECT count(*) FROM sessions WHERE stage = 'deep'") > 0);
+    world.agent.set_pace(60_000);
+    eventually("sessions on it", || world.figure(DEEP_ON) == 3);
+    (worker, run)
+}
+
+/// Events of live sessions that match.
+fn live_events(world: &World, kind: &str, condition: &str) -> i64 {
+    world.figure(&format!(
+        "SELECT count(DISTINCT e.session) FROM events e JOIN heartbeat_active_sessions a USING (session)
+         WHERE a.stage = 'deep' AND e.event = '{kind}' AND {condition}"
+    ))
+}
+
+#[test]
+fn a_session_on_a_host_shows_its_progress_and_then_the_silence_of_its_host() {
+    let Some(world) = World::new(24) else { return };
+    let (mut worker, _run) = three_sessions(&world);
+    eventually("what the host measured", || {
+        let measured = "json_extract(e.body, '$.processes') > 0
+             AND json_extract(e.body, '$.stdout_bytes') > 0
+             AND json_extract(e.body, '$.verdict') <> 'starting'
+             AND json_extract(e.body, '$.evidence') LIKE 'w0: %'";
+        live_events(&world, "session_liveness", measured) == 3
+    });
+    eventually("steps", || live_events(&world, "session_progressed", "1") == 3);
+    let found = doctor(&world, &world.path().join("coordinator.toml"));
+    assert!(found.contains("3 running on hosts (w0: 3)\n"), "{found}");
+
+    worker.kill();
+    let died = Instant::now();
+    eventually("the silence of the host", || {
+        let silent = "json_extract(e.body, '$.verdict') = 'suspect'
+             AND json_extract(e.body, '$.evidence') LIKE 'no heartbeat from w0 for % s'";
+        live_events(&world, "session_liveness", silent) == 3
+    });
+    println!("its silence was shown after {:?}; lease {LEASE:?}", died.elapsed());
+    assert!(died.elapsed() < LEASE, "while the sessions are live");
 }
