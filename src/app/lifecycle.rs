@@ -123,7 +123,7 @@ impl Lines {
                 warn!(target: TARGET, run_id, session_id, work_item_id, pid, signal = "SIGINT",
                     reason, asked_by, "kill");
             }
-            Event::SessionEnded { outcome, usage, duration_ms, swept, survivors, .. } => {
+            Event::SessionEnded { outcome, usage, duration_ms, swept, survivors, host, .. } => {
                 self.stale.remove(&session);
                 let (exit_code, outcome_name) = (outcome.exit_code(), outcome.to_string());
                 let cost_usd = usage.cost.unwrap_or_default().dollars();
@@ -132,7 +132,7 @@ impl Lines {
                         "processes outlived their session");
                 }
                 info!(target: TARGET, run_id, session_id, work_item_id, pid, exit_code,
-                    outcome = outcome_name, duration_ms, swept, survivors, cost_usd, "complete");
+                    outcome = outcome_name, host, duration_ms, swept, survivors, cost_usd, "complete");
             }
             Event::OrphanResolved { killed, .. } => {
                 warn!(target: TARGET, run_id, session_id, work_item_id, killed, "orphaned session ended");

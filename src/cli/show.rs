@@ -71,7 +71,9 @@ pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
             (false, true) => "starting",
             (false, false) => CRASHED,
         };
-        let outcome = row.outcome.as_ref().map_or_else(|| open.into(), ToString::to_string);
+        let host = row.host.as_deref();
+        let outcome = row.outcome.as_ref();
+        let outcome = outcome.map_or_else(|| open.into(), |outcome| outcome.text_on(host));
         let cost = row.usage.map(|usage| format!(", {}", usage.cost_text())).unwrap_or_default();
         let item = row.session.item.as_ref().map(short_key).unwrap_or_default();
         let attempt = match row.session.attempt {
@@ -224,8 +226,8 @@ pub(super) fn render_linked_content(read: &ReadLinkedContent) -> String {
 
 fn render_attempts(attempts: &[AttemptRow]) -> String {
     let one = |attempt: &AttemptRow| {
-        let outcome =
-            attempt.outcome.as_ref().map_or_else(|| "in progress".into(), ToString::to_string);
+        let (outcome, host) = (attempt.outcome.as_ref(), attempt.host.as_deref());
+        let outcome = outcome.map_or_else(|| "in progress".into(), |outcome| outcome.text_on(host));
         let cost =
             attempt.usage.map(|usage| format!(", {}", usage.cost_text())).unwrap_or_default();
         let counted = if attempt.counted { "" } else { ", not counted" };

@@ -300,6 +300,9 @@ pub enum Event {
         swept: u32,
         /// Processes that could not be killed; anything but 0 needs attention.
         survivors: u32,
+        /// Set if it ran on another host.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
     },
     /// A session row of an earlier process was resolved.
     OrphanResolved {

@@ -65,6 +65,7 @@ fn analysis_failed() -> Event {
         files_read: 0,
         swept: 0,
         survivors: 0,
+        host: None,
     }
 }
 

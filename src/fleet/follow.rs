@@ -299,10 +299,13 @@ impl Follower {
         match ended {
             Ended::Completed(result) => match self.done_in(&result) {
                 Some(done) => {
-                    self.shared.journal.placed(self.session.id, done.host).await?;
-                    self.close(done.end).await
+                    self.shared.journal.placed(self.session.id, done.host.clone()).await?;
+                    self.close(Some(done.host), done.end).await
                 }
-                None => self.close(SessionEnd::empty(Outcome::Orphaned)).await,
+                None => {
+                    let host = self.reports.host().map(str::to_owned);
+                    self.close(host, SessionEnd::empty(Outcome::Orphaned)).await
+                }
             },
             Ended::Returned(why) => {
                 let why = self.shared.engine.reason_of(&self.id, &why);
@@ -354,7 +357,7 @@ impl Follower {
             });
             match asking.await {
                 Ok(Some(Report::Ended(done))) if done.session == self.session.id => {
-                    return self.close(done.end).await;
+                    return self.close(Some(host), done.end).await;
                 }
                 Ok(Some(Report::NotStarted(why))) => {
                     return self.withdraw(Reason::NoWorker, why).await;
@@ -372,7 +375,7 @@ impl Follower {
         if why != super::engine::HOST_LOST {
             tokio::time::sleep_until(gone_by).await;
         }
-        self.close(SessionEnd::empty(Outcome::Orphaned)).await
+        self.close(Some(host), SessionEnd::empty(Outcome::Orphaned)).await
     }
 
     /// Asks a host how the session ended; `None` without an answer by then. An error means that the
@@ -412,7 +415,7 @@ impl Follower {
     }
 
     /// Stores and logs its end. A requested stop is the reason for what followed.
-    async fn close(self, end: SessionEnd) -> Result<SessionEnd, LedgerError> {
+    async fn close(self, host: Option<String>, end: SessionEnd) -> Result<SessionEnd, LedgerError> {
         let outcome = match (&end.outcome, self.asked) {
             (Outcome::Cancelled { .. } | Outcome::Orphaned, Some(reason)) => {
                 Outcome::Cancelled { why: reason.kind() }
@@ -432,6 +435,7 @@ impl Follower {
             files_read: end.reads,
             swept: end.swept,
             survivors: end.survivors,
+            host,
         });
         Ok(end)
     }

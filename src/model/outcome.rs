@@ -164,6 +164,16 @@ pub enum FailureKind {
 }
 
 impl Outcome {
+    /// For people: names the host that a session was lost with.
+    pub fn text_on(&self, host: Option<&str>) -> String {
+        match (self, host) {
+            (Self::Orphaned, Some(host)) if !host.is_empty() => {
+                format!("{self} (host {host} was lost)")
+            }
+            _ => self.to_string(),
+        }
+    }
+
     /// Ended by a limit of the account of the host that ran it, which says nothing about others.
     pub const fn is_of_one_host(&self) -> bool {
         use FailureKind::{Authentication, Billing, RateLimit, UsageLimit};

@@ -162,13 +162,15 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
         files_read,
         swept,
         survivors,
+        host,
         ..
     } = event
     else {
         return None;
     };
     let mut line = format!(
-        "ended    {stage}{subject}: {outcome}, {}, {}",
+        "ended    {stage}{subject}: {}, {}, {}",
+        outcome.text_on(host.as_deref()),
         seconds(*duration_ms),
         usage.cost_text()
     );

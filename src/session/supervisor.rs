@@ -240,6 +240,7 @@ impl Supervisor {
             files_read: end.reads,
             swept: end.swept,
             survivors: end.survivors,
+            host: None,
         });
         Ok(end)
     }

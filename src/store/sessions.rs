@@ -65,6 +65,9 @@ pub struct AttemptRow {
     /// False if the item did not cause the failure, or a user requeued it.
     pub counted: bool,
     pub usage: Option<Usage>,
+    /// The host it ran on; `None`: this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 impl<R: Reader> Sessions<'_, R> {
@@ -109,7 +112,7 @@ impl<R: Reader> Sessions<'_, R> {
 
     /// Every attempt on an item, oldest first.
     pub async fn attempts_of(self, key: ItemKey) -> Result<Vec<AttemptRow>, StoreError> {
-        let sql = "SELECT a.*, s.usage FROM attempts a LEFT JOIN sessions s USING (session)
+        let sql = "SELECT a.*, s.usage, s.host FROM attempts a LEFT JOIN sessions s USING (session)
                    WHERE a.key = ?1 ORDER BY a.claimed_at";
         self.rows(sql, [key], attempt).await
     }
@@ -166,5 +169,6 @@ fn attempt(row: &Row<'_>) -> Sql<AttemptRow> {
         outcome: from_optional_json(row, "outcome")?,
         counted: row.get("counted")?,
         usage: from_optional_json(row, "usage")?,
+        host: row.get("host")?,
     })
 }

@@ -79,4 +79,11 @@ fn a_session_on_a_host_shows_its_progress_and_then_the_silence_of_its_host() {
     });
     println!("its silence was shown after {:?}; lease {LEASE:?}", died.elapsed());
     assert!(died.elapsed() < LEASE, "while the sessions are live");
+    eventually("the host's loss", || {
+        let lost = "SELECT count(*) FROM events WHERE event = 'session_ended'
+             AND json_extract(body, '$.host') = 'w0' AND body LIKE '%orphaned%'";
+        world.figure(lost) >= 3
+    });
+    let sessions = shown(&world, "coordinator", "sessions");
+    assert!(sessions.matches("orphaned (host w0 was lost)").count() >= 3, "{sessions}");
 }

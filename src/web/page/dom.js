@@ -119,4 +119,8 @@ export const moment = (at) => (new Date(at).getFullYear() === new Date().getFull
 /** A revision, or the time of the last change if the tracker has no counter. */
 export const version = (revision) => (revision >= 1e12 ? `version of ${moment(revision)}` : `revision ${revision}`);
 
-export const ending = (outcome) => outcome ? words(outcome.kind) + (outcome.why ? ` (${words(outcome.why)})` : "") : "running";
+export const ending = (outcome, host) => {
+  if (!outcome) return "running";
+  const why = outcome.kind === "orphaned" && host ? `host ${host} was lost` : words(outcome.why);
+  return words(outcome.kind) + (why ? ` (${why})` : "");
+};

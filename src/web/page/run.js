@@ -66,9 +66,15 @@ function itemRow(item, tools) {
 /** Sessions, each with a link to its page. */
 export const sessionTable = (sessions) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
   link(`#session/${row.session}`, moment(row.started_at)), row.stage === "deep" ? "analysis" : "triage", row.item ? link(`#item/${row.item}`, short(row.item)) : "–",
-  row.outcome || row.alive ? ending(row.outcome) : "crashed", String(row.attempt), time(row), row.usage ? spent(row.usage) : "–"]));
+  row.outcome || row.alive ? ending(row.outcome, row.host) : "crashed", String(row.attempt), time(row), row.usage ? spent(row.usage) : "–"]));
 
 const TRANSCRIPT = { said: "said", read: "read", tool: "tool", failed: "failed" };
+
+function noTranscript({ ended_at, outcome, host }) {
+  if (!ended_at) return "The transcript is stored when the session ends.";
+  if (outcome?.kind !== "orphaned") return "No transcript is stored; transcripts are kept for state.keep_events.";
+  return `No transcript is stored: ${host ? `host ${host} was lost` : "heartbeat crashed"} before the session ended.`;
+}
 
 export function sessionPage(data, tools) {
   const { session, life, transcript } = data;
@@ -89,14 +95,14 @@ export function sessionPage(data, tools) {
   return [
     bar(`${session.stage === "deep" ? "Analysis" : "Triage"} of ${title}`, tools.close),
     h("div.inside",
-      h("div.tags", tag(session.outcome?.kind === "completed" ? "good" : session.outcome ? "warn" : "info", session.outcome || session.alive ? ending(session.outcome) : "crashed"),
+      h("div.tags", tag(session.outcome?.kind === "completed" ? "good" : session.outcome ? "warn" : "info", session.outcome || session.alive ? ending(session.outcome, session.host) : "crashed"),
         tag(undefined, `attempt ${session.attempt}`), tag(undefined, moment(session.started_at)), tag(undefined, `id ${session.session.slice(-8)}`)),
       h("p.note", link(`#run/${session.run}`, "Run"), session.item && " · ", session.item && link(`#item/${session.item}`, "Item and finding")),
       h("dl.pairs", facts.map(([name, text]) => h("div", h("dt", name), h("dd", text)))),
       part("Transcript", transcript?.lines?.length
         ? h("ol.talk", { tabindex: "0", "aria-label": "What the session read and said" }, transcript.lines.map((line) =>
           h("li", { "data-kind": line.kind }, h("span.when", span(line.after_ms)), h("span.kind", TRANSCRIPT[line.kind] ?? line.kind), line.kind === "said" ? h("span.prose", prose(line.text)) : h("code", line.text))))
-        : h("p.empty", session.ended_at ? "No transcript is stored; transcripts are kept for state.keep_events." : "The transcript is stored when the session ends."),
+        : h("p.empty", noTranscript(session)),
         transcript?.left_out > 0 && h("p.note", `${transcript.left_out} lines in the middle are left out.`)),
       part("Liveness", life.changes.length
         ? table("Verdict changes", ["At", "Verdict", "Evidence"], life.changes.map((change) => [clock(change.at), words(change.verdict), change.evidence]))

@@ -116,6 +116,21 @@ impl ScriptedSessions {
         (if cursed { Play::Fails } else { play }, closes)
     }
 
+    fn tell_end(&self, job: &Job, end: &SessionEnd) {
+        self.journal.emit(Event::SessionEnded {
+            session: job.session.id,
+            stage: job.session.stage,
+            item: job.session.item.clone(),
+            outcome: end.outcome.clone(),
+            usage: end.usage,
+            duration_ms: 0,
+            files_read: 0,
+            swept: 0,
+            survivors: 0,
+            host: None,
+        });
+    }
+
     async fn perform_job(&self, job: Job, mut stop: StopSignal) -> Result<SessionEnd, LedgerError> {
         let (play, closes) = self.play_for(&job);
         if play == Play::DiesBeforeRow {
@@ -160,17 +175,7 @@ impl ScriptedSessions {
         }
         self.world.outside.lock().unwrap().started[noted].3 = end.outcome.clone();
         self.journal.close(job.session.id, end.clone()).await?;
-        self.journal.emit(Event::SessionEnded {
-            session: job.session.id,
-            stage: job.session.stage,
-            item: job.session.item.clone(),
-            outcome: end.outcome.clone(),
-            usage: end.usage,
-            duration_ms: 0,
-            files_read: 0,
-            swept: 0,
-            survivors: 0,
-        });
+        self.tell_end(&job, &end);
         if play == Play::DiesAfterRow {
             self.die();
             return std::future::pending().await;
