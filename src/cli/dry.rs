@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::show::render_linked_content;
 use crate::event::Decision;
-use crate::model::text::{clip, in_words};
+use crate::model::text::clip;
 use crate::model::tokens_of_bytes;
 use crate::report::lines::short_key;
 use crate::run::{DryRun, DryRunDecision, DryRunPrompt};
@@ -69,7 +69,7 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
         decision.decision.into_str(),
         short_key(&decision.item),
         clip(&decision.title, 60),
-        in_words(decision.reason),
+        decision.reason.to_text(),
     );
 }
 

@@ -362,7 +362,7 @@ fn describe_active(row: &ActiveSession, now: Timestamp) -> String {
 }
 
 pub(super) fn describe_item(item: &ItemRow, now: Timestamp) -> String {
-    let (title, reason) = (clip(&item.title, 50), in_words(item.reason));
+    let (title, reason) = (clip(&item.title, 50), item.reason.to_text());
     let tried = if item.attempts == 0 {
         String::new()
     } else {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::model::Usd;
+use crate::model::text::in_words;
 
 /// What started a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
@@ -117,6 +118,15 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// For people; the codes are for programs and for `heartbeat items --reason`.
+    pub fn to_text(self) -> String {
+        match self {
+            Self::SameFingerprint => "no change since".to_owned(),
+            Self::OwnWriteBack => "only heartbeat's own comment is new".to_owned(),
+            other => in_words(other),
+        }
+    }
+
     /// The configuration key of the limit, if there is one.
     pub const fn limit_key(self) -> Option<&'static str> {
         Some(match self {

@@ -155,7 +155,7 @@ fn open(item: &ItemRow) -> Value {
         key => short_key(&item.key),
         title => item.title.clone(),
         phase => in_words(item.phase),
-        reason => in_words(item.reason),
+        reason => item.reason.to_text(),
         next_attempt => item.next_attempt.map(minute),
     }
 }

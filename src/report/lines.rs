@@ -100,7 +100,7 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
     let subject = |item: &ItemKey| format!(" {}", name(item));
     Some(match event {
         Event::ItemDecided { item, decision, reason, .. } if *decision != Decision::Unchanged => {
-            format!("{:<8} {} ({})", decision.into_str(), name(item), in_words(reason))
+            format!("{:<8} {} ({})", decision.into_str(), name(item), reason.to_text())
         }
         Event::TextAlarm { item, alarms } => {
             format!("ALARM    {}: {}", name(item), alarms.to_text())
@@ -141,13 +141,13 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             format!("fixed    {}: the finding names {named} of {changed} changed files", name(item))
         }
         Event::ItemDeferred { item, reason } => {
-            format!("deferred {} ({})", name(item), in_words(reason))
+            format!("deferred {} ({})", name(item), reason.to_text())
         }
         Event::ItemWaiting { item, next_attempt, outcome, .. } => {
             format!("waiting  {} ({outcome}), next attempt {}", name(item), minute(*next_attempt))
         }
         Event::ItemParked { item, reason } => {
-            format!("parked   {} ({})", name(item), in_words(reason))
+            format!("parked   {} ({})", name(item), reason.to_text())
         }
         _ => return None,
     })

@@ -215,7 +215,7 @@ fn open(page: &mut String, report: &Report) {
             short_key(&item.key),
             line(&item.title),
             in_words(item.phase),
-            in_words(item.reason),
+            item.reason.to_text(),
             next.unwrap_or_default()
         );
     }

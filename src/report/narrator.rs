@@ -5,7 +5,6 @@
 
 use crate::event::fold::RunView;
 use crate::event::{Event, Reason, Recorded};
-use crate::model::text::in_words;
 use crate::report::lines::line;
 use crate::report::moment::time_of_day;
 
@@ -62,7 +61,7 @@ fn group_lines(group: Option<Group>, view: &RunView) -> Vec<String> {
         return line(&group.first, view).into_iter().collect();
     }
     let (at, count) = (time_of_day(group.first.at), group.count);
-    vec![format!("{at}  deferred {count} items ({})", in_words(group.reason))]
+    vec![format!("{at}  deferred {count} items ({})", group.reason.to_text())]
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ fn explain(reason: Reason) -> String {
         Reason::MaxDeepPerRun => "limits.max_deep_per_run".into(),
         Reason::Budget => "the budget would be exceeded".into(),
         Reason::ForAPerson => "left to a person (triage's default)".into(),
-        reason => in_words(reason),
+        reason => reason.to_text(),
     }
 }
 
