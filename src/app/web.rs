@@ -271,7 +271,9 @@ impl Actions for DashboardActions {
                         format!("the session for {item} crashed; the next run requeues it")
                     }))
                 }
-                None => Err(ActionError::NotFound(format!("{item} is not a known item"))),
+                None => Err(ActionError::NotFound(format!(
+                    "{item} is not among the items that the query returned"
+                ))),
             }
         })
     }

@@ -34,6 +34,9 @@ pub fn render_runs(runs: &[RunRow], is_held: bool) -> String {
         let (started, words) = (date_time(run.started_at), describe_run(run, is_held, 20));
         format!("{}  {started}  {words}\n", beginning(run.run))
     };
+    if runs.is_empty() {
+        return "no runs yet\n".to_owned();
+    }
     runs.iter().map(one).collect()
 }
 
@@ -87,6 +90,9 @@ pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
             row.session.stage.into_str(),
         )
     };
+    if sessions.is_empty() {
+        return "no sessions yet\n".to_owned();
+    }
     sessions.iter().map(one).collect()
 }
 
@@ -125,7 +131,8 @@ pub async fn item_history(
     let key = find_key(store, config, item).await?;
     let row = store.items().get(key.clone()).await?.ok_or_else(|| {
         CommandError::NotFound(format!(
-            "{key} is not a known item of {}; `heartbeat status` lists the known ones",
+            "{} (state in {})",
+            unknown_item(&key),
             store.folder().display()
         ))
     })?;
@@ -158,6 +165,12 @@ pub async fn item_history(
     })
 }
 
+/// An item may exist in the tracker, or even be linked to a known one: only those that the query
+/// returned have a history.
+fn unknown_item(key: &ItemKey) -> String {
+    format!("{key} is not among the items that the query returned; `heartbeat items` lists them")
+}
+
 /// Why an item could not be requeued.
 pub async fn why_not_requeued(
     store: &Store,
@@ -165,7 +178,7 @@ pub async fn why_not_requeued(
     is_held: bool,
 ) -> Result<String, CommandError> {
     if store.items().get(key.clone()).await?.is_none() {
-        return Ok(format!("{key} is not a known item; `heartbeat status` lists the known ones"));
+        return Ok(unknown_item(key));
     }
     let alive = store.sessions().of_item(key.clone()).await?.iter().any(|session| session.alive);
     Ok(if alive || is_held {
@@ -295,7 +308,7 @@ pub async fn find_key(store: &Store, config: &Config, item: &str) -> Result<Item
     match known.as_slice() {
         [only] => Ok(only.clone()),
         [] => Err(CommandError::NotFound(format!(
-            "no source has a known item {id}; `heartbeat items` lists the known ones"
+            "{id} is not among the items that the queries returned; `heartbeat items` lists them"
         ))),
         several => {
             let keys: Vec<&str> = several.iter().map(ItemKey::as_str).collect();
@@ -318,7 +331,7 @@ pub fn render_item_history(history: &ItemHistory, paint: Paint) -> String {
         date_time(item.last_changed),
         item.url,
         in_words(item.phase),
-        in_words(item.reason),
+        item.reason.to_text(),
     );
     if let Some(alarms) = history.alarms {
         let words = format!("ALARM: {}, removed from every prompt or marked", alarms.to_text());
@@ -347,7 +360,10 @@ pub fn render_item_history(history: &ItemHistory, paint: Paint) -> String {
     text.extend(history.surroundings.iter().map(render_linked_content));
     text.push_str(&render_attempts(&history.attempts));
     text.push_str(&render_comments(&history.comments));
-    let _: std::fmt::Result = writeln!(text, "\n\n{}", paint.bold("History"));
+    text.push('\n');
+    // What a reader came for; how it came about follows.
+    text.extend(history.findings.iter().map(|row| render_finding(row, paint)));
+    let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold("History"));
     let mut view = RunView::default();
     for recorded in &history.events {
         view.apply(recorded);
@@ -359,7 +375,6 @@ pub fn render_item_history(history: &ItemHistory, paint: Paint) -> String {
         let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold("Newest session"));
         text.push_str(&render_transcript(transcript));
     }
-    text.extend(history.findings.iter().map(|row| render_finding(row, paint)));
     text
 }
 
@@ -378,4 +393,57 @@ fn remarks(row: &FindingRow) -> String {
         .chain(fix_line(row))
         .map(|remark| format!("{remark}\n"))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Reason;
+    use crate::report::digest::samples::report;
+
+    fn history() -> ItemHistory {
+        let report = report("The total is wrong");
+        let item = ItemRow { reason: Reason::SameFingerprint, ..report.open.first[0].clone() };
+        ItemHistory {
+            item,
+            findings: report.findings,
+            attempts: Vec::new(),
+            duplicates: DuplicateGroup::default(),
+            comments: Vec::new(),
+            sessions: Vec::new(),
+            transcript: Some(SessionTranscript::default()),
+            surroundings: None,
+            alarms: None,
+            rule: None,
+            events: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_finding_comes_before_the_history_and_the_session() {
+        let text = render_item_history(&history(), Paint::Plain);
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        assert!(at("parked (") < at("Finding of"), "{text}");
+        assert!(at("Assessment") < at("History") && at("History") < at("Newest session"), "{text}");
+        assert!(text.contains("(no change since)"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_list_says_so() {
+        assert_eq!(render_sessions(&[], false), "no sessions yet\n");
+        assert_eq!(render_runs(&[], false), "no runs yet\n");
+    }
+
+    #[tokio::test]
+    async fn an_unknown_item_is_named_with_the_command_that_lists_the_known_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
+        let shown = item_history(&store, &config, "4101").await.unwrap_err().to_string();
+        let retried = why_not_requeued(&store, &ItemKey::new("ado", ItemId(4101)), false).await;
+        for said in [shown, retried.unwrap()] {
+            assert!(said.contains("not among the items that the query returned"), "{said}");
+            assert!(said.contains("`heartbeat items`") && !said.contains("status"), "{said}");
+        }
+    }
 }

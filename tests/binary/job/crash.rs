@@ -147,5 +147,5 @@ fn after_a_kill_nothing_dead_is_reported_as_alive() {
     let refused = say(&["retry", &item.to_string()]);
     assert!(refused.contains(crashed) && !refused.contains("is running"), "{refused}");
     let unknown = say(&["retry", "999999"]);
-    assert!(unknown.contains("is not a known item") && !unknown.contains("session"), "{unknown}");
+    assert!(unknown.contains("not among the items") && !unknown.contains("session"), "{unknown}");
 }
