@@ -10,13 +10,14 @@ use super::confirm::confirm;
 use super::error::CommandError;
 use super::init_checks::{
     OFF, check_address, check_agent, check_budget, check_cron, check_dashboard, check_first_run,
-    check_zone,
+    check_given, check_zone,
 };
 use super::init_sources::{NamedSource, also, entries};
 pub use super::init_written::Written;
 use super::init_written::{still_to_set, trackers};
-use crate::config::{FlagValue, render_init};
+use crate::config::{FlagValue, render_init, resolve_path};
 use crate::report::moment::local_zone_name;
+use crate::settings::Environment;
 
 #[derive(Debug, Clone, Args)]
 pub struct InitArgs {
@@ -95,13 +96,14 @@ pub fn ask(
     let mut prompter = Prompter { input, output };
     let any = |_: &str| Ok(());
     let mut args = args.clone();
-    args.base_url = prompter.question(
+    let address = prompter.question(
         "URL of the tracker, such as https://dev.azure.com/contoso, https://api.github.com or \
          https://contoso.atlassian.net",
         "",
         check_address,
     )?;
-    args.project = prompter.question(first_source(&args).question(), "", any)?;
+    let first = NamedSource { base_url: address, ..first_source(&args) };
+    NamedSource { base_url: args.base_url, project: args.project, .. } = prompter.project(first)?;
     let check_folder = |answer: &str| match Path::new(answer).is_dir() {
         true => Ok(()),
         false => Err(format!("{answer} is not a folder")),
@@ -141,8 +143,9 @@ pub fn ask(
 /// Flags are validated like answers.
 fn check(args: &InitArgs) -> Result<(), CommandError> {
     type Check = fn(&str) -> Result<(), String>;
-    let given: [(&str, &Option<String>, Check); 5] = [
+    let given: [(&str, &Option<String>, Check); 6] = [
         ("--base-url", &args.base_url, check_address),
+        ("--project", &args.project, check_given),
         ("--cron", &args.cron, check_cron),
         ("--timezone", &args.timezone, check_zone),
         ("--dashboard", &args.dashboard, check_dashboard),
@@ -169,11 +172,30 @@ impl<I: BufRead, O: Write> Prompter<'_, I, O> {
         while let Some(address) =
             self.question("URL of a tracker to watch as well; empty for none", "", is_source)?
         {
-            let source = NamedSource::at(&address, None).unwrap_or_default();
-            let project = self.question(source.question(), "", |_| Ok(()))?;
-            more.extend([address, project.unwrap_or_default()]);
+            let source = self.project(NamedSource::at(&address, None).unwrap_or_default())?;
+            more.extend([source.address(), source.project.unwrap_or_default()]);
         }
         Ok(more)
+    }
+
+    /// Asks for the project, unless the address names it.
+    fn project(&mut self, source: NamedSource) -> Result<NamedSource, CommandError> {
+        let failed = || CommandError::io("cannot use the terminal");
+        let (mut source, note) = source.resolve().map_err(CommandError::Usage)?;
+        if let Some(note) = note {
+            writeln!(self.output, "  {note}").map_err(failed())?;
+        }
+        while source.project.is_none() {
+            let Some(answer) = self.answer(source.question(), "")? else { break };
+            if answer.is_empty() && !source.needs_project() {
+                break;
+            }
+            match source.check_project(&answer) {
+                Ok(()) => source.project = Some(answer),
+                Err(why) => writeln!(self.output, "  {why}").map_err(failed())?,
+            }
+        }
+        Ok(source)
     }
 
     /// Repeats the question until the answer is valid.
@@ -184,21 +206,28 @@ impl<I: BufRead, O: Write> Prompter<'_, I, O> {
         check: impl Fn(&str) -> Result<(), String>,
     ) -> Result<Option<String>, CommandError> {
         let failed = || CommandError::io("cannot use the terminal");
-        let hint = if default.is_empty() { String::new() } else { format!(" [{default}]") };
         loop {
-            write!(self.output, "{words}{hint}: ").map_err(failed())?;
-            self.output.flush().map_err(failed())?;
-            let mut line = String::new();
-            let read = self.input.read_line(&mut line).map_err(failed())?;
-            let answer = if line.trim().is_empty() { default } else { line.trim() };
-            if answer.is_empty() || read == 0 {
+            let answer = self.answer(words, default)?.unwrap_or_default();
+            if answer.is_empty() {
                 return Ok(None);
             }
-            match check(answer) {
-                Ok(()) => return Ok(Some(answer.to_owned())),
+            match check(&answer) {
+                Ok(()) => return Ok(Some(answer)),
                 Err(why) => writeln!(self.output, "  {why}").map_err(failed())?,
             }
         }
+    }
+
+    /// One answer, or the default; `None` at the end of input.
+    fn answer(&mut self, words: &str, default: &str) -> Result<Option<String>, CommandError> {
+        let failed = || CommandError::io("cannot use the terminal");
+        let hint = if default.is_empty() { String::new() } else { format!(" [{default}]") };
+        write!(self.output, "{words}{hint}: ").map_err(failed())?;
+        self.output.flush().map_err(failed())?;
+        let mut line = String::new();
+        let read = self.input.read_line(&mut line).map_err(failed())?;
+        let answer = if line.trim().is_empty() { default } else { line.trim() };
+        Ok((read > 0).then(|| answer.to_owned()))
     }
 }
 
@@ -209,9 +238,11 @@ pub fn agrees(question: &str) -> Result<bool, CommandError> {
 /// Writes the file to `path`, or only renders it. `more` are the keys given by `--set`.
 pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, CommandError> {
     check(args)?;
-    let sources = sources(args)?;
+    check_absent(args, path)?;
+    let (sources, notes) = sources(args)?;
     let mut answers = answers(args, &sources);
     answers.extend(more.iter().map(|flag| (flag.key.clone(), flag.value.clone())));
+    name_source(&mut answers);
     let mut text = render_init(&answers)?;
     let still_to_set = still_to_set(&answers, &sources);
     if sources.len() > 1 {
@@ -224,7 +255,8 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
     };
     let tracker = trackers(&answers, &sources);
     if args.print {
-        return Ok(Written { file: None, still_to_set, tracker, credential, text: Some(text) });
+        let text = Some(text);
+        return Ok(Written { file: None, still_to_set, tracker, credential, text, notes });
     }
     let mut open = std::fs::OpenOptions::new();
     open.write(true).truncate(true);
@@ -234,15 +266,54 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
         open.create_new(true)
     };
     let mut file = open.open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => CommandError::Usage(format!(
-            "{} already exists; edit it, or overwrite it with --force",
-            path.display()
-        )),
+        std::io::ErrorKind::AlreadyExists => exists(path),
         _ => CommandError::io(format!("cannot write {}", path.display()))(error),
     })?;
     file.write_all(text.as_bytes())
         .map_err(CommandError::io(format!("cannot write {}", path.display())))?;
-    Ok(Written { file: Some(path.to_owned()), still_to_set, tracker, credential, text: None })
+    let file = Some(path.to_owned());
+    Ok(Written { file, still_to_set, tracker, credential, text: None, notes })
+}
+
+/// Refuses to overwrite a file. Called before any question is asked.
+pub fn check_absent(args: &InitArgs, path: &Path) -> Result<(), CommandError> {
+    match args.print || args.force || path.symlink_metadata().is_err() {
+        true => Ok(()),
+        false => Err(exists(path)),
+    }
+}
+
+fn exists(path: &Path) -> CommandError {
+    CommandError::Usage(format!(
+        "{} already exists; edit it, or overwrite it with --force",
+        path.display()
+    ))
+}
+
+/// Whether the code base exists, as the file at `path` would name it.
+pub fn check_repository(
+    args: &InitArgs,
+    path: &Path,
+    environment: &Environment,
+) -> Result<(), CommandError> {
+    let Some(repository) = &args.repository else { return Ok(()) };
+    let base = path.parent().unwrap_or(Path::new(""));
+    match resolve_path(&repository.to_string_lossy(), base, environment).is_dir() {
+        true => Ok(()),
+        false => Err(CommandError::Usage(format!(
+            "--repository {repository:?} is not a folder; if it is one on another machine, use \
+             --set repository.path=DIR"
+        ))),
+    }
+}
+
+/// The name of the source is its kind, unless it is given.
+fn name_source(answers: &mut Vec<(String, Value)>) {
+    let last = |key: &str| answers.iter().rev().find(|(answered, _)| answered == key);
+    if let (Some((_, kind)), None) = (last("source.kind"), last("source.name")) {
+        let kind = kind.clone();
+        answers.push(("source.name".to_owned(), kind));
+    }
 }
 
 fn first_source(args: &InitArgs) -> NamedSource {
@@ -250,12 +321,22 @@ fn first_source(args: &InitArgs) -> NamedSource {
     NamedSource { kind, base_url, project }
 }
 
-/// The source from the flags, and those from `--also`.
-fn sources(args: &InitArgs) -> Result<Vec<NamedSource>, CommandError> {
+/// The source from the flags, those from `--also`, and what was understood differently.
+fn sources(args: &InitArgs) -> Result<(Vec<NamedSource>, Vec<String>), CommandError> {
     let more = also(&args.also)?;
     let first = first_source(args);
     let named = more.is_empty() || first != NamedSource::default();
-    Ok(Some(first).filter(|_| named).into_iter().chain(more).collect())
+    let (mut sources, mut notes) = (Vec::new(), Vec::new());
+    for source in Some(first).filter(|_| named).into_iter().chain(more) {
+        let given = source.project.as_deref();
+        given
+            .map_or(Ok(()), |project| source.check_project(project))
+            .map_err(CommandError::Usage)?;
+        let (source, note) = source.resolve().map_err(CommandError::Usage)?;
+        sources.push(source);
+        notes.extend(note);
+    }
+    Ok((sources, notes))
 }
 
 fn answers(args: &InitArgs, sources: &[NamedSource]) -> Vec<(String, Value)> {
@@ -283,173 +364,4 @@ fn answers(args: &InitArgs, sources: &[NamedSource]) -> Vec<(String, Value)> {
         dollars("budget.per_run", args.budget.as_ref().filter(|day| amount(day) < PER_RUN)),
     ];
     only.chain(rest.into_iter().flatten()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn no_answers() -> InitArgs {
-        InitArgs {
-            kind: None,
-            base_url: None,
-            project: None,
-            also: Vec::new(),
-            repository: None,
-            cron: None,
-            timezone: None,
-            first_run: None,
-            dashboard: None,
-            agent: None,
-            model: None,
-            budget: None,
-            print: false,
-            force: false,
-        }
-    }
-
-    fn file_of(args: &InitArgs) -> String {
-        let args = InitArgs { print: true, ..args.clone() };
-        run(&args, &[], Path::new("/nowhere")).unwrap().text.unwrap()
-    }
-
-    fn talk(words: &str) -> (InitArgs, String) {
-        let mut said = Vec::new();
-        let args = ask(&no_answers(), &mut words.as_bytes(), &mut said).unwrap();
-        (args, String::from_utf8(said).unwrap())
-    }
-
-    #[test]
-    fn good_answers_make_a_file_that_loads() {
-        let folder = tempfile::tempdir().unwrap();
-        let words = format!(
-            "https://dev.azure.com/contoso\nParcel\n{}\n0 7 * * 1-5\nEurope/Berlin\n",
-            folder.path().display()
-        );
-        let (args, _) = talk(&words);
-        let text = file_of(&args);
-        let config: crate::settings::Config = toml::from_str(&text).unwrap();
-        assert_eq!(config.source.project, "Parcel");
-        assert_eq!(config.schedule.timezone, "Europe/Berlin");
-        assert_eq!(config.repository.path, folder.path().canonicalize().unwrap());
-    }
-
-    #[test]
-    fn the_first_run_the_dashboard_and_the_budget_are_asked_for() {
-        let (args, said) = talk("https://x\nP\n.\n\nUTC\nall\nprocess\nyes\noff\nmuch\n3.5\n");
-        let config: crate::settings::Config = toml::from_str(&file_of(&args)).unwrap();
-        assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Process);
-        assert_eq!(config.http.listen, "");
-        let limits = (config.budget.per_day.dollars(), config.budget.per_run.dollars());
-        assert_eq!(limits, (3.5, 3.5), "a run cannot spend more than a day");
-        for part in ["write baseline, process or ask", "write an address", "write an amount"] {
-            assert!(said.contains(part), "{said}");
-        }
-        let (other, said) = talk("https://x\nP\n.\n\nUTC\n\noff\n\ngemini\ncopilot\ngpt-5.6-sol\n");
-        assert!(said.contains("write claude, codex or copilot"), "{said}");
-        let config: crate::settings::Config = toml::from_str(&file_of(&other)).unwrap();
-        assert_eq!(config.agent.kind, crate::settings::AgentKind::Copilot);
-        assert_eq!((&*config.triage.model, &*config.analyze.model), ("gpt-5.6-sol", "gpt-5.6-sol"));
-        let (usual, _) = talk("https://x\nP\n.\n\nUTC\n\n\n\n");
-        let config: crate::settings::Config = toml::from_str(&file_of(&usual)).unwrap();
-        assert_eq!(config.http.listen, "127.0.0.1:7979");
-        assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Baseline);
-    }
-
-    #[test]
-    fn an_address_of_github_makes_a_file_for_it() {
-        for (address, github) in [
-            ("https://api.github.com", true),
-            ("https://code.contoso.com/api/v3", true),
-            ("https://contoso.ghe.com", true),
-            ("https://dev.azure.com/contoso", false),
-        ] {
-            let (args, said) = talk(&format!("{address}\ncontoso/shop\n.\n\nUTC\n\n\n\n"));
-            assert_eq!(said.contains("owner/repository"), github, "{said}");
-            let config: crate::settings::Config = toml::from_str(&file_of(&args)).unwrap();
-            let is_github = config.source.kind == crate::settings::SourceKind::Github;
-            assert_eq!(is_github, github, "{address}");
-            assert_eq!(config.source.token_env == "GITHUB_TOKEN", github);
-            assert_eq!(config.source.where_clause.is_empty(), github);
-        }
-    }
-
-    #[test]
-    fn an_address_of_jira_makes_a_file_for_it() {
-        for address in ["https://contoso.atlassian.net", "https://contoso.com/jira"] {
-            let (args, said) = talk(&format!("{address}\nSHOP\n.\n\nUTC\n\n\n\n"));
-            assert!(said.contains("such as SHOP"), "{said}");
-            let config: crate::settings::Config = toml::from_str(&file_of(&args)).unwrap();
-            assert_eq!(config.source.kind, crate::settings::SourceKind::Jira);
-            assert_eq!(config.source.token_env, "JIRA_TOKEN");
-            assert_eq!(config.source.where_clause, "statusCategory != Done");
-        }
-    }
-
-    #[test]
-    fn further_sources_are_asked_for_and_make_a_file_that_loads() {
-        let words = "https://dev.azure.com/contoso\nShop\n.\n\nUTC\n\n\n\n\n\
-                     nonsense\nhttps://api.github.com\ncontoso/shop\n\
-                     jira:https://tracker.contoso.com\nSHOP\n\n";
-        let (args, said) = talk(words);
-        for part in ["as owner/repository", "such as SHOP", "a URL starts with https://"] {
-            assert!(said.contains(part), "{said}");
-        }
-        let written = run(&InitArgs { print: true, ..args }, &[], Path::new("/nowhere")).unwrap();
-        assert_eq!(written.tracker, "AZURE_DEVOPS_PAT, GITHUB_TOKEN, JIRA_TOKEN");
-        assert_eq!(written.still_to_set, Vec::<String>::new());
-        let text = written.text.unwrap();
-        assert_eq!(text.matches("[[sources]]\nname").count(), 3, "{text}");
-        // The same by flags.
-        let also =
-            ["https://api.github.com", "contoso/shop", "jira:https://tracker.contoso.com", "SHOP"];
-        let flags = InitArgs {
-            base_url: Some("https://dev.azure.com/contoso".into()),
-            project: Some("Shop".into()),
-            also: also.map(str::to_owned).to_vec(),
-            ..no_answers()
-        };
-        let entries = |text: &str| text.split_once("\n# The sources.").unwrap().1.to_owned();
-        assert_eq!(entries(&file_of(&flags)), entries(&text));
-        assert!(!should_prompt(&flags));
-    }
-
-    #[test]
-    fn a_bad_answer_is_asked_again_with_the_reason() {
-        let (args, said) =
-            talk("contoso\nhttps://x\n\n/no/such/folder\n.\nevery day\n\nMars/Base\n");
-        assert_eq!(args.base_url.as_deref(), Some("https://x"));
-        assert_eq!((args.project, args.timezone), (None, None));
-        assert_eq!(args.cron.as_deref(), Some("*/30 * * * *"));
-        assert!(said.contains("a URL starts with https://"), "{said}");
-        assert!(said.contains("/no/such/folder is not a folder"), "{said}");
-        assert!(said.contains("Mars/Base"), "{said}");
-    }
-
-    #[test]
-    fn flags_are_held_to_the_same_rules_and_end_up_in_the_file() {
-        let path = Path::new("/nowhere");
-        for (args, word) in [
-            (InitArgs { base_url: Some("contoso".into()), ..no_answers() }, "--base-url"),
-            (InitArgs { cron: Some("daily".into()), ..no_answers() }, "--cron"),
-            (InitArgs { timezone: Some("Mars/X".into()), ..no_answers() }, "--timezone"),
-        ] {
-            let refused = run(&args, &[], path).unwrap_err().to_string();
-            assert!(refused.contains(word), "{refused}");
-        }
-        let two = FlagValue {
-            key: "limits.max_live_sessions".into(),
-            value: Value::Integer(2),
-            flag: "--set".into(),
-        };
-        let text = run(&InitArgs { print: true, ..no_answers() }, &[two], path).unwrap();
-        assert!(text.render().contains("max_live_sessions = 2"), "{text:?}");
-    }
-
-    #[test]
-    fn flags_are_not_asked_for() {
-        assert!(should_prompt(&no_answers()));
-        assert!(!should_prompt(&InitArgs { project: Some("P".into()), ..no_answers() }));
-        assert!(!should_prompt(&InitArgs { print: true, ..no_answers() }));
-    }
 }

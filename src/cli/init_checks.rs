@@ -12,6 +12,17 @@ pub(super) fn check_address(answer: &str) -> Result<(), String> {
     }
 }
 
+pub(super) fn check_given(answer: &str) -> Result<(), String> {
+    match answer.trim().is_empty() {
+        true => {
+            Err("is empty; write owner/repository for GitHub, a key such as SHOP for Jira, or \
+                     the name of a project of Azure DevOps"
+                .into())
+        }
+        false => Ok(()),
+    }
+}
+
 pub(super) fn check_cron(answer: &str) -> Result<(), String> {
     Schedule::parse(answer, "UTC").map(drop).map_err(|error| error.to_string())
 }

@@ -4,6 +4,7 @@ use toml::Value;
 
 use super::error::CommandError;
 use super::init_checks::check_address;
+use crate::fetch::github::Scope;
 
 const KINDS: [&str; 3] = ["ado", "github", "jira"];
 
@@ -30,12 +31,50 @@ pub(super) fn credential_of(kind: Option<&str>) -> &'static str {
 
 /// The kind of tracker, if the address shows it; `None` means Azure DevOps.
 pub(super) fn kind_of(address: &str) -> Option<&'static str> {
+    let address = address.to_ascii_lowercase();
     let rest = address.split_once("://")?.1;
     let host = rest.split('/').next().unwrap_or_default();
     let github = host.contains("github") || host.ends_with(".ghe.com") || rest.contains("/api/v3");
     let jira =
         host.ends_with(".atlassian.net") || host == "api.atlassian.com" || rest.contains("jira");
     github.then_some("github").or_else(|| jira.then_some("jira"))
+}
+
+const GITHUB_API: &str = "https://api.github.com";
+
+/// The project that a page of github.com belongs to; empty for its home page. `None` for the API's
+/// own address and for other hosts, where the path does not show where the API is.
+fn github_page(address: &str) -> Option<String> {
+    let rest = address.split_once("://")?.1;
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let mut parts = rest.split('/').filter(|part| !part.is_empty());
+    let is_api = match parts.next()?.to_ascii_lowercase().as_str() {
+        "github.com" | "www.github.com" => false,
+        "api.github.com" => true,
+        _ => return None,
+    };
+    let parts: Vec<&str> = parts.collect();
+    Some(match parts.as_slice() {
+        [] if is_api => return None,
+        [] => String::new(),
+        ["orgs" | "users", owner, ..] | [owner] => (*owner).to_owned(),
+        ["repos", owner, name, ..] if is_api => format!("{owner}/{name}"),
+        [owner, name, ..] => format!("{owner}/{}", name.strip_suffix(".git").unwrap_or(name)),
+    })
+}
+
+/// The project that was given, if it agrees with the one that the address names.
+fn one_project(given: String, named: &str) -> Result<String, String> {
+    let is_owner = !named.contains('/');
+    if named.is_empty() || given.eq_ignore_ascii_case(named) {
+        Ok(given)
+    } else if is_owner && !given.contains(['/', ',']) {
+        Ok(format!("{named}/{given}"))
+    } else if is_owner && given.split(',').all(|one| one.trim().starts_with(&format!("{named}/"))) {
+        Ok(given)
+    } else {
+        Err(format!("the URL names {named}, but the project is {given}; leave out one of the two"))
+    }
 }
 
 impl NamedSource {
@@ -53,6 +92,48 @@ impl NamedSource {
     /// As given, or as shown by the address.
     pub(super) fn kind(&self) -> Option<&str> {
         self.kind.as_deref().or_else(|| self.base_url.as_deref().and_then(kind_of))
+    }
+
+    /// As [`Self::at`] parses it.
+    pub(super) fn address(&self) -> String {
+        let address = self.base_url.clone().unwrap_or_default();
+        match &self.kind {
+            Some(kind) => format!("{kind}:{address}"),
+            None => address,
+        }
+    }
+
+    /// Whether the project cannot be left to be set later: GitHub has no other way to say what to
+    /// watch.
+    pub(super) fn needs_project(&self) -> bool {
+        self.kind() == Some("github")
+    }
+
+    pub(super) fn check_project(&self, project: &str) -> Result<(), String> {
+        match self.needs_project() {
+            true => Scope::parse(project).map(drop).map_err(|error| error.to_string()),
+            false => Ok(()),
+        }
+    }
+
+    /// Replaces the address of a page of github.com by that of the API and the project that the
+    /// page belongs to, and says so.
+    pub(super) fn resolve(self) -> Result<(Self, Option<String>), String> {
+        let address = self.base_url.clone().unwrap_or_default();
+        let page = Some(&address).filter(|_| self.kind() == Some("github"));
+        let Some(named) = page.and_then(|address| github_page(address)) else {
+            return Ok((self, None));
+        };
+        let project = match self.project {
+            None => Some(named).filter(|named| !named.is_empty()),
+            Some(given) => Some(one_project(given, &named)?),
+        };
+        let project_text = project.as_ref().map(|project| format!(" and project {project}"));
+        let note = format!(
+            "{address} is a page for people; using {GITHUB_API}{}",
+            project_text.unwrap_or_default()
+        );
+        Ok((Self { base_url: Some(GITHUB_API.to_owned()), project, ..self }, Some(note)))
     }
 
     /// The question for its project.

@@ -20,6 +20,9 @@ pub struct Written {
     pub text: Option<String>,
     /// The variables for the trackers' credentials.
     pub tracker: String,
+    /// What was understood differently than it was written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Written {
@@ -29,8 +32,9 @@ impl Written {
             true => String::new(),
             false => format!("set {} in it, ", self.still_to_set.join(", ")),
         };
+        let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
         format!(
-            "Wrote {}.\nNext: {missing}export {tracker} and {credential},\ncheck the \
+            "{notes}Wrote {}.\nNext: {missing}export {tracker} and {credential},\ncheck the \
              setup with `heartbeat doctor`, preview a run with `heartbeat --dry-run`, and start \
              with `heartbeat --once`.\n",
             file.display(),

@@ -16,6 +16,8 @@ mod feedback;
 mod init;
 mod init_checks;
 mod init_sources;
+#[cfg(test)]
+mod init_tests;
 mod init_written;
 mod invocation;
 mod items;
@@ -247,11 +249,13 @@ impl Context {
         let more = app::load_request(&self.global.overrides(), &self.environment)?.flags;
         let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let asked = terminal && init::should_prompt(args);
+        init::check_absent(args, &path)?;
         let args = if asked {
             init::ask(args, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?
         } else {
             args.clone()
         };
+        init::check_repository(&args, &path, &self.environment)?;
         let written = init::run(&args, &more, &path)?;
         self.print(&written, init::Written::render)?;
         let question = "Check the setup with `heartbeat doctor` now?";

@@ -228,7 +228,8 @@ pub(super) fn resolve_paths(entry: &mut Entry, base: &Path, environment: &Enviro
     }
 }
 
-fn resolve(text: &str, base: &Path, environment: &Environment) -> PathBuf {
+/// An absolute path: `~/` is the home folder, relative paths start at `base`.
+pub(crate) fn resolve(text: &str, base: &Path, environment: &Environment) -> PathBuf {
     if text.is_empty() {
         return PathBuf::new();
     }

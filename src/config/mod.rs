@@ -25,6 +25,7 @@ pub use credential::CredentialError;
 pub use error::{ConfigError, Origin, Problem, Suggestion};
 pub use file::FILE_NAME;
 pub use init::render_init;
+pub(crate) use keys::resolve as resolve_path;
 pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, load_partial, variable_for};
 pub use reload::{Changed, NEED_RESTART, Reload, Reloader};
 

@@ -38,7 +38,7 @@ use self::app::AppCredential;
 use self::decode::Decoder;
 use self::filter::Filter;
 use self::http::Transport;
-use self::repositories::Scope;
+pub use self::repositories::Scope;
 use super::failure::Failure;
 use super::http::{Repeat, Request};
 use super::{
