@@ -5,12 +5,12 @@
 
 use std::fmt::Write;
 
-use crate::model::{FileRole, Finding, plain_markdown, plain_text};
+use crate::model::{FileRole, Finding, mask, plain_text, unmask_markdown};
 
 /// Without a title.
 pub fn markdown(finding: &Finding) -> String {
-    let mut page = format!("{}\n", plain(&finding.summary));
-    list(&mut page, "Likely causes", finding.likely_causes.iter().map(|cause| plain(cause)));
+    let mut page = format!("{}\n", mask(&finding.summary));
+    list(&mut page, "Likely causes", finding.likely_causes.iter().map(|cause| mask(cause)));
     list(
         &mut page,
         "Where to look",
@@ -22,20 +22,20 @@ pub fn markdown(finding: &Finding) -> String {
                 Some(FileRole::Understand) | None => "",
             };
             let unread = if file.read == Some(false) { " (not read)" } else { "" };
-            format!("`{}`{role}{unread}{missing}: {}", code(&file.path), plain(&file.reason))
+            format!("`{}`{role}{unread}{missing}: {}", code(&file.path), mask(&file.reason))
         }),
     );
-    section(&mut page, "Suggested change", &plain(&finding.suggested_change));
-    list(&mut page, "Tests", finding.tests.iter().map(|text| plain(text)));
-    list(&mut page, "Pitfalls", finding.pitfalls.iter().map(|text| plain(text)));
+    section(&mut page, "Suggested change", &mask(&finding.suggested_change));
+    list(&mut page, "Tests", finding.tests.iter().map(|text| mask(text)));
+    list(&mut page, "Pitfalls", finding.pitfalls.iter().map(|text| mask(text)));
     let grades = format!(
         "risk **{}** \u{b7} effort **{}** \u{b7} confidence **{}**",
         finding.risk, finding.effort, finding.confidence
     );
     section(&mut page, "Assessment", &grades);
-    list(&mut page, "Not checked", finding.not_checked.iter().map(|text| plain(text)));
-    list(&mut page, "Open questions", finding.open_questions.iter().map(|text| plain(text)));
-    page
+    list(&mut page, "Not checked", finding.not_checked.iter().map(|text| mask(text)));
+    list(&mut page, "Open questions", finding.open_questions.iter().map(|text| mask(text)));
+    unmask_markdown(&page)
 }
 
 fn section(page: &mut String, title: &str, text: &str) {
@@ -51,22 +51,8 @@ fn list(page: &mut String, title: &str, entries: impl Iterator<Item = String>) {
     }
 }
 
-/// Text with headings, links, images and HTML disabled; code and lists stay.
-fn plain(text: &str) -> String {
-    let mut lines = Vec::new();
-    for line in plain_markdown(text.trim()).lines() {
-        let line = line.replace('&', "&amp;").replace('<', "&lt;");
-        let line = line.replace("](", "]\\(").replace("![", "!\\[").replace("]:", "]\\:");
-        lines.push(match line.trim_start().starts_with(['#', '=']) {
-            true => format!("\\{}", line.trim_start()),
-            false => line,
-        });
-    }
-    lines.join("\n")
-}
-
 fn code(path: &str) -> String {
-    plain_text(path).replace('`', "").replace('\n', " ")
+    mask(&plain_text(path).replace('`', "").replace('\n', " "))
 }
 
 #[cfg(test)]
@@ -143,5 +129,66 @@ risk **low** \u{b7} effort **small** \u{b7} confidence **high**
             assert!(!page.contains(bad), "{bad} in {page}");
         }
         assert!(page.contains("- `a</code><script>`:"), "inside code, harmless: {page}");
+    }
+
+    /// The inline code of a page and the text of its code blocks, as a parser sees them.
+    fn code_in(page: &str) -> Vec<String> {
+        use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+        let (mut found, mut block) = (Vec::new(), None::<String>);
+        for event in Parser::new(page) {
+            match event {
+                Event::Code(code) => found.push(code.to_string()),
+                Event::Start(Tag::CodeBlock(_)) => block = Some(String::new()),
+                Event::Text(text) if block.is_some() => block.as_mut().unwrap().push_str(&text),
+                Event::End(TagEnd::CodeBlock) => found.extend(block.take()),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn code_is_shown_as_it_is() {
+        let mut finding = finding();
+        finding.files.clear();
+        finding.summary = "`grams <= band.upToGrams` & <b>, `a && b | c`, ``a`<b>``".into();
+        finding.likely_causes = vec![
+            "`[a-z]\\(x` and `![i](j)` and `&lt;`".into(),
+            "see\n\n```cpp\n#include <map>\nif (a < b && c[0](d)) {}\n---\n```".into(),
+        ];
+        let page = markdown(&finding);
+        let expected = [
+            "grams <= band.upToGrams",
+            "a && b | c",
+            "a`<b>",
+            "[a-z]\\(x",
+            "![i](j)",
+            "&lt;",
+            "#include <map>\nif (a < b && c[0](d)) {}\n---\n",
+        ];
+        assert_eq!(code_in(&page), expected, "{page}");
+        assert!(page.contains(" &amp; &lt;b>, "), "{page}");
+    }
+
+    #[test]
+    fn what_only_looks_like_code_is_escaped() {
+        for text in [
+            "a ` <img src=x>",
+            "``<img src=x>`",
+            "`a\n<img src=x>\n`",
+            "`a|<img src=x>`\n-|-",
+            "\\`<img src=x>`",
+            "`a` <img src=x> `b`",
+        ] {
+            let mut finding = finding();
+            finding.summary = text.into();
+            finding.files[0].reason = text.into();
+            let page = markdown(&finding);
+            assert!(!page.contains("<img"), "{page}");
+        }
+        let mut finding = finding();
+        finding.files[0].path = "a|<img src=x>".into();
+        finding.files[0].reason = "b\n-|-".into();
+        assert!(!markdown(&finding).contains("<img"), "a table splits code at `|`");
     }
 }

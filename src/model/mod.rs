@@ -12,6 +12,7 @@ mod future;
 mod ids;
 mod item;
 mod linked_content;
+mod masked;
 mod money;
 mod outcome;
 mod phase;
@@ -40,6 +41,7 @@ pub use linked_content::{
     Attachment, AttachmentUse, ChangeKind, LinkKind, LinkedChange, LinkedContent, LinkedItem,
     ReadLinkedContent,
 };
+pub use masked::{code_ranges, mask, unmask, unmask_markdown};
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use phase::Phase;

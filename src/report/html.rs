@@ -10,6 +10,7 @@ use super::digest::Report;
 use super::fixes::{fix_line, stale_line};
 use super::markdown::{outcome, took, web_address};
 use super::moment::minute;
+use super::prose::prose;
 use crate::event::fold::AlarmedItem;
 use crate::model::text::in_words;
 use crate::model::{is_acting, plain_text};
@@ -91,7 +92,7 @@ fn spending(row: &StageSpending) -> Value {
 
 fn duplicates(group: &DuplicateGroup) -> Value {
     let one = |item: &DuplicateItem| {
-        context! { key => short_key(&item.key), title => item.title.clone(), why => item.why.clone() }
+        context! { key => short_key(&item.key), title => item.title.clone(), why => prose(&item.why) }
     };
     context! { items => group.items.iter().map(one).collect::<Vec<_>>(), beyond => group.beyond() }
 }
@@ -101,7 +102,7 @@ fn related(item: &JudgedItem) -> Value {
 }
 
 fn settled(item: &JudgedItem) -> Value {
-    let (key, reason) = (short_key(&item.key), item.verdict.reason.clone());
+    let (key, reason) = (short_key(&item.key), prose(&item.verdict.reason));
     context! { key, title => item.title.clone(), reason }
 }
 
@@ -111,11 +112,12 @@ fn alarmed(alarm: &AlarmedItem) -> Value {
 
 fn finding(row: &FindingRow, report: &Report) -> Value {
     let finding = &row.finding;
+    let all = |texts: &[String]| texts.iter().map(|text| prose(text)).collect::<Vec<_>>();
     let file = |file: &crate::model::FileReference| {
         context! {
             path => file.path.clone(),
             address => report.code_address(&file.path),
-            reason => file.reason.clone(),
+            reason => prose(&file.reason),
             missing => file.exists == Some(false),
         }
     };
@@ -128,11 +130,11 @@ fn finding(row: &FindingRow, report: &Report) -> Value {
         confidence => finding.confidence.into_str(),
         revision => row.revision,
         created => minute(row.created_at),
-        summary => finding.summary.clone(),
-        likely_causes => finding.likely_causes.clone(),
+        summary => prose(&finding.summary),
+        likely_causes => all(&finding.likely_causes),
         files => finding.files.iter().map(file).collect::<Vec<_>>(),
-        suggested_change => finding.suggested_change.clone(),
-        open_questions => finding.open_questions.clone(),
+        suggested_change => prose(&finding.suggested_change),
+        open_questions => all(&finding.open_questions),
         cost => row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         feedback => row.feedback.as_ref().map(ToString::to_string),
         fix => fix_line(row),
@@ -218,5 +220,20 @@ mod tests {
     fn characters_that_do_not_show_are_dropped() {
         let page = render(&report("a\u{202e}b\u{200b}c\u{7}d")).unwrap();
         assert!(page.contains("abcd"));
+    }
+
+    #[test]
+    fn prose_is_shown_with_its_code_and_lists() {
+        let text = "`a < b` is wrong:\n\n1. Read `x`.\n2. Write *y*.\n\n```rust\nlet <T> = 1;\n```";
+        let page = render(&report(text)).unwrap();
+        for part in [
+            "<code>a &lt; b</code> is wrong:</p>",
+            "<ol>\n<li>Read <code>x</code>.</li>\n<li>Write <em>y</em>.</li>\n</ol>",
+            "<pre><code>let &lt;T&gt; = 1;\n</code></pre>",
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        let page = render(&report("one `x`\ntwo")).unwrap();
+        assert!(page.contains("<li class=\"prose\">one <code>x</code><br />\ntwo</li>"), "{page}");
     }
 }

@@ -10,6 +10,7 @@ pub mod markdown;
 pub mod moment;
 pub mod narrator;
 pub mod paint;
+pub mod prose;
 pub mod summary;
 pub mod terminal;
 pub mod webhook;

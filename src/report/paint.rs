@@ -1,5 +1,9 @@
 //! Colour for terminals, none for pipes. Pure.
 
+use std::ops::Range;
+
+use crate::model::code_ranges;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
     Plain,
@@ -77,31 +81,75 @@ impl Paint {
 
     /// Renders our own Markdown for a terminal: no markup, headings and emphasis in bold.
     pub fn markdown(self, text: &str) -> String {
-        text.lines().map(|line| format!("{}\n", self.markdown_line(line))).collect()
+        let code = code_ranges(text);
+        let mut at = 0;
+        let mut page = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            let start = at;
+            at += line.len();
+            page.push_str(&self.markdown_line(&pieces(line.trim_end_matches('\n'), start, &code)));
+            page.push('\n');
+        }
+        page
     }
 
-    fn markdown_line(self, line: &str) -> String {
-        let title = line.trim_start_matches('#');
-        if title.len() < line.len() && title.starts_with(' ') {
-            return self.bold(&unescape(title.trim()));
-        }
-        // Odd parts are between two marks; a single mark stays as it is.
-        let spans = |text: &str, mark: &str, paint: &dyn Fn(&str) -> String| -> String {
-            let parts: Vec<&str> = text.split(mark).collect();
-            if parts.len().is_multiple_of(2) {
-                return text.to_owned();
+    fn markdown_line(self, pieces: &[Piece<'_>]) -> String {
+        if let [Piece::Text(line)] = pieces {
+            let title = line.trim_start_matches('#');
+            if title.len() < line.len() && title.starts_with(' ') {
+                return self.bold(&unescape(title.trim()));
             }
-            let each = parts.iter().enumerate();
-            each.map(|(n, part)| if n % 2 == 1 { paint(part) } else { (*part).to_owned() })
-                .collect()
-        };
-        let bold = spans(line, "**", &|part| self.bold(part));
-        let code = spans(&bold, "`", &|part| match self {
-            Self::Plain => format!("`{part}`"),
-            Self::Colour => self.cyan(part),
+        }
+        let marks = pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => text.matches("**").count(),
+            Piece::Code(_) => 0,
         });
-        unescape(&code)
+        // A single mark stays as it is.
+        let is_paired = marks.sum::<usize>().is_multiple_of(2);
+        let (mut out, mut is_bold) = (String::new(), false);
+        for piece in pieces {
+            match piece {
+                Piece::Code(code) if code.starts_with('`') && self == Self::Colour => {
+                    out.push_str(&self.cyan(code.trim_matches('`')));
+                }
+                Piece::Code(code) => out.push_str(code),
+                Piece::Text(text) => {
+                    for (n, part) in text.split("**").enumerate() {
+                        match (n > 0, is_paired) {
+                            (true, true) => is_bold = !is_bold,
+                            (true, false) => out.push_str("**"),
+                            (false, _) => {}
+                        }
+                        let part = unescape(part);
+                        let is_painted = is_bold && !part.is_empty();
+                        out.push_str(&if is_painted { self.bold(&part) } else { part });
+                    }
+                }
+            }
+        }
+        out
     }
+}
+
+/// A part of a line.
+enum Piece<'a> {
+    Code(&'a str),
+    Text(&'a str),
+}
+
+/// The line that begins at `start`, divided at the code in it.
+fn pieces<'a>(line: &'a str, start: usize, code: &[Range<usize>]) -> Vec<Piece<'a>> {
+    let (mut pieces, mut done) = (Vec::new(), 0);
+    let first = code.partition_point(|range| range.end <= start);
+    for range in code[first..].iter().take_while(|range| range.start < start + line.len()) {
+        let begin = range.start.saturating_sub(start);
+        let end = (range.end - start).min(line.len());
+        pieces.extend((done < begin).then(|| Piece::Text(&line[done..begin])));
+        pieces.push(Piece::Code(&line[begin..end]));
+        done = end;
+    }
+    pieces.extend((done < line.len()).then(|| Piece::Text(&line[done..])));
+    pieces
 }
 
 /// The codes that [`Paint`] writes after an escape character.
@@ -154,6 +202,16 @@ mod tests {
         let coloured = Paint::Colour.markdown(text);
         assert!(coloured.contains("\x1b[1mLikely causes\x1b[0m"), "{coloured:?}");
         assert!(coloured.contains("\x1b[36ma<b\x1b[0m"), "{coloured:?}");
+        assert_eq!(console::strip_ansi_codes(&coloured).replace('`', ""), plain.replace('`', ""));
+    }
+
+    #[test]
+    fn code_stays_as_it_is_on_a_terminal() {
+        let text = "**see `a ** b`** and `[a-z]\\(x &lt;`\n\n```\n\\d &amp; ** # **\n```\n";
+        let plain = "see `a ** b` and `[a-z]\\(x &lt;`\n\n```\n\\d &amp; ** # **\n```\n";
+        assert_eq!(Paint::Plain.markdown(text), plain);
+        let coloured = Paint::Colour.markdown(text);
+        assert!(coloured.contains("\x1b[36ma ** b\x1b[0m"), "{coloured:?}");
         assert_eq!(console::strip_ansi_codes(&coloured).replace('`', ""), plain.replace('`', ""));
     }
 

@@ -12,7 +12,7 @@ use super::{GithubSource, Inner, wire};
 use crate::fetch::FetchError;
 use crate::fetch::failure::Failure;
 use crate::fetch::write_back::{WriteBack, Written, ensure_writable};
-use crate::model::FailureClass;
+use crate::model::{FailureClass, code_ranges};
 
 /// How many of the newest comments are searched for our mark.
 const COMMENTS_SEARCHED: usize = 200;
@@ -146,22 +146,22 @@ fn comment_text(write: &WriteBack<'_>) -> String {
     }
     let note = "\n\n[… shortened; the whole finding is in heartbeat's report]";
     let kept: String = text.chars().take(room - note.chars().count()).collect();
-    kept + note + &mark
+    // Half of a line could end within code, whose beginning would then no longer be code.
+    let kept = kept.rsplit_once('\n').map_or("", |(whole_lines, _)| whole_lines);
+    format!("{kept}{note}{mark}")
 }
 
 /// Disables `@name` mentions in quoted text, which would notify uninvolved users. Mentions in code
 /// have no effect, so code is unchanged.
 fn without_mentions(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut in_code = false;
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        if character == '`' {
-            in_code = !in_code;
-        }
+    let code = code_ranges(text);
+    let is_code = |at: usize| code.iter().any(|range| range.contains(&at));
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
         out.push(character);
-        let is_name = characters.peek().is_some_and(char::is_ascii_alphanumeric);
-        if character == '@' && is_name && !in_code {
+        let is_name = characters.peek().is_some_and(|(_, next)| next.is_ascii_alphanumeric());
+        if character == '@' && is_name && !is_code(at) {
             out.push('\u{200B}');
         }
     }
@@ -189,5 +189,24 @@ mod tests {
         let text = comment_text(&write(&long));
         assert!(text.chars().count() <= LONGEST_COMMENT && is_ours(&text));
         assert!(text.contains("shortened"));
+    }
+
+    #[test]
+    fn a_cut_does_not_open_what_was_code() {
+        let line = "see `<img src=x>` there\n";
+        let lines = line.repeat(LONGEST_COMMENT / line.len() + 1);
+        for shift in 0..line.len() {
+            let text = comment_text(&write(&format!("{}{lines}", "x".repeat(shift))));
+            let html = |event: &pulldown_cmark::Event<'_>| {
+                matches!(event, pulldown_cmark::Event::InlineHtml(_))
+            };
+            assert_eq!(pulldown_cmark::Parser::new(&text).filter(html).count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_single_backtick_does_not_let_names_through() {
+        assert_eq!(without_mentions("``a`` `@x`"), "``a`` `@x`");
+        assert_eq!(without_mentions("it's a ` and @all"), "it's a ` and @\u{200B}all");
     }
 }
