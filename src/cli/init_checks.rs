@@ -15,7 +15,7 @@ pub(super) fn check_address(answer: &str) -> Result<(), String> {
 pub(super) fn check_given(answer: &str) -> Result<(), String> {
     match answer.trim().is_empty() {
         true => {
-            Err("is empty; write owner/repository for GitHub, a key such as SHOP for Jira, or \
+            Err("the project is empty; write owner/repository for GitHub, a key such as SHOP for Jira, or \
                      the name of a project of Azure DevOps"
                 .into())
         }
