@@ -177,7 +177,10 @@ impl Role {
             "sup" => Self::Raised,
             "sub" => Self::Lowered,
             "rt" => Self::RubyText,
-            "marquee" => Self::Drawing,
+            // Elements of a few browsers that do not show their content, or not always.
+            "marquee" | "fencedframe" | "controlledframe" | "geolocation" | "usermedia"
+            | "camera" | "microphone" | "permission" | "install" | "login" | "model" | "portal"
+            | "selectedcontent" => Self::Drawing,
             "textarea" => Self::TextArea,
             "select" => Self::Select,
             "q" => Self::Quotation,

@@ -259,6 +259,7 @@ pub(super) fn is_read(name: &str) -> bool {
             | "rel"
             | "selected"
             | "multiple"
+            | "disabled"
             | "label"
             | "rows"
             | "cols"

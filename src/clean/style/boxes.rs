@@ -42,7 +42,11 @@ impl Flow {
             && matches!(
                 self.display,
                 Some(
-                    Display::Inline | Display::InlineBlock | Display::TableCell | Display::Contents
+                    Display::Inline
+                        | Display::InlineBlock
+                        | Display::InlineFlex
+                        | Display::TableCell
+                        | Display::Contents
                 )
             )
     }
@@ -259,10 +263,11 @@ impl Frame {
     }
 }
 
+/// The kind of box by its default and its flow.
 pub(super) fn kind_of(usual: BoxKind, flow: Flow, in_flex: bool) -> BoxKind {
     let declared = match flow.display {
         Some(Display::Inline) => BoxKind::Inline,
-        Some(Display::InlineBlock) => BoxKind::InlineBlock,
+        Some(Display::InlineBlock | Display::InlineFlex) => BoxKind::InlineBlock,
         Some(Display::TableCell) => BoxKind::Cell,
         Some(Display::TablePart) => BoxKind::TablePart,
         Some(Display::Contents) => return BoxKind::Contents,
@@ -270,7 +275,9 @@ pub(super) fn kind_of(usual: BoxKind, flow: Flow, in_flex: bool) -> BoxKind {
         None => usual,
     };
     match declared {
-        BoxKind::Inline if flow.blockified || in_flex => BoxKind::Block,
+        BoxKind::Inline | BoxKind::Cell | BoxKind::TablePart if flow.blockified || in_flex => {
+            BoxKind::Block
+        }
         other => other,
     }
 }

@@ -103,6 +103,13 @@ impl Color {
         Self::from_shares([mix(0) / 255.0, mix(1) / 255.0, mix(2) / 255.0, 1.0])
     }
 
+    /// The same to the nearest of the colours that pages have for text: black to dark grey.
+    pub(super) fn distance_to_text(self) -> f32 {
+        let [red, green, blue] = self.channels;
+        let (least, most) = (red.min(green).min(blue), red.max(green).max(blue));
+        self.distance(Self::solid([least.midpoint(most).min(0x33); 3]))
+    }
+
     /// The largest difference of a channel: 0 is none, 1 is black on white.
     pub(super) fn distance(self, other: Self) -> f32 {
         let most = (0..3).map(|at| self.channels[at].abs_diff(other.channels[at])).max();

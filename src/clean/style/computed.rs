@@ -13,7 +13,7 @@ const UNREADABLE_PX: f32 = 2.5;
 /// Lower opacity counts as invisible.
 const UNSEEN_OPACITY: f32 = 0.06;
 /// Text with a smaller colour difference to its background is invisible.
-const UNSEEN_DISTANCE: f32 = 0.12;
+const UNSEEN_DISTANCE: f32 = 0.127;
 /// Small text needs more, by its size in pixels.
 const SMALL_TEXT: [(f32, f32); 2] = [(6.0, 0.55), (8.0, 0.25)];
 /// The narrowest window assumed.
@@ -36,10 +36,12 @@ pub(super) struct Computed {
     /// Hidden by a property that no child can override.
     pub(super) gone: bool,
     /// `visibility`, which a child can override.
-    invisible: bool,
+    pub(super) invisible: bool,
     pub(super) opacity: f32,
     pub(super) font_px: f32,
-    color: Color,
+    pub(super) color: Color,
+    /// Whether the colour is that of the tracker's page, which is not exactly known.
+    is_default_color: bool,
     /// Colour of links.
     pub(super) link: Color,
     fill: Option<Color>,
@@ -49,7 +51,7 @@ pub(super) struct Computed {
     /// Whether the text has a shadow or an outline.
     is_outlined: bool,
     /// Background of the text, of the nearest block, and of the page.
-    behind: Color,
+    pub(super) behind: Color,
     block_behind: Color,
     page: Color,
     /// Alternative background.
@@ -86,6 +88,7 @@ impl Computed {
         opacity: 1.0,
         font_px: 16.0,
         color: Color::BLACK,
+        is_default_color: true,
         link: Color::LINK,
         fill: None,
         stroke: None,
@@ -124,6 +127,7 @@ impl Computed {
     /// An undeclared text colour: of a link, of `<font>`.
     pub(super) fn set_color(&mut self, color: Color) {
         self.color = color;
+        self.is_default_color = false;
     }
 
     /// An undeclared background: of `bgcolor`, of `<mark>`.
@@ -143,7 +147,9 @@ impl Computed {
 
     /// The `color` of `<font>`.
     pub(super) fn set_legacy_color(&mut self, value: &str) {
-        self.color = Color::parse_legacy(value).unwrap_or(self.color);
+        if let Some(color) = Color::parse_legacy(value) {
+            self.set_color(color);
+        }
     }
 
     /// A `bgcolor`. Returns whether it is a colour.
@@ -164,6 +170,7 @@ impl Computed {
     pub(super) fn replace_usual(&mut self, inherited: &Self, slots: &Slots) {
         if slots.get(Slot::Color) == Some(Value::Inherit) {
             self.color = inherited.color;
+            self.is_default_color = inherited.is_default_color;
         }
         if slots.get(Slot::BackgroundColor).is_some() {
             self.behind = inherited.behind;
@@ -244,6 +251,9 @@ impl Computed {
     fn apply_usual(&mut self, kind: BoxKind, in_flex: bool) {
         let kind = kind_of(kind, Flow::default(), in_flex);
         self.doubt_in_clipped_flex(in_flex);
+        if kind == BoxKind::Contents {
+            return;
+        }
         self.leave_line(kind, false);
         match kind {
             BoxKind::Table | BoxKind::TablePart | BoxKind::Cell => self.share_table_room(),
@@ -313,8 +323,8 @@ impl Computed {
 
     fn apply_colors(&mut self, slots: &Slots) {
         match slots.get(Slot::Color) {
-            Some(Value::Color(color)) => self.color = color,
-            Some(Value::Initial) => self.color = Color::BLACK,
+            Some(Value::Color(color)) => self.set_color(color),
+            Some(Value::Initial) => self.set_color(Color::BLACK),
             _ => {}
         }
         match slots.get(Slot::TextFill) {
@@ -466,6 +476,10 @@ impl Computed {
         let is_seen_on =
             |behind: Color| color.over(behind).distance(behind) * self.opacity >= least;
         let painted = (Sight::Doubtful, VisibilityIssues::of(VisibilityIssue::Painted));
+        let is_default = self.is_default_color && self.fill.is_none();
+        if is_default && is_seen_on(self.behind) && self.behind.distance_to_text() < least {
+            return painted;
+        }
         // The stroke covers part of the letters.
         if self.is_stroked
             && self.stroke.is_some_and(|line| line.over(self.behind).distance(self.behind) < least)

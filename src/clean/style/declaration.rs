@@ -34,6 +34,8 @@ pub(in crate::clean) enum Display {
     Block,
     /// On separate lines, and each child too.
     Flex,
+    /// Inline, as a separate box, and each child is a block.
+    InlineFlex,
     /// Only its children do.
     Contents,
 }

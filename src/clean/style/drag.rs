@@ -1,8 +1,15 @@
-//! Boxes with negative margins, which move the text after them off the page.
+//! Boxes with negative margins, which move the text after them off the page, and text that its own box
+//! pushes out.
 
-use super::boxes::Drag;
+use super::boxes::{BoxKind, Drag};
+use super::computed::Computed;
+use super::declaration::Slot;
 use super::verdict::{Frame, Judge, MAX_COVERS};
+use crate::clean::element::Role;
 use crate::model::{VisibilityIssue, VisibilityIssues};
+
+/// The most that may be beside the text of a form control, in pixels.
+const MOST_BESIDE: f32 = 60.0;
 
 /// Text that another box moved away.
 pub(super) struct Dragged {
@@ -15,6 +22,38 @@ pub(super) struct Dragged {
 }
 
 impl Judge<'_> {
+    /// The text of a form control beside wide edges, or outside a dark box, may be out of sight.
+    pub(super) fn doubt_pushed_out(
+        &self,
+        role: Role,
+        kind: BoxKind,
+        around: &Computed,
+        style: &mut Computed,
+    ) {
+        let pixels = |slot: Slot| {
+            self.slots.length(slot).map_or(0.0, |length| length.pixels(style.font_px, 300.0))
+        };
+        let edges = [Slot::PaddingLeft, Slot::PaddingRight, Slot::PaddingTop, Slot::PaddingBottom];
+        let beside = edges.map(pixels).iter().sum::<f32>() + pixels(Slot::TextIndent).abs();
+        let is_control = matches!(role, Role::Input | Role::TextArea | Role::Select);
+        if is_control && (beside > MOST_BESIDE || self.slots.flag(Slot::WideBorder)) {
+            style.doubts.add(VisibilityIssue::Clipped);
+        }
+        if matches!(kind, BoxKind::Inline | BoxKind::Contents) {
+            return;
+        }
+        let is_table = matches!(kind, BoxKind::Table | BoxKind::TablePart | BoxKind::Cell);
+        let widths = [Slot::Width, Slot::MaxWidth].map(|slot| self.slots.length(slot));
+        let width = widths
+            .into_iter()
+            .flatten()
+            .map(|length| length.pixels(style.font_px, around.room.max(1.0)))
+            .reduce(f32::min)
+            .filter(|_| !is_table);
+        let is_narrow = is_table && style.is_fixed_table && style.nowrap;
+        style.keep_in_dark_box(around, width, is_narrow);
+    }
+
     /// Notes what the element at `at` moves, given the open elements around it.
     pub(super) fn note_drag(&mut self, drag: Drag, frames: &[Frame<'_>], at: usize) {
         if self.dragged.len() >= MAX_COVERS {

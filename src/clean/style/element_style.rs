@@ -83,7 +83,8 @@ pub(super) fn kind_of(name: &str, role: Role) -> BoxKind {
         Role::Row | Role::TableHead => BoxKind::TablePart,
         Role::Cell | Role::HeaderCell => BoxKind::Cell,
         Role::Image | Role::Input | Role::TextArea | Role::Select => BoxKind::InlineBlock,
-        _ if matches!(name, "tbody" | "tfoot" | "caption") => BoxKind::TablePart,
+        _ if matches!(name, "tbody" | "tfoot") => BoxKind::TablePart,
+        _ if name == "slot" => BoxKind::Contents,
         _ if matches!(name, "button" | "svg" | "marquee" | "object") => BoxKind::InlineBlock,
         _ if role.is_inline() => BoxKind::Inline,
         Role::Break => BoxKind::Inline,
@@ -121,6 +122,13 @@ pub(super) fn makes_a_box(name: &str) -> bool {
             | "frame"
             | "frameset"
     )
+}
+
+/// Whether `display: contents` hides it, since it has no content of its own.
+pub(super) fn has_no_contents(name: &str, role: Role) -> bool {
+    matches!(role, Role::Image | Role::Input | Role::TextArea | Role::Select)
+        || makes_a_box(name)
+        || matches!(name, "svg" | "br" | "wbr")
 }
 
 /// Whether its attributes give it a thick border, or paint a whole `<hr>`.
@@ -169,6 +177,10 @@ pub(super) fn usual_style(name: &str, role: Role, element: &Element, style: &mut
             style.font_px = 13.33;
         }
         "mphantom" => style.hide(),
+        // Its label is shown instead of its text.
+        "option" if attribute(element, "label").is_some_and(|label| !label.is_empty()) => {
+            style.doubts.add(VisibilityIssue::Element);
+        }
         "bdo" if attribute(element, "dir").is_some_and(|dir| dir.eq_ignore_ascii_case("rtl")) => {
             style.doubts.add(VisibilityIssue::Moved);
         }

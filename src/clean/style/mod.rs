@@ -8,7 +8,8 @@
 //! combines inherited values, `impact` tells what declarations could do anywhere, `verdict`
 //! traverses the tree, `unseen` handles elements without readable text, `drag`
 //! those that move others, and `fonts` lists the
-//! families that draw characters as written.
+//! families that draw characters as written. `page` and `outer` tell what is known of the
+//! page around a text.
 
 mod boxes;
 mod color;
@@ -21,6 +22,8 @@ mod fonts;
 mod impact;
 mod layout;
 mod length;
+mod outer;
+mod page;
 mod property;
 mod pseudo;
 mod reader;

@@ -127,7 +127,6 @@ const HARMLESS: &[&str] = &[
     "user-drag",
     "user-modify",
     "user-select",
-    "vertical-align",
     "white-space-collapse",
     "widows",
     "will-change",

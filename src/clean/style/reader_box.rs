@@ -93,6 +93,13 @@ impl Reader<'_> {
                 words(value).len() <= 3
                     && words(value).iter().all(|word| *word == "1" || *word == "100%")
             }
+            // A raised letter leaves the background of its line.
+            "vertical-align" => match Length::parse(value) {
+                Some(length) => length.pixels(12.0, 12.0).abs() <= 8.0,
+                None => {
+                    value.starts_with(|c: char| c.is_ascii_alphabetic()) && !value.contains('(')
+                }
+            },
             "rotate" => matches!(value, "0" | "0deg"),
             "mix-blend-mode" | "filter" | "backdrop-filter" => false,
             "contain" => value == "style",

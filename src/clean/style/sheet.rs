@@ -10,12 +10,13 @@ use cssparser::{
     ParserState, QualifiedRuleParser, RuleBodyItemParser, RuleBodyParser, StyleSheetParser,
 };
 use scraper::node::Element as Tag;
-use selectors::parser::{Component, Selector, SelectorList};
+use selectors::parser::{Selector, SelectorList};
 
 use super::condition::{self, Holds};
 use super::declaration::{self, Declaration};
 use super::fonts::is_docs_font_kit;
 use super::impact::{self, Generated};
+use super::outer;
 use super::property::rule_name;
 use super::pseudo::PseudoElement;
 use super::selector::{self, Matched, Style, Work};
@@ -65,6 +66,8 @@ pub(super) struct Matches {
     pub(super) doubts: VisibilityIssues,
     /// The effects of generated boxes before and after its content.
     pub(super) generated: Generated,
+    /// Whether it may place its children next to each other.
+    pub(super) may_be_flex: bool,
 }
 
 impl Sheet {
@@ -100,7 +103,7 @@ impl Sheet {
     /// The rules that match an element, in the order of the cascade.
     pub(super) fn collect(
         &self,
-        tag: &Tag,
+        tag: Option<&Tag>,
         element: &Matched<'_>,
         work: &Work,
         found: &mut Matches,
@@ -128,19 +131,26 @@ impl Sheet {
             work.spend(1);
             look_up(self.buckets.get(key).map_or(&[], Vec::as_slice));
         };
-        bucket(tag.name());
-        if let Some(id) = attribute(tag, "id") {
+        if element.is_outer() {
+            let mut names: Vec<&String> =
+                self.buckets.keys().filter(|name| outer::is_usual(name)).collect();
+            names.sort_unstable();
+            names.into_iter().for_each(|name| bucket(name));
+        }
+        let name = tag.map_or("", Tag::name);
+        bucket(name);
+        if let Some(id) = tag.and_then(|tag| attribute(tag, "id")) {
             bucket(&format!("#{id}"));
         }
-        for class in attribute(tag, "class").unwrap_or("").split_ascii_whitespace() {
+        let classes = tag.and_then(|tag| attribute(tag, "class")).unwrap_or("");
+        for class in classes.split_ascii_whitespace() {
             if work.is_spent() {
                 break;
             }
             bucket(&format!(".{class}"));
         }
-        for root in ["html", "body"]
-            .into_iter()
-            .filter(|root| element.is_root_named(root) && tag.name() != *root)
+        for root in
+            ["html", "body"].into_iter().filter(|root| element.is_root_named(root) && name != *root)
         {
             bucket(root);
         }
@@ -150,6 +160,7 @@ impl Sheet {
     /// A rule for a pseudo-element, or one that may or may not match.
     fn note(&self, rule: &Rule, is_certain: bool, found: &mut Matches) {
         let declarations = &self.declarations[rule.declarations.clone()];
+        found.may_be_flex |= rule.pseudo.is_none() && outer::places_children(declarations);
         match rule.pseudo {
             Some(PseudoElement::Other) => {}
             Some(PseudoElement::Generated) => found.generated.note(declarations),
@@ -230,7 +241,7 @@ impl Sheet {
                 return;
             }
             let at = u32::try_from(self.rules.len()).unwrap_or(u32::MAX);
-            let bucket = bucket_of(selector);
+            let bucket = selector::bucket_of(selector);
             bucket.map_or(&mut self.general, |key| self.buckets.entry(key).or_default()).push(at);
             self.rules.push(Rule {
                 pseudo: selector.pseudo_element().copied(),
@@ -242,27 +253,6 @@ impl Sheet {
             });
         }
     }
-}
-
-/// The most specific part of the last compound: an id, a class or a name.
-fn bucket_of(selector: &Selector<Style>) -> Option<String> {
-    let mut best = None;
-    let mut iter = selector.iter();
-    for component in iter.by_ref() {
-        match component {
-            Component::ID(id) => return Some(format!("#{}", id.0)),
-            Component::Class(class) => best = Some(format!(".{}", class.0)),
-            Component::LocalName(name) if best.is_none() => {
-                best = Some(name.lower_name.0.to_string());
-            }
-            Component::PseudoElement(_) => {
-                // The element of a pseudo-element is before another combinator.
-                return None;
-            }
-            _ => {}
-        }
-    }
-    best
 }
 
 struct Reader<'s> {

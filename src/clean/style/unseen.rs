@@ -52,7 +52,7 @@ impl<'a> Judge<'a> {
         let mut style = parent.style;
         self.slots.clear();
         let element_in_tree = Matched::new(node, self.work);
-        self.declare(element, &element_in_tree, inline, &mut style);
+        self.declare(Some(element), &element_in_tree, inline, &mut style);
         let (flow, mut impact) =
             style.apply(&self.slots, BoxKind::InlineBlock, parent.is_flex, u32::MAX);
         if is_box || flow.display.is_some() {
@@ -67,7 +67,7 @@ impl<'a> Judge<'a> {
         let mut style = parent.style;
         self.slots.clear();
         let column = Matched::new(node, self.work);
-        self.declare(element, &column, attribute(element, "style"), &mut style);
+        self.declare(Some(element), &column, attribute(element, "style"), &mut style);
         let (flow, impact) = style.apply(&self.slots, BoxKind::TablePart, false, 0);
         let changes = style.sight() != parent.style.sight()
             || impact.paints

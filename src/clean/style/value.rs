@@ -11,19 +11,26 @@ pub(super) fn display(value: &str) -> Option<Value> {
         "none" | "table-column" | "table-column-group" => Display::None,
         "contents" => Display::Contents,
         "table-cell" => Display::TableCell,
-        "table-row" | "table-row-group" | "table-header-group" | "table-footer-group"
-        | "table-caption" => Display::TablePart,
+        "table-row" | "table-row-group" | "table-header-group" | "table-footer-group" => {
+            Display::TablePart
+        }
         "inline" | "ruby" | "ruby-text" | "math" => Display::Inline,
-        "block" | "list-item" | "flow-root" | "table" | "flow" => Display::Block,
+        "block" | "list-item" | "flow-root" | "table" | "flow" | "table-caption" => Display::Block,
         "flex" | "grid" | "-webkit-box" | "-webkit-flex" => Display::Flex,
-        "inline-block"
-        | "inline-table"
-        | "inline-flex"
-        | "inline-grid"
-        | "-webkit-inline-box"
-        | "-webkit-inline-flex" => Display::InlineBlock,
+        "inline-block" | "inline-table" => Display::InlineBlock,
+        "inline-flex" | "inline-grid" | "-webkit-inline-box" | "-webkit-inline-flex" => {
+            Display::InlineFlex
+        }
+        _ if is_rare_display(value) => return Some(Value::Doubt(VisibilityIssue::UnknownStyle)),
         _ => return two_displays(value),
     }))
+}
+
+/// Values that only some browsers know.
+fn is_rare_display(value: &str) -> bool {
+    const RARE: [&str; 5] =
+        ["grid-lanes", "masonry", "ruby-base", "ruby-base-container", "ruby-text-container"];
+    value.split_ascii_whitespace().any(|word| RARE.contains(&word)) || value == "inline-grid-lanes"
 }
 
 /// `block flow`, `inline flex list-item` and the like: each part at most once.
@@ -32,7 +39,7 @@ fn two_displays(value: &str) -> Option<Value> {
     for word in value.split_ascii_whitespace() {
         let is_new = match word {
             "block" | "inline" => outside.replace(word).is_none(),
-            "flow" | "flow-root" | "table" | "flex" | "grid" | "ruby" => {
+            "flow" | "flow-root" | "table" | "flex" | "grid" | "ruby" | "math" => {
                 inside.replace(word).is_none()
             }
             "list-item" => !std::mem::replace(&mut is_item, true),
@@ -46,7 +53,9 @@ fn two_displays(value: &str) -> Option<Value> {
         return None;
     }
     Some(Value::Display(match (outside, inside) {
+        (Some("inline"), Some("flex" | "grid")) => Display::InlineFlex,
         (_, Some("flex" | "grid")) => Display::Flex,
+        (Some("inline"), Some("math")) => Display::Inline,
         (Some("inline"), _) => Display::InlineBlock,
         (None, None) if !is_item => return None,
         _ => Display::Block,

@@ -10,15 +10,14 @@ use rustc_hash::FxHashMap;
 use scraper::Node;
 use scraper::node::Element;
 
-use super::boxes::{BoxKind, Drag, Flow, Impact, Slots};
-use super::color::Color;
+use super::boxes::{self, BoxKind, Drag, Flow, Impact, Slots};
 use super::computed::Computed;
 use super::condition::{self, Holds};
 use super::declaration::{self, Declaration, Display, Slot, Value};
 use super::drag::Dragged;
 use super::element_style::{
-    is_cut_line, is_painted, is_second_meaning, kind_of, narrowest_column, takes_bgcolor,
-    usual_style,
+    has_no_contents, is_cut_line, is_painted, is_second_meaning, kind_of, narrowest_column,
+    takes_bgcolor, usual_style,
 };
 use super::fonts::names_odd_font;
 use super::seen::Verdict;
@@ -36,9 +35,6 @@ const MAX_REMEMBERED: usize = 256;
 /// Maximum places that may cover text; with more of them all text is doubtful.
 pub(super) const MAX_COVERS: usize = 16;
 
-/// Larger page font sizes are ignored, since lengths derived from them could be huge.
-const LARGEST_PAGE_FONT: f32 = 40.0;
-
 /// Judges every visited element below `root`, in document order. Also returns the steps of matching
 /// selectors.
 pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
@@ -54,6 +50,7 @@ pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
         covers: Vec::new(),
         pulls: false,
         paints_layers: false,
+        page_is_flex: false,
         drags: None,
         dragged: Vec::new(),
     };
@@ -83,6 +80,8 @@ pub(super) struct Judge<'a> {
     pub(super) covers: Vec<u32>,
     pulls: bool,
     paints_layers: bool,
+    /// Whether the element around the text may place its children next to each other.
+    pub(super) page_is_flex: bool,
     /// What the current element moves.
     pub(super) drags: Option<Drag>,
     pub(super) dragged: Vec<Dragged>,
@@ -149,7 +148,7 @@ impl<'a> Judge<'a> {
 
     fn run(&mut self, root: NodeRef<'a, Node>, body: Option<&'a Element>) {
         let mut frames: Vec<Frame<'a>> = Vec::new();
-        let page = self.page(root, body);
+        let page = self.page_of_text(root, body);
         let mut next = root.first_child();
         loop {
             let Some(node) = next else {
@@ -179,47 +178,6 @@ impl<'a> Judge<'a> {
                 _ => node.next_sibling(),
             };
         }
-    }
-
-    /// The style of the page itself: of `html` and `body`.
-    fn page(&mut self, root: NodeRef<'a, Node>, body: Option<&'a Element>) -> Computed {
-        let mut style = Computed::PAGE;
-        let Some(html) = root.children().find(|child| child.value().is_element()) else {
-            return style;
-        };
-        let Some(html_tag) = html.value().as_element() else { return style };
-        for (place, element) in Matched::roots(html, self.work).into_iter().enumerate() {
-            let tag = if place == 1 { body.unwrap_or(html_tag) } else { html_tag };
-            self.slots.clear();
-            let mut is_hidden = false;
-            for (name, value) in &tag.attrs {
-                match &*name.local {
-                    "hidden" => is_hidden = true,
-                    "bgcolor" => Color::parse_legacy(value)
-                        .into_iter()
-                        .for_each(|color| style.paint(color, BoxKind::Block)),
-                    "text" => Color::parse_legacy(value)
-                        .into_iter()
-                        .for_each(|color| style.set_color(color)),
-                    "link" => style.link = Color::parse_legacy(value).unwrap_or(style.link),
-                    "background" => style.doubts.add(VisibilityIssue::Painted),
-                    _ => {}
-                }
-            }
-            self.declare(tag, &element, attribute(tag, "style"), &mut style);
-            style.apply(&self.slots, BoxKind::Block, false, 0);
-            if is_hidden && self.slots.get(Slot::Display).is_none() {
-                style.hide();
-            }
-            if place == 0 {
-                self.slots.page_font = style.font_px;
-            }
-        }
-        if self.slots.page_font > LARGEST_PAGE_FONT {
-            style.doubts.add(VisibilityIssue::Sized);
-        }
-        style.begin_page();
-        style
     }
 
     /// Judges an element. Returns a frame if its children are to be judged too.
@@ -254,7 +212,13 @@ impl<'a> Judge<'a> {
         self.note_impact(impact, &style);
         let verdict = self.verdict(role, &style, flow, style.is_gone() || is_root);
         self.verdicts.push(verdict);
-        let is_flex = flow.display == Some(Display::Flex);
+        let is_flex = match flow.display {
+            _ if is_root => self.page_is_flex,
+            Some(Display::Flex | Display::InlineFlex) => true,
+            Some(Display::Contents) => parent.is_some_and(|frame| frame.is_flex),
+            None if element.name() == "slot" => parent.is_some_and(|frame| frame.is_flex),
+            _ => false,
+        };
         let table =
             if role == Role::Table { Some(place) } else { parent.and_then(|frame| frame.table) };
         Some(Frame { node, at, style, is_flex, table })
@@ -342,7 +306,7 @@ impl<'a> Judge<'a> {
         }
         if !(inline.is_none() && self.sheet.is_empty()) {
             let element_in_tree = Matched::new(node, self.work);
-            self.declare(element, &element_in_tree, inline, style);
+            self.declare(Some(element), &element_in_tree, inline, style);
             style.replace_usual(&inherited, &self.slots);
         }
         if element.name.ns == ns!(mathml) && is_second_meaning(node) {
@@ -350,6 +314,10 @@ impl<'a> Judge<'a> {
         }
         let (flow, mut impact) = style.apply(&self.slots, kind, in_flex, at);
         style.leave_hidden_background(&inherited, name, kind);
+        if flow.display == Some(Display::Contents) && has_no_contents(name, role) {
+            style.hide();
+        }
+        self.doubt_pushed_out(role, boxes::kind_of(kind, flow, in_flex), &inherited, style);
         impact.paints |= paints;
         if role == Role::Table {
             style.column_room = if style.is_fixed_table { narrowest_column(node) } else { 0.0 };
@@ -373,7 +341,7 @@ impl<'a> Judge<'a> {
     /// Puts the declarations of rules and of the `style` attribute into `slots`.
     pub(super) fn declare(
         &mut self,
-        tag: &'a Element,
+        tag: Option<&'a Element>,
         element: &Matched<'_>,
         inline: Option<&'a str>,
         style: &mut Computed,
@@ -381,17 +349,7 @@ impl<'a> Judge<'a> {
         let mut matches = Matches::default();
         if !self.sheet.is_empty() {
             self.sheet.collect(tag, element, self.work, &mut matches);
-            style.doubts = style.doubts.and(matches.doubts);
-            if matches.generated.covers {
-                self.field.add(VisibilityIssue::Covered);
-            }
-            if matches.generated.drags {
-                style.doubts.add(VisibilityIssue::Moved);
-                self.drags = Some(Drag::Page);
-            }
-            if self.work.is_spent() {
-                self.field.add(VisibilityIssue::Budget);
-            }
+            self.note_matches(&matches, style);
         }
         let inline = inline.map_or(0..0, |inline| self.read_inline(inline));
         let inline = &self.declarations[inline];
