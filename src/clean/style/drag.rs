@@ -1,9 +1,13 @@
 //! Boxes with negative margins, which move the text after them off the page, and text that its own box
 //! pushes out.
 
+use ego_tree::NodeRef;
+use scraper::Node;
+
 use super::boxes::{BoxKind, Drag};
 use super::computed::Computed;
 use super::declaration::Slot;
+use super::element_style::is_cut_line;
 use super::verdict::{Frame, Judge, MAX_COVERS};
 use crate::clean::element::Role;
 use crate::model::{VisibilityIssue, VisibilityIssues};
@@ -25,6 +29,7 @@ impl Judge<'_> {
     /// The text of a form control beside wide edges, or outside a dark box, may be out of sight.
     pub(super) fn doubt_pushed_out(
         &self,
+        node: NodeRef<'_, Node>,
         role: Role,
         kind: BoxKind,
         around: &Computed,
@@ -39,9 +44,6 @@ impl Judge<'_> {
         if is_control && (beside > MOST_BESIDE || self.slots.flag(Slot::WideBorder)) {
             style.doubts.add(VisibilityIssue::Clipped);
         }
-        if matches!(kind, BoxKind::Inline | BoxKind::Contents) {
-            return;
-        }
         let is_table = matches!(kind, BoxKind::Table | BoxKind::TablePart | BoxKind::Cell);
         let widths = [Slot::Width, Slot::MaxWidth].map(|slot| self.slots.length(slot));
         let width = widths
@@ -49,9 +51,12 @@ impl Judge<'_> {
             .flatten()
             .map(|length| length.pixels(style.font_px, around.room.max(1.0)))
             .reduce(f32::min)
-            .filter(|_| !is_table);
+            .filter(|_| !is_table && !matches!(kind, BoxKind::Inline | BoxKind::Contents));
         let is_narrow = is_table && style.is_fixed_table && style.nowrap;
         style.keep_in_dark_box(around, width, is_narrow);
+        if is_cut_line(node, style) {
+            style.doubts.add(VisibilityIssue::Clipped);
+        }
     }
 
     /// Notes what the element at `at` moves, given the open elements around it.

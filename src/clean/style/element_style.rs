@@ -1,13 +1,14 @@
 //! The default look of an element, by its name and attributes.
 
 use ego_tree::NodeRef;
+use html5ever::ns;
 use scraper::Node;
 use scraper::node::Element;
 
-use super::boxes::BoxKind;
+use super::boxes::{BoxKind, Flow};
 use super::color::Color;
 use super::computed::Computed;
-use super::declaration::TextSpace;
+use super::declaration::{Display, TextSpace};
 use crate::clean::element::{Role, attribute};
 use crate::clean::enter::whole_number;
 use crate::model::VisibilityIssue;
@@ -92,8 +93,19 @@ pub(super) fn kind_of(name: &str, role: Role) -> BoxKind {
     }
 }
 
+/// Whether a browser makes no box for it.
+pub(super) fn is_left_out(
+    node: NodeRef<'_, Node>,
+    element: &Element,
+    role: Role,
+    flow: Flow,
+) -> bool {
+    (element.name.ns == ns!(mathml) && is_second_meaning(node))
+        || (flow.display == Some(Display::Contents) && has_no_contents(element.name(), role))
+}
+
 /// Whether it is a child of `<semantics>` other than the first, which alone is shown.
-pub(super) fn is_second_meaning(node: NodeRef<'_, Node>) -> bool {
+fn is_second_meaning(node: NodeRef<'_, Node>) -> bool {
     node.parent().is_some_and(|parent| is_named(parent, "semantics"))
         && node.prev_siblings().any(|before| before.value().is_element())
 }
@@ -125,7 +137,7 @@ pub(super) fn makes_a_box(name: &str) -> bool {
 }
 
 /// Whether `display: contents` hides it, since it has no content of its own.
-pub(super) fn has_no_contents(name: &str, role: Role) -> bool {
+fn has_no_contents(name: &str, role: Role) -> bool {
     matches!(role, Role::Image | Role::Input | Role::TextArea | Role::Select)
         || makes_a_box(name)
         || matches!(name, "svg" | "br" | "wbr")

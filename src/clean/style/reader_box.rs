@@ -93,13 +93,7 @@ impl Reader<'_> {
                 words(value).len() <= 3
                     && words(value).iter().all(|word| *word == "1" || *word == "100%")
             }
-            // A raised letter leaves the background of its line.
-            "vertical-align" => match Length::parse(value) {
-                Some(length) => length.pixels(12.0, 12.0).abs() <= 8.0,
-                None => {
-                    value.starts_with(|c: char| c.is_ascii_alphabetic()) && !value.contains('(')
-                }
-            },
+            "vertical-align" => is_small_shift(value),
             "rotate" => matches!(value, "0" | "0deg"),
             "mix-blend-mode" | "filter" | "backdrop-filter" => false,
             "contain" => value == "style",
@@ -213,5 +207,14 @@ impl Reader<'_> {
             self.push(Slot::OverflowX, x);
             self.push(Slot::OverflowY, y);
         }
+    }
+}
+
+/// A keyword of `vertical-align`, or a small length: a letter raised higher leaves the background of
+/// its line.
+fn is_small_shift(value: &str) -> bool {
+    match Length::parse(value) {
+        Some(length) => length.pixels(12.0, 12.0).abs() <= 8.0,
+        None => value.starts_with(|c: char| c.is_ascii_alphabetic()) && !value.contains('('),
     }
 }

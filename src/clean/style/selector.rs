@@ -151,7 +151,6 @@ impl Work {
             matching::MatchingForInvalidation::No,
         );
         let matches = matching::matches_selector(selector, 0, None, element, &mut context);
-        drop(context);
         if self.unsure.get() {
             // They would answer the next time without saying that it is unknown.
             *caches = SelectorCaches::default();

@@ -16,8 +16,7 @@ use super::condition::{self, Holds};
 use super::declaration::{self, Declaration, Display, Slot, Value};
 use super::drag::Dragged;
 use super::element_style::{
-    has_no_contents, is_cut_line, is_painted, is_second_meaning, kind_of, narrowest_column,
-    takes_bgcolor, usual_style,
+    is_left_out, is_painted, kind_of, narrowest_column, takes_bgcolor, usual_style,
 };
 use super::fonts::names_odd_font;
 use super::seen::Verdict;
@@ -309,15 +308,13 @@ impl<'a> Judge<'a> {
             self.declare(Some(element), &element_in_tree, inline, style);
             style.replace_usual(&inherited, &self.slots);
         }
-        if element.name.ns == ns!(mathml) && is_second_meaning(node) {
-            style.hide();
-        }
         let (flow, mut impact) = style.apply(&self.slots, kind, in_flex, at);
         style.leave_hidden_background(&inherited, name, kind);
-        if flow.display == Some(Display::Contents) && has_no_contents(name, role) {
+        if is_left_out(node, element, role, flow) {
             style.hide();
         }
-        self.doubt_pushed_out(role, boxes::kind_of(kind, flow, in_flex), &inherited, style);
+        let own_kind = boxes::kind_of(kind, flow, in_flex);
+        self.doubt_pushed_out(node, role, own_kind, &inherited, style);
         impact.paints |= paints;
         if role == Role::Table {
             style.column_room = if style.is_fixed_table { narrowest_column(node) } else { 0.0 };
@@ -331,9 +328,6 @@ impl<'a> Judge<'a> {
         if (role == Role::Dialog || attribute(element, "popover").is_some()) && !style.is_gone() {
             style.raise();
             impact.paints = true;
-        }
-        if is_cut_line(node, style) {
-            style.doubts.add(VisibilityIssue::Clipped);
         }
         (flow, impact)
     }
