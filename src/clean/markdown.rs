@@ -3,6 +3,7 @@
 //! raw HTML is judged like any other.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -11,7 +12,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd, TextMer
 use super::drawn::{Drawn, formula};
 use super::html::Page;
 use super::parse::floor_char_boundary;
-use super::{Cleaned, Rendering, characters};
+use super::{Cleaned, Rendering, characters, swallow};
 use crate::model::{Alarms, UnclearTextPolicy};
 
 /// Maximum bytes of Markdown; the tracker's longest field has a million characters.
@@ -141,7 +142,9 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
     }
     let used = used_footnotes(markdown, options);
     let (mut unused, mut drawn, mut after_dollar) = (0_usize, None, false);
-    let events = TextMergeStream::new(parser).filter_map(|event| match event {
+    let swallowed = Cell::new(0);
+    let events = swallow::marked(TextMergeStream::new(parser), markdown, &swallowed);
+    let events = events.filter_map(|event| match event {
         Event::Start(Tag::FootnoteDefinition(name)) if unused > 0 || !used.contains(&*name) => {
             unused += 1;
             None
@@ -189,7 +192,7 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
     });
     // `Bounded` counts what does not fit.
     let _: fmt::Result = html::write_html_fmt(html, events);
-    hidden
+    hidden + swallowed.get()
 }
 
 /// The footnotes that the text refers to.

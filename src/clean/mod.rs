@@ -54,6 +54,7 @@ mod plain;
 mod sink;
 mod steps;
 mod style;
+mod swallow;
 mod table;
 mod trim;
 mod walk;
