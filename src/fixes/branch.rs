@@ -24,6 +24,14 @@ const ITEM_WORDS: &[&str] = &[
     "workitem",
 ];
 
+/// Words before a number at the end of a name that make it something else.
+const VERSIONED: &[&str] = &[
+    "patch", "python", "version", "release", "node", "java", "ubuntu", "windows", "http", "build",
+    "sprint", "phase", "part", "port", "page", "line",
+];
+
+const YEARS: std::ops::RangeInclusive<i64> = 1990..=2049;
+
 /// The merged branch, if a tool wrote the subject.
 pub fn merged(subject: &str) -> Option<&str> {
     if let Some(rest) = subject.strip_prefix("Merge branch '") {
@@ -96,7 +104,9 @@ fn item(part: &str) -> Option<i64> {
         return None;
     }
     if let Some(found) = words.first().and_then(|word| number(word)) {
-        return Some(found);
+        // "2021", "2021_dev"
+        let is_year = words.len() < 3 && YEARS.contains(&found);
+        return (!is_year).then_some(found);
     }
     // "i4335"
     if let [only] = words.as_slice()
@@ -117,7 +127,16 @@ fn item(part: &str) -> Option<i64> {
         let says_so = is_item_word(name) && (name.len() > 2 || place == 0);
         if says_so && rest.len() >= 3 { number(rest) } else { None }
     };
-    apart.or_else(|| words.iter().enumerate().find_map(glued))
+    apart.or_else(|| words.iter().enumerate().find_map(glued)).or_else(|| at_end(&words, number))
+}
+
+/// `trailing-semicolon-144`: a number of three digits or more that is no version and no year.
+fn at_end(words: &[&str], number: impl Fn(&str) -> Option<i64>) -> Option<i64> {
+    let [.., before, last] = words else { return None };
+    let before = before.to_ascii_lowercase();
+    let is_other = before.len() < 4 || VERSIONED.contains(&before.as_str());
+    let found = number(last).filter(|_| last.len() >= 3 && !is_other)?;
+    (!YEARS.contains(&found)).then_some(found)
 }
 
 #[cfg(test)]
@@ -136,6 +155,12 @@ mod tests {
             ("ann/fix1098", vec![1098]),
             ("ann/issue1952", vec![1952]),
             ("Branch_Fix2058", vec![2058]),
+            ("ann/trailing-semicolon-144", vec![144]),
+            ("ann/docs-#975", vec![975]),
+            ("ann/patch-144", vec![]),
+            ("ann/summary-2021", vec![]),
+            ("ann/2021_dev", vec![]),
+            ("ann/2021-crash-on-save", vec![2021]),
             ("ann/i4335", vec![4335]),
             ("ann/i18n", vec![]),
             ("ann/py310", vec![]),

@@ -76,12 +76,20 @@ impl Keys {
             .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
         let end = hyphen + 1 + digits;
-        if digits == 0 || text[end..].starts_with(|c: char| c.is_alphanumeric() || c == '_') {
+        if digits == 0 || runs_on(&text[end..]) {
             return None;
         }
         let item = self.by_key.get(&text[start..end].to_ascii_uppercase())?;
         Some((start, end, *item))
     }
+}
+
+/// Whether the text after a number makes it part of something else, as in `commons-io-2.5`.
+pub(super) fn runs_on(after: &str) -> bool {
+    let mut rest = after.chars();
+    let next = rest.next();
+    let is_version = next == Some('.') && rest.next().is_some_and(|c| c.is_ascii_digit());
+    is_version || next.is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
 fn is_key(text: &str) -> bool {
@@ -107,6 +115,8 @@ mod tests {
         assert_eq!(items("SHOP-12: crash, shop-12 again"), [10_012, 10_012]);
         assert_eq!(items("feature/pay_2-7-crash ünd-SHOP-12"), [10_700, 10_012]);
         assert_eq!(items("SHOP-123 XSHOP-12 SHOP-12a SHOP- -12 UTF-8"), [0; 0]);
+        assert_eq!(items("prepare my-shop-12.5, SHOP-12.5"), [0; 0]);
+        assert_eq!(items("Fixes SHOP-12."), [10_012]);
         assert_eq!((keys.numbered(7), keys.numbered(12)), (Some(10_700), None));
         assert_eq!(Keys::default().find("SHOP-12"), []);
     }

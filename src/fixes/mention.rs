@@ -1,5 +1,6 @@
 //! Item numbers in one line, in each known form.
 
+use super::keys::runs_on;
 use super::{Numbers, Rules};
 
 /// How a number is written.
@@ -72,6 +73,10 @@ fn numbers(line: &str, rules: &Rules, listed: bool) -> Vec<Mention> {
     }
     if bare {
         found.extend(pattern(line, "gh-{id}", Form::Number));
+        for form in ["GitHub issue {id}", "fix issue {id}", "fixes issue {id}", "fixed issue {id}"]
+        {
+            found.extend(pattern(line, form, Form::Pattern));
+        }
         let in_brackets = pattern(line, "(issue {id}", Form::Number).into_iter();
         found.extend(in_brackets.map(|mention| Mention { start: mention.start + 1, ..mention }));
         let pages = rules.issue_pages.iter();
@@ -160,7 +165,7 @@ fn pattern(line: &str, pattern: &str, form: Form) -> Vec<Mention> {
         let Some(after) = without_prefix(&rest[digits..], tail) else { continue };
         let word_before = line[..start].ends_with(char::is_alphanumeric);
         let word_starts = head.starts_with(char::is_alphanumeric);
-        let runs_on = tail.is_empty() && after.starts_with(|c: char| c.is_alphanumeric());
+        let runs_on = tail.is_empty() && runs_on(after);
         if item > 0 && !(word_before && word_starts) && !runs_on {
             found.push(Mention { start, end: number_end, item, form });
         }

@@ -157,6 +157,9 @@ fn is_revert(subject: &str) -> bool {
 /// `Release 1.2.3`, `Bump version to 1.2.3`: it names what others fixed.
 fn is_release(subject: &str) -> bool {
     let lower = subject.to_lowercase();
+    if lower.starts_with("[maven-release-plugin]") {
+        return true;
+    }
     let starts = ["release ", "bump version ", "version bump ", "prepare release ", "prepare for "];
     let Some(rest) = starts.iter().find_map(|start| lower.strip_prefix(start)) else {
         return false;

@@ -66,14 +66,14 @@ fn links_are_those_that_a_person_reads() {
     let files = std::fs::read_dir(folder).unwrap();
     let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 30, "{files:?}");
+    assert!(files.len() >= 35, "{files:?}");
     let mut all = (0, 0, 0, String::new());
     for file in files {
         let sample: Sample =
             serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
         let (right, wrong, missed, differs) = judge(&sample);
         // One commit of a small sample is several per cent.
-        assert_good((right, wrong, missed), (95.0, 80.0), &format!("{}\n{differs}", sample.source));
+        assert_good((right, wrong, missed), (92.0, 80.0), &format!("{}\n{differs}", sample.source));
         all = (all.0 + right, all.1 + wrong, all.2 + missed, all.3 + &differs);
     }
     let (right, wrong, missed, differs) = all;
