@@ -1,5 +1,5 @@
 //! Whether heartbeat would have helped: finished items and the commits that fixed them are the
-//! ground truth. No model is used, so a backtest costs no money.
+//! ground truth. Except for analyses on request, no model is used and nothing is spent.
 //!
 //! ```text
 //! tracker   finished items of a period, their links to commits        (or a file)

@@ -75,7 +75,7 @@ fn numbers(line: &str, rules: &Rules, listed: bool) -> Vec<Mention> {
         found.extend(pattern(line, "gh-{id}", Form::Number));
         for form in ["GitHub issue {id}", "fix issue {id}", "fixes issue {id}", "fixed issue {id}"]
         {
-            found.extend(pattern(line, form, Form::Pattern));
+            found.extend(pattern(line, form, Form::Number));
         }
         let in_brackets = pattern(line, "(issue {id}", Form::Number).into_iter();
         found.extend(in_brackets.map(|mention| Mention { start: mention.start + 1, ..mention }));

@@ -113,6 +113,7 @@ fn messages_name_items_in_the_ways_people_have() {
         ("Crash on save (#812, #813)", vec![(812, Number), (813, Number)]),
         ("Resolved: #31", vec![(31, Keyword)]),
         ("Map is not written (fix #31)", vec![(31, Keyword)]),
+        ("Map is lost, from Ann in GitHub issue 31.", vec![(31, Number)]),
         ("Option for the version (issue 31)", vec![(31, Number)]),
         ("[Fix #31] Crash on save", vec![(31, Keyword)]),
         ("gh-31: Crash on save", vec![(31, Number)]),
