@@ -155,7 +155,7 @@ pub fn rules_of(repository: &Path, fixes: &Fixes) -> Rules {
     };
     Rules {
         numbers,
-        issue_pages: issue_pages(repository),
+        issue_pages: issue_pages(repository).into_iter().collect(),
         patterns: fixes.patterns.clone(),
         keys: Keys::default(),
         appended_pull_requests: fixes.numbers != FixNumbers::Issues

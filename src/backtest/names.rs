@@ -1,8 +1,8 @@
 //! The names by which commits refer to items.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::fixes::{ItemName, Keys, Link, Numbers, Rules};
+use crate::fixes::{ItemName, Keys, Link, Numbers, Rules, have_same_name};
 
 /// The items to find in commits, by the name that commits use for them.
 #[derive(Debug, Default)]
@@ -10,6 +10,8 @@ pub struct Names {
     items: HashSet<i64>,
     numbers: HashMap<i64, i64>,
     keys: Keys,
+    /// Addresses of the items' pages, if they are issues of repositories.
+    pages: BTreeSet<String>,
 }
 
 impl Names {
@@ -22,18 +24,32 @@ impl Names {
                 ItemName::Number(number) => {
                     names.numbers.entry(*number).or_insert(item);
                 }
+                ItemName::Issue { number, pages } => {
+                    names.numbers.entry(*number).or_insert(item);
+                    names.pages.insert(pages.clone());
+                }
                 ItemName::Key(key) => names.keys.insert(key, item),
             }
         }
         names
     }
 
-    /// Completes the rules with the keys of these items.
+    /// Completes the rules with the keys and pages of these items.
     pub fn complete(&self, rules: Rules) -> Rules {
+        let Rules { numbers, issue_pages, .. } = &rules;
         // If all items have keys, a bare number is not an item.
         let only_keys = self.numbers.is_empty() && !self.keys.is_empty();
-        let numbers = if only_keys { Numbers::Nothing } else { rules.numbers };
-        Rules { numbers, keys: self.keys.clone(), ..rules }
+        let of_this = |own: &String| self.pages.iter().any(|pages| have_same_name(own, pages));
+        let of_another = !self.pages.is_empty() && !issue_pages.iter().all(of_this);
+        let numbers = match numbers {
+            _ if only_keys => Numbers::Nothing,
+            // The issues of another repository: here, a bare number is a pull request.
+            Numbers::Items if of_another => Numbers::OtherHost,
+            numbers => *numbers,
+        };
+        let own = issue_pages.iter().filter(|_| numbers == Numbers::Items);
+        let issue_pages = own.chain(&self.pages).cloned().collect();
+        Rules { numbers, issue_pages, keys: self.keys.clone(), ..rules }
     }
 
     pub fn contains(&self, item: i64) -> bool {

@@ -14,7 +14,7 @@ use crate::fixes::ItemName;
 use crate::model::{Format, ItemId, ItemKey, TextField, WorkItem};
 use crate::settings::Config;
 
-/// The short form of an item; also what `gh issue list --json number,title,body,createdAt` prints.
+/// The short form of an item; also what `gh issue list --json number,title,body,createdAt,url` prints.
 #[derive(Deserialize)]
 struct PlainItem {
     #[serde(alias = "number", deserialize_with = "number_or_text")]
@@ -31,6 +31,9 @@ struct PlainItem {
     item_type: String,
     #[serde(default, alias = "createdAt")]
     created: Option<jiff::Timestamp>,
+    /// Address of its page.
+    #[serde(default)]
+    url: String,
 }
 
 pub struct FileItems {
@@ -111,7 +114,7 @@ fn item(value: Value, config: &Config, cwd: &Path) -> Result<PastItem, serde_jso
         let plain: PlainItem = serde_json::from_value(value)?;
         PastItem {
             id: plain.id,
-            name: plain.key.clone().map_or(ItemName::Number(plain.id), ItemName::Key),
+            name: name(&plain),
             raw: Some(Box::new(raw(&plain)?)),
             subject: Some(Subject::from_text(&format!("{}\n{}", plain.title, plain.text))),
             title: plain.title,
@@ -127,6 +130,13 @@ fn item(value: Value, config: &Config, cwd: &Path) -> Result<PastItem, serde_jso
     past.repository =
         cwd.join(code_base_of(config, &config.source.name, &[&past.area], &past.item_type));
     Ok(past)
+}
+
+fn name(plain: &PlainItem) -> ItemName {
+    match &plain.key {
+        Some(key) => ItemName::Key(key.clone()),
+        None => ItemName::of_page(&plain.url, plain.id),
+    }
 }
 
 /// Converts the short form to a work item.

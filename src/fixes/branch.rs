@@ -72,16 +72,34 @@ pub fn is_update(subject: &str) -> bool {
     merged(subject).is_some_and(|branch| name(branch) == name(into))
 }
 
-/// Whether it is a main branch, so that the merge contains other people's work.
+/// Whether it is a main branch or a release branch, so that the merge contains other people's work.
 pub fn is_main(branch: &str) -> bool {
-    let name = branch.rsplit('/').next().unwrap_or(branch);
-    matches!(name, "main" | "master" | "develop" | "dev" | "trunk" | "default")
+    let name = branch.rsplit('/').next().unwrap_or(branch).to_ascii_lowercase();
+    let first = name.split(['-', '_']).next().unwrap_or(&name);
+    const MAIN: &[&str] = &[
+        "main", "master", "develop", "dev", "trunk", "default", "origin", "upstream", "head",
+        "next",
+    ];
+    MAIN.contains(&name.as_str()) || matches!(first, "stable" | "release") || is_version(&name)
+}
+
+/// `4.10.x`, `v2.1`.
+fn is_version(name: &str) -> bool {
+    let mut parts = name.trim_start_matches('v').split('.');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    name.contains('.')
+        && parts.next().is_some_and(is_number)
+        && parts.all(|part| part == "x" || is_number(part))
 }
 
 /// Item numbers in a branch name: a part that starts with one (`bugfix/123-crash`) or names one
 /// (`AB-123`, `bug_123`, `fix1098`).
 pub fn items(branch: &str) -> Vec<i64> {
     let parts: Vec<&str> = branch.split('/').collect();
+    // It takes the item's work back.
+    if branch.to_ascii_lowercase().contains("revert") {
+        return Vec::new();
+    }
     if parts.iter().any(|part| NOT_ITEMS.contains(&part.to_ascii_lowercase().as_str())) {
         return Vec::new();
     }
@@ -125,7 +143,8 @@ fn item(part: &str) -> Option<i64> {
         let digits = word.find(|c: char| c.is_ascii_digit())?;
         let (name, rest) = word.split_at(digits);
         let says_so = is_item_word(name) && (name.len() > 2 || place == 0);
-        if says_so && rest.len() >= 3 { number(rest) } else { None }
+        let is_short = rest.len() < 3 && !name.eq_ignore_ascii_case("gh");
+        if says_so && !is_short { number(rest) } else { None }
     };
     apart.or_else(|| words.iter().enumerate().find_map(glued)).or_else(|| at_end(&words, number))
 }
@@ -168,6 +187,7 @@ mod tests {
             ("ann/noqa-F401", vec![]),
             ("ann-patch-ab12345", vec![]),
             ("release/2024", vec![]),
+            ("fix/master/14872_revert_modulepath", vec![]),
             ("2024-06-cleanup", vec![]),
             ("feature/utf-8-names", vec![]),
             ("dependabot/npm/lodash-4", vec![]),
@@ -195,5 +215,7 @@ mod tests {
         assert_eq!(merged("Merged in bugfix/12-x (pull request #7)"), Some("bugfix/12-x"));
         assert_eq!(merged("Merge sort: fix comparison"), None);
         assert!(is_main("origin/main") && !is_main("feature/main-menu"));
+        assert!(is_main("upstream/6.0.x") && is_main("stable-3.9") && is_main("v2.1"));
+        assert!(!is_main("ann/12.5-crash") && !is_main("fix-release-notes"));
     }
 }

@@ -1,12 +1,18 @@
 //! Items with a key, such as `SHOP-12`, which differs from the tracker's internal number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What commits call an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemName {
-    /// `#12`; may differ from the tracker's internal number.
+    /// `#12`.
     Number(i64),
+    /// `#12` of a repository's own issues; may differ from the tracker's internal number.
+    Issue {
+        number: i64,
+        /// Address without the scheme and in lower case: `github.com/contoso/shop/issues/`.
+        pages: String,
+    },
     /// `SHOP-12`.
     Key(String),
 }
@@ -20,13 +26,24 @@ impl ItemName {
             return Self::Key(key.to_ascii_uppercase());
         }
         let number = after("/issues/").and_then(|number| number.parse().ok());
-        Self::Number(number.unwrap_or(item))
+        match (number, page.split_once("://")) {
+            (Some(number), Some((_, address))) => {
+                let pages = address.trim_end_matches(|c: char| c.is_ascii_digit());
+                Self::Issue { number, pages: pages.to_ascii_lowercase() }
+            }
+            (number, _) => Self::Number(number.unwrap_or(item)),
+        }
+    }
+
+    /// The number that differs from the item's id, because another tracker counts it.
+    pub fn has_other_number(&self, item: i64) -> bool {
+        matches!(self, Self::Number(number) | Self::Issue { number, .. } if *number != item)
     }
 
     /// As people write it.
     pub fn text(&self) -> String {
         match self {
-            Self::Number(number) => format!("#{number}"),
+            Self::Number(number) | Self::Issue { number, .. } => format!("#{number}"),
             Self::Key(key) => key.clone(),
         }
     }
@@ -38,12 +55,17 @@ pub struct Keys {
     by_key: HashMap<String, i64>,
     /// By the number in the key, where only one project has it.
     by_number: HashMap<i64, Option<i64>>,
+    projects: HashSet<String>,
 }
+
+/// An item of these projects that is not one of the items looked for.
+pub(super) const ANOTHER: i64 = 0;
 
 impl Keys {
     pub fn insert(&mut self, key: &str, item: i64) {
-        let number = key.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
-        if let Some(number) = number {
+        let parts = key.rsplit_once('-');
+        self.projects.extend(parts.map(|(project, _)| project.to_ascii_uppercase()));
+        if let Some(number) = parts.and_then(|(_, number)| number.parse().ok()) {
             self.by_number.entry(number).and_modify(|one| *one = None).or_insert(Some(item));
         }
         self.by_key.insert(key.to_ascii_uppercase(), item);
@@ -58,7 +80,8 @@ impl Keys {
         self.by_number.get(&number).copied().flatten()
     }
 
-    /// Finds item keys in a text, ignoring case: start, end and item of each.
+    /// Finds item keys in a text, ignoring case: start, end and item of each; [`ANOTHER`] for other
+    /// items of the same projects.
     pub(super) fn find(&self, text: &str) -> Vec<(usize, usize, i64)> {
         if self.is_empty() {
             return Vec::new();
@@ -79,8 +102,10 @@ impl Keys {
         if digits == 0 || runs_on(&text[end..]) {
             return None;
         }
-        let item = self.by_key.get(&text[start..end].to_ascii_uppercase())?;
-        Some((start, end, *item))
+        let key = text[start..end].to_ascii_uppercase();
+        let another = || self.projects.contains(&text[start..hyphen].to_ascii_uppercase());
+        let item = self.by_key.get(&key).copied().or_else(|| another().then_some(ANOTHER))?;
+        Some((start, end, item))
     }
 }
 
@@ -114,7 +139,8 @@ mod tests {
         let items = |text: &str| keys.find(text).into_iter().map(|one| one.2).collect::<Vec<_>>();
         assert_eq!(items("SHOP-12: crash, shop-12 again"), [10_012, 10_012]);
         assert_eq!(items("feature/pay_2-7-crash ünd-SHOP-12"), [10_700, 10_012]);
-        assert_eq!(items("SHOP-123 XSHOP-12 SHOP-12a SHOP- -12 UTF-8"), [0; 0]);
+        assert_eq!(items("XSHOP-12 SHOP-12a SHOP- -12 UTF-8"), [0; 0]);
+        assert_eq!(items("SHOP-123: like SHOP-12"), [ANOTHER, 10_012]);
         assert_eq!(items("prepare my-shop-12.5, SHOP-12.5"), [0; 0]);
         assert_eq!(items("Fixes SHOP-12."), [10_012]);
         assert_eq!((keys.numbered(7), keys.numbered(12)), (Some(10_700), None));

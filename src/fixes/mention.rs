@@ -1,7 +1,7 @@
 //! Item numbers in one line, in each known form.
 
 use super::keys::runs_on;
-use super::{Numbers, Rules};
+use super::{Numbers, Reason, Rules};
 
 /// How a number is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,18 @@ pub enum Form {
     Pattern,
     /// `SHOP-123`.
     Key,
+}
+
+impl Form {
+    /// The reason of a link whose words say nothing more.
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::Boards | Self::BoardsPage => Reason::Boards,
+            Self::Number => Reason::Number,
+            Self::Pattern => Reason::Pattern,
+            Self::Key => Reason::Key,
+        }
+    }
 }
 
 /// A number in a line.
@@ -42,7 +54,8 @@ pub fn mentions(line: &str, rules: &Rules, listed: bool) -> Vec<Mention> {
     }
     for one in &rules.patterns {
         let mentions = pattern(line, one, Form::Pattern).into_iter();
-        found.extend(mentions.filter_map(|mention| {
+        found.extend(mentions.filter_map(|mut mention| {
+            mention.start = address_start(line, mention.start);
             let item = if rules.keys.is_empty() {
                 Some(mention.item)
             } else {
@@ -63,38 +76,95 @@ pub fn mentions(line: &str, rules: &Rules, listed: bool) -> Vec<Mention> {
 fn numbers(line: &str, rules: &Rules, listed: bool) -> Vec<Mention> {
     let mut found: Vec<Mention> = Vec::new();
     let bare = rules.numbers == Numbers::Items || listed;
-    // `github.com/contoso/shop/issues/` belongs to `contoso/shop`.
-    let own = rules
-        .issue_pages
-        .as_deref()
-        .and_then(|pages| pages.split_once('/').map(|(_, path)| path.trim_end_matches("/issues/")));
     for (at, _) in line.match_indices('#') {
-        found.extend(hash(line, at, bare, own));
+        found.extend(hash(line, at, bare, &rules.issue_pages));
     }
     if bare {
         found.extend(pattern(line, "gh-{id}", Form::Number));
-        for form in ["GitHub issue {id}", "fix issue {id}", "fixes issue {id}", "fixed issue {id}"]
-        {
-            found.extend(pattern(line, form, Form::Number));
+        found.extend(worded(line));
+    }
+    for pages in &rules.issue_pages {
+        let name = repository_name(pages);
+        // GitLab has a path of its own.
+        for folder in ["issues", "-/issues", "-/work_items"] {
+            found.extend(address(line, &format!("/{name}/{folder}/"), Form::Number));
         }
-        let in_brackets = pattern(line, "(issue {id}", Form::Number).into_iter();
-        found.extend(in_brackets.map(|mention| Mention { start: mention.start + 1, ..mention }));
-        let pages = rules.issue_pages.iter();
-        found.extend(pages.flat_map(|pages| address(line, pages, Form::Number)));
     }
     found.extend(pattern(line, "work item {id}", Form::Number));
     found.extend(address(line, BOARDS_PAGE, Form::BoardsPage));
     found
 }
 
+/// `shop` of `github.com/contoso/shop/issues/`: a repository keeps its name when it moves to another
+/// owner, and forks have it too.
+pub(super) fn repository_name(pages: &str) -> &str {
+    let path = pages.trim_end_matches("/issues/").trim_end_matches("/-");
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether two addresses of issues belong to one repository, or to it and its fork.
+pub fn have_same_name(one: &str, other: &str) -> bool {
+    repository_name(one) == repository_name(other)
+}
+
+/// Numbers without `#` that a word makes an item: `issue 12`, `Issue-12`, `fixes 123`, and a number
+/// that begins the line: `123: Crash on save`. They begin at the digits.
+fn worded(line: &str) -> Vec<Mention> {
+    let digits = |c: char| c.is_ascii_digit();
+    let mut found = Vec::new();
+    let mut rest = 0;
+    while let Some(at) = line[rest..].find(digits) {
+        let start = rest + at;
+        let end = line[start..].find(|c| !digits(c)).map_or(line.len(), |length| start + length);
+        rest = end;
+        let item = line[start..end].parse::<i64>().ok();
+        let is_item = makes_item(&line[..start], &line[start..end], &line[end..]);
+        let mention = |item| Mention { start, end, item, form: Form::Number };
+        found.extend(item.filter(|item| *item > 0 && is_item).map(mention));
+    }
+    found
+}
+
+const ITEM_NOUNS: &[&str] = &["issue", "issues", "bug", "bugs", "ticket", "tickets", "defect"];
+const ITEM_VERBS: &[&str] =
+    &["fix", "fixes", "fixed", "close", "closes", "closed", "resolve", "resolves", "resolved"];
+
+fn makes_item(before: &str, digits: &str, after: &str) -> bool {
+    if runs_on(after) || digits.len() < 2 || digits.starts_with('0') {
+        return false;
+    }
+    // Results of requests, such as 404, are no items.
+    let is_status = digits.len() == 3 && digits.starts_with(['4', '5']);
+    let ends = after.is_empty() || after.starts_with([',', '.', ':', ';', ')', ']']);
+    if before.is_empty() {
+        return after.starts_with(": ") && digits.len() > 2 && !is_status;
+    }
+    let bare = before.trim_end_matches([' ', ':', '-']);
+    let gap = before.len() - bare.len();
+    let start = bare.rfind(|c: char| !c.is_ascii_alphabetic()).map_or(0, |at| at + 1);
+    let word = bare.get(start..).unwrap_or_default().to_ascii_lowercase();
+    let is_noun = ITEM_NOUNS.contains(&word.as_str()) && gap <= 2 && (gap > 0 || digits.len() > 2);
+    let is_fix_for =
+        word == "for" && bare[..start].trim_end().to_ascii_lowercase().ends_with("fix");
+    let is_verb = (ITEM_VERBS.contains(&word.as_str()) || is_fix_for) && (1..=2).contains(&gap);
+    is_noun || (is_verb && digits.len() > 2 && ends && !is_status)
+}
+
 /// Keys of items, also in the addresses of their pages.
 fn keys(line: &str, rules: &Rules) -> Vec<Mention> {
-    let mention = |(at, end, item): (usize, usize, i64)| {
-        let word = line[..at].rfind(is_before_word).map_or(0, |before| before + 1);
-        let start = if line[word..at].contains("://") { word } else { at };
-        Mention { start, end, item, form: Form::Key }
+    let mention = |(at, end, item): (usize, usize, i64)| Mention {
+        start: address_start(line, at),
+        end,
+        item,
+        form: Form::Key,
     };
     rules.keys.find(line).into_iter().map(mention).collect()
+}
+
+/// The beginning of the address that contains this place; without one, the place itself.
+fn address_start(line: &str, at: usize) -> usize {
+    let word = line[..at].rfind(is_before_word).map_or(0, |before| before + 1);
+    if line[word..at].contains("://") { word } else { at }
 }
 
 /// Characters that may precede an address.
@@ -103,7 +173,7 @@ fn is_before_word(c: char) -> bool {
 }
 
 /// The number after the `#` at `at`.
-fn hash(line: &str, at: usize, bare: bool, own: Option<&str>) -> Option<Mention> {
+fn hash(line: &str, at: usize, bare: bool, pages: &[String]) -> Option<Mention> {
     let (before, after) = (&line[..at], &line[at + 1..]);
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
     let item = after[..digits].parse::<i64>().ok().filter(|item| *item > 0)?;
@@ -115,8 +185,7 @@ fn hash(line: &str, at: usize, bare: bool, own: Option<&str>) -> Option<Mention>
     if let Some(start) = boards.filter(|start| before[*start..].eq_ignore_ascii_case("ab")) {
         return Some(Mention { start, end, item, form: Form::Boards });
     }
-    // `contoso/shop#12` in the repository of that name.
-    if let Some(start) = own.and_then(|own| own_name(before, own)).filter(|_| bare) {
+    if let Some(start) = pages.iter().find_map(|pages| own_name(before, pages)) {
         return Some(Mention { start, end, item, form: Form::Number });
     }
     // `owner/name#12`, `C#7` and anchors of addresses.
@@ -127,12 +196,14 @@ fn hash(line: &str, at: usize, bare: bool, own: Option<&str>) -> Option<Mention>
     (bare && !glued).then_some(Mention { start: at, end, item, form: Form::Number })
 }
 
-/// Where the repository's own name begins, if a text ends with it.
-fn own_name(before: &str, own: &str) -> Option<usize> {
-    let start = before.len().checked_sub(own.len())?;
-    let (rest, name) = before.split_at_checked(start)?;
-    let whole = !rest.ends_with(|c: char| c.is_alphanumeric() || "/-_.".contains(c));
-    (whole && !own.is_empty() && name.eq_ignore_ascii_case(own)).then_some(start)
+/// Where the name of the items' repository begins, if a text ends with it: `contoso/shop`, `shop`.
+fn own_name(before: &str, pages: &str) -> Option<usize> {
+    let start = before.rfind(|c: char| !(c.is_alphanumeric() || "/-_.".contains(c)));
+    let start = start.map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    let name = before[start..].to_lowercase();
+    let (_, path) = pages.split_once('/')?;
+    let path = path.trim_end_matches("/issues/").trim_end_matches("/-");
+    (!name.is_empty() && (name == path || name == repository_name(pages))).then_some(start)
 }
 
 /// Numbers at the end of addresses that contain this text in lower case.

@@ -7,7 +7,7 @@ use super::{Commit, Keys, Numbers, Reason, Rules, links, pull_request};
 fn rules(numbers: Numbers) -> Rules {
     Rules {
         numbers,
-        issue_pages: Some("github.com/contoso/shop/issues/".to_owned()),
+        issue_pages: vec!["github.com/contoso/shop/issues/".to_owned()],
         patterns: Vec::new(),
         keys: Keys::default(),
         appended_pull_requests: false,
@@ -53,13 +53,12 @@ fn items_that_a_message_only_points_to_are_not_linked() {
     for (message, expected) in [
         ("Bump the library due to #12", vec![]),
         ("Tweaking #12 -- long lines", vec![]),
-        ("Integration test for #12", vec![]),
+        ("Integration test for #12", vec![(12, Reason::Test)]),
         ("Fix importing (regression in fix for #12)", vec![]),
         ("A real fix would address #12\n\ncloses #11", vec![(11, Reason::Keyword)]),
         ("Release 2.4.1\n\nFixes #12", vec![]),
         ("Release the lock, fixes #12", vec![(12, Reason::Keyword)]),
         ("Crash\n\nCloses #11\nRefs #12", vec![(11, Reason::Keyword)]),
-        ("Crash\n\nTests follow. See https://dev.invalid/x/_workitems/edit/12", vec![]),
         (
             "Merged PR 5: Crash\n\nUntil the real thing (see #12)\n\nRelated work items: #11, #12",
             vec![(11, Reason::RelatedItems)],
@@ -159,11 +158,9 @@ fn what_only_looks_like_a_link_is_none() {
         "Crash\n\nThis does not fix #12",
         "Crash\n\nIt was added in #11 to fix #12",
         "Crash\n\nFixes https://github.com/contoso/other/issues/12",
-        "Crash\n\nSee https://github.com/contoso/shop/issues/12",
         "Reverts r23190-r23187 because of #12",
         "Revert changes made in r21251 (#12)",
         "Revert 1a2b3c4: fixes #12",
-        "Crash\n\n* [ ] Closes #12",
         "Crash\n\n* #12 broke #13",
         "Crash in PR #11\n\nReferences:\n#12 #13",
         "Crash\n\nRevert \"Right sum (#12)\"",
@@ -258,7 +255,10 @@ fn items_with_keys_are_named_by_them_and_by_nothing_else() {
         ("Merge branch 'feature/shop-12-crash' into main", vec![(10_012, Branch)]),
         ("Merge branch 'main' into SHOP-12", vec![]),
         ("Crash, ticket 13", vec![(10_013, Pattern)]),
-        ("Crash\n\nSee SHOP-12. Since SHOP-13 it is broken.", vec![]),
+        ("Crash\n\nSee SHOP-12. Since SHOP-13 it is broken.", vec![(10_012, Related)]),
+        ("SHOP-12: crash, the other half is SHOP-13", vec![(10_012, Key)]),
+        ("SHOP-99: crash\n\nIn SHOP-12 it was moved. See SHOP-13.", vec![]),
+        ("Reverting SHOP-12, because it is slow", vec![]),
         ("Crash of SHOP-99 and XSHOP-12", vec![]),
         ("Fixes #12, AB#13\n\nRelated work items: #12", vec![]),
         ("Merge branch 'bugfix/12-save' into main", vec![]),
@@ -266,6 +266,106 @@ fn items_with_keys_are_named_by_them_and_by_nothing_else() {
     ] {
         let found = links(commit(message), &rules);
         let found: Vec<_> = found.into_iter().map(|link| (link.item, link.reason)).collect();
+        assert_eq!(found, expected, "{message}");
+    }
+}
+
+#[test]
+fn what_points_to_an_item_counts_if_the_message_names_no_other() {
+    use Reason::{Keyword, Number, Related};
+    for (message, expected) in [
+        ("Crash\n\nSee #12", vec![(12, Related)]),
+        ("Crash (#34)\n\nSee #12", vec![(12, Related), (34, Number)]),
+        ("Crash\n\nSee https://github.com/contoso/shop/issues/12", vec![(12, Related)]),
+        (
+            "Crash\n\nTests follow. See https://dev.invalid/x/_workitems/edit/12",
+            vec![(12, Related)],
+        ),
+        ("Less noise (workaround for bug #12)", vec![(12, Related)]),
+        ("Crash\n\nThe crash was reported in #12.", vec![(12, Related)]),
+        ("Crash\n\nSupport uploads from the client #12.", vec![(12, Related)]),
+        ("Crash\n\nSee #12, #13 and #14", vec![]),
+        ("Crash\n\nSee #12\n\nFixes #13", vec![(13, Keyword)]),
+        ("Crash\n\nThis needs to be redone: see #12", vec![]),
+        ("Crash\n\nThe refactoring in #12 moved it.", vec![]),
+        ("Crash\n\nTaken from neovim #12.", vec![]),
+        ("Crash\n\nThe argument #4 is no string.", vec![]),
+        ("Disable the upload test\n\nSee #12", vec![]),
+        ("tests: skip the upload test, see #12", vec![]),
+        ("Disable the upload\n\nSee #12", vec![(12, Related)]),
+    ] {
+        assert_eq!(of(message, Numbers::Items), expected, "{message}");
+    }
+}
+
+#[test]
+fn a_sentence_that_resolves_a_problem_resolves_its_item() {
+    for (message, expected) in [
+        ("Crash\n\nThis fixes the crash of issue #12, but not all of it", vec![12]),
+        ("Crash\n\nIt fixes a bad bug\nas shown in issue #12.", vec![12]),
+        ("Crash\n\nThis resolves the problem discussed in #12", vec![12]),
+        ("Crash\n\nIt was fixed as part of the release of #12", vec![]),
+        ("It should not stop the log #12", vec![12]),
+        ("It uses the new one and not the old, fix #12", vec![12]),
+        ("Ignore the test until there is a fix for #12", vec![]),
+        ("Crash\n\n* [ ] Closes #12", vec![12]),
+    ] {
+        let keyword = of(message, Numbers::Items).into_iter().map(|(item, _)| item);
+        assert_eq!(keyword.collect::<Vec<_>>(), expected, "{message}");
+    }
+}
+
+#[test]
+fn numbers_without_a_sign_are_items_if_a_word_says_so() {
+    for (message, expected) in [
+        ("Issue6332", vec![6332]),
+        ("Fixes Issue-1170", vec![1170]),
+        ("Fix 1720, and comments", vec![1720]),
+        ("Fix for 1118", vec![1118]),
+        ("3984: newer compiler", vec![3984]),
+        ("Crash\n\nFix issue 1027. Always keep it.", vec![1027]),
+        ("Fix 404.", vec![]),
+        ("Fix 32 bit build", vec![]),
+        ("Fixes 2024.1 builds", vec![]),
+        ("Issues 2 and 3", vec![]),
+    ] {
+        let found: Vec<i64> = of(message, Numbers::Items).into_iter().map(|l| l.0).collect();
+        assert_eq!(found, expected, "{message}");
+    }
+}
+
+#[test]
+fn pages_of_items_count_on_every_host() {
+    let gitlab = "gitlab.contoso.invalid/shop/web/-/issues/".to_owned();
+    let rules = Rules { issue_pages: vec![gitlab], ..rules(Numbers::OtherHost) };
+    for (message, expected) in [
+        ("Crash\n\nFixes https://gitlab.contoso.invalid/shop/web/-/issues/12", vec![12]),
+        ("Crash\n\nFixes: https://gitlab.contoso.invalid/ann/web/-/work_items/12", vec![12]),
+        ("Crash\n\nFixes shop/web#12", vec![12]),
+        ("Crash\n\nFixes web#12", vec![12]),
+        ("Crash\n\nFixes https://gitlab.contoso.invalid/shop/other/-/issues/12", vec![]),
+        ("Crash\n\nFixes shop/other#12, #13", vec![]),
+    ] {
+        let found = links(commit(message), &rules).into_iter().map(|link| link.item);
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{message}");
+    }
+}
+
+#[test]
+fn merges_of_other_peoples_work_count_only_with_what_a_person_adds() {
+    for (message, expected) in [
+        ("Merge branch '4.10.x'\n\n* 4.10.x:\n  (#12) Add a dependency", vec![]),
+        ("Merge branch '5.8.x' into 6.0.x\n\nCloses #12", vec![12]),
+        ("Merge remote-tracking branch 'origin/stable' into ann/issue-812", vec![]),
+        ("Merge up 047fde5 to main\n\n* commit '047fde5':\n  (#12) Collect them", vec![]),
+        ("Merge pull request #7 from ann/revert-812", vec![]),
+        ("Merge pull request #7 from ann/topic\n\nRevert \"Fixes #12\"", vec![]),
+        ("Merge pull request #7 from ann/topic\n\n#812 don't change the address", vec![812]),
+        ("Squashed 'docs/' changes from f3c88b0..b047068\n\n1a2b3c4 Fixes #12", vec![]),
+        ("Merged revisions 610-612 via svnmerge\n\nFixes #12", vec![]),
+        ("Revert \"Revert \"Right sum, fixes #12\"\"", vec![12]),
+    ] {
+        let found: Vec<i64> = of(message, Numbers::Items).into_iter().map(|l| l.0).collect();
         assert_eq!(found, expected, "{message}");
     }
 }
@@ -280,7 +380,6 @@ fn what_a_second_reader_found_is_read_as_they_read_it() {
         ("Merge branch 'bug9446' of https://x/y into bug9446", vec![]),
         ("More checks\n\nIssue #12 will take care of the rest.\n\nFixes: #13", vec![13]),
         ("More checks\n\nIssue #12", vec![12]),
-        ("Less noise (workaround for bug #12)", vec![]),
         ("Recursion that was exposed by #12", vec![]),
         ("Passwords with spaces\n\nThis is a fix for trac #12", vec![12]),
         ("Blend tool\n\nWork item 812, \"Merge it\".", vec![812]),

@@ -10,16 +10,21 @@
 mod accuracy;
 mod branch;
 mod keys;
+mod line;
 mod mention;
 mod message;
 #[cfg(test)]
 mod message_tests;
 mod phrases;
+mod said;
+mod subject;
 mod width;
 
 pub use accuracy::{Accuracy, Judged};
 pub use keys::{ItemName, Keys};
-pub use message::{Commit, appended_pull_request, links, pull_request};
+pub use mention::have_same_name;
+pub use message::{Commit, links};
+pub use subject::{appended_pull_request, pull_request};
 pub use width::{Change, Unusable, unusable};
 
 /// What a bare `#123` means in this repository.
@@ -37,9 +42,9 @@ pub enum Numbers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     pub numbers: Numbers,
-    /// Address of the issues on the repository's host, without the scheme and in lower case:
+    /// Addresses of pages of items, without the scheme and in lower case:
     /// `github.com/contoso/shop/issues/`.
-    pub issue_pages: Option<String>,
+    pub issue_pages: Vec<String>,
     /// Further forms with `{id}` in place of the number: `SHOP-{id}`.
     pub patterns: Vec<String>,
     /// Items that have a key, such as `SHOP-12`.
@@ -72,6 +77,8 @@ pub enum Reason {
     Key,
     /// `#123`.
     Number,
+    /// `Test for #123`.
+    Test,
     /// `Related to #123`.
     Related,
 }
@@ -89,6 +96,7 @@ impl Reason {
             Self::Pattern => "named as fixes.patterns says",
             Self::Key => "the item's key in the message",
             Self::Number => "#number in the message",
+            Self::Test => "the message says that it tests the item",
             Self::Related => "the message says that it is related to the item",
         }
     }
@@ -97,7 +105,7 @@ impl Reason {
 impl Reason {
     /// Whether the commit resolves the item, and is not only about it.
     pub const fn is_strong(self) -> bool {
-        !matches!(self, Self::Key | Self::Number | Self::Related)
+        !matches!(self, Self::Key | Self::Number | Self::Test | Self::Related)
     }
 }
 

@@ -1,7 +1,47 @@
-//! The words before a number, and what they mean.
+//! Phrases before a number, and what they say about it.
+
+/// What the words before a number say about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sense {
+    /// It is not an item, or the item is only mentioned.
+    Mention,
+    /// A pull request.
+    Request,
+    /// The commit resolves the item.
+    Resolves,
+    /// The commit belongs to the item.
+    Belongs,
+    /// The same, unless the message names another item that it resolves.
+    Refers,
+    /// The commit adds a test for the item.
+    Tests,
+    /// The commit is related to the item in some way.
+    Relates,
+    /// The reader is sent to the item.
+    Points,
+    /// The item describes the problem.
+    Reports,
+    /// The item is the number's branch.
+    Branch,
+    /// The words do not tell.
+    Unclear,
+}
+
+/// The first row with a phrase at the end of the words decides.
+pub const SENSES: &[(&[&str], Sense)] = &[
+    (MENTIONS, Sense::Mention),
+    (REQUESTS, Sense::Request),
+    (TESTS, Sense::Tests),
+    (RELATED, Sense::Relates),
+    (KEYWORDS, Sense::Resolves),
+    (POINTERS, Sense::Points),
+    (REPORTS, Sense::Reports),
+    (REFERENCES, Sense::Refers),
+    (BELONGS, Sense::Belongs),
+];
 
 /// The commit resolves the item.
-pub const KEYWORDS: &[&str] = &[
+const KEYWORDS: &[&str] = &[
     "fix",
     "fixes",
     "fixed",
@@ -31,17 +71,18 @@ pub const KEYWORDS: &[&str] = &[
 ];
 
 /// The commit belongs to the item.
-pub const BELONGS: &[&str] = &[
-    "ref",
-    "refs",
-    "references",
+const BELONGS: &[&str] = &[
     "re",
     "part of",
     "work on",
     "works on",
     "progress on",
+    "in progress",
     "work for",
     "is for",
+    "updates",
+    "improve",
+    "improves",
     "address",
     "addresses",
     "addressing",
@@ -60,8 +101,11 @@ pub const BELONGS: &[&str] = &[
     "defect",
 ];
 
+/// The commit belongs to the item, unless it names another one that it resolves.
+const REFERENCES: &[&str] = &["ref", "refs", "reference", "references"];
+
 /// The commit is related to the item in some way.
-pub const RELATED: &[&str] = &[
+const RELATED: &[&str] = &[
     "relates",
     "relates to",
     "related",
@@ -78,60 +122,80 @@ pub const RELATED: &[&str] = &[
     "toward resolving",
 ];
 
-/// The commit belongs to the item, unless it names another one that it resolves.
-pub const REFERENCES: &[&str] = &["ref", "refs", "reference", "references"];
-
-/// The item is elsewhere.
-pub const POINTERS: &[&str] = &["see", "see also", "cf"];
-
-/// State a purpose: of this commit, or of the one mentioned before.
-pub const PURPOSES: &[&str] = &["to fix", "to close", "to resolve", "to address"];
-
-/// Words between those and the number that change nothing.
-const FILLERS: &[&str] = &[
-    "the", "issue", "issues", "bug", "bugs", "ticket", "tickets", "gh", "github", "number", "no",
-    "trac", "gitlab", "bugzilla",
+/// The commit adds a test for the item.
+const TESTS: &[&str] = &[
+    "test for",
+    "tests for",
+    "test from",
+    "test case for",
+    "testcase for",
+    "test cases for",
+    "test case related to",
+    "tests related to",
+    "test related to",
 ];
 
-/// Words that name an item and say nothing about what the commit does with it.
-pub const NOUNS: &[&str] =
-    &["ticket", "tickets", "issue", "issues", "bug", "bugs", "story", "task", "defect"];
-
-/// The number is a pull request.
-pub const REQUESTS: &[&str] =
-    &["pr", "prs", "pull", "pull request", "pull requests", "mr", "merge request"];
-
-/// The number is not an item, or the item is only mentioned.
-pub const OTHERS: &[&str] = &[
-    // Bots: `Auto merge of #12 - ann:branch, r=bob`, `Merge #12 #13`.
-    "merge",
-    "merge of",
-    "build",
-    "step",
-    "part",
-    "attempt",
-    "try",
-    "case",
-    "test",
-    "line",
-    "page",
-    "chapter",
-    "figure",
-    "cve",
-    "rfc",
-    "pep",
-    "version",
-    "round",
-    "phase",
-    "item",
-    "example",
-    "comment",
-    "discussion",
-    "reverts",
-    "revert",
+/// The item is elsewhere, or somebody writes about its fix.
+const POINTERS: &[&str] = &[
     "see",
     "see also",
     "cf",
+    "changelog for",
+    "entry for",
+    "entries for",
+    "notes for",
+    "note for",
+    "news for",
+];
+
+/// The item describes the problem: if the sentence resolves the problem, it resolves the item.
+const REPORTS: &[&str] = &[
+    "reported in",
+    "reported by",
+    "reported as",
+    "described in",
+    "described by",
+    "mentioned in",
+    "shown in",
+    "seen in",
+    "raised in",
+    "noted in",
+    "outlined in",
+    "pointed out in",
+    "workaround",
+    "workaround for",
+    "works around",
+    "work around",
+    "detailed in",
+    "documented in",
+    "requested in",
+    "suggested in",
+    "identified in",
+    "problem in",
+    "issue in",
+    "bug in",
+    "problem of",
+    "issue of",
+    "bug of",
+    "as per",
+    "per",
+];
+
+/// The number is a pull request.
+const REQUESTS: &[&str] =
+    &["pr", "prs", "pull", "pull request", "pull requests", "mr", "merge request"];
+
+/// The number is not an item, or the item is only mentioned.
+const MENTIONS: &[&str] = &[
+    "merge",
+    "merge of",
+    "reverts",
+    "revert",
+    "reverted",
+    "reverting",
+    "reference to",
+    "when working on",
+    "while working on",
     "since",
     "after",
     "before",
@@ -157,6 +221,10 @@ pub const OTHERS: &[&str] = &[
     "introduced with",
     "added in",
     "added by",
+    "broke",
+    "breaks",
+    "regressed",
+    "introduced",
     "broken by",
     "broken in",
     "regression from",
@@ -169,24 +237,10 @@ pub const OTHERS: &[&str] = &[
     "by the fix for",
     "about",
     "changed",
-    "as per",
     "fixed in",
     "fixed by",
     "it for",
     "its for",
-    "due to",
-    "because of",
-    "test for",
-    "tests for",
-    "test from",
-    "test case for",
-    "testcase for",
-    "changelog for",
-    "entry for",
-    "entries for",
-    "notes for",
-    "note for",
-    "news for",
     "credit for",
     "tweak",
     "tweaks",
@@ -197,10 +251,6 @@ pub const OTHERS: &[&str] = &[
     "triggered by",
     "prompted by",
     "inspired by",
-    "workaround",
-    "workaround for",
-    "works around",
-    "work around",
     "split out of",
     "extracted from",
     "based on",
@@ -218,60 +268,148 @@ pub const OTHERS: &[&str] = &[
     "duplicate of",
     "instead of",
     "thanks to",
-    "reported in",
-    "discussed in",
-    "mentioned in",
-    "described in",
+    "tracked by",
+    "tracked in",
+    "tracked at",
+    "tracked with",
+    "references to",
+    "left for",
+    "left to",
+    "continues",
+    "unrelated to",
+    "ported from",
+    "port of",
+    "comes from",
+    "came from",
+    "follow",
+    "follows",
+    "continuation of",
+    "continued from",
+    "continued in",
+    "split off from",
+    "prep for",
+    "preparation for",
+    "prepares for",
+    "prepare for",
+    "unblock",
+    "unblocks",
+    "result from",
+    "results from",
+    "regressed in",
+    "regressed by",
+    "regressed with",
+    "regressed around",
+    "unfix",
+    "unfixes",
+    "reopens",
+    "reopen",
+    "due to",
+    "because of",
 ];
 
-/// The words before a number.
-pub struct Said {
-    /// In lower case, single spaces, without fillers at the end.
-    text: String,
-    /// The words are negated.
-    pub denied: bool,
-}
+/// Between a problem that is resolved and its item: `fixes the crash of #12`.
+pub const OWNERS: &[&str] = &["of", "discussed in", "discussed on"];
 
-impl Said {
-    pub fn before(before: &str) -> Self {
-        // A full stop ends the earlier sentence.
-        let sentence = before.rsplit(". ").next().unwrap_or(before);
-        let sentence =
-            if before.trim_end().ends_with(['.', ';', '!', '?']) { "" } else { sentence };
-        // "Not generated (fix #12)": brackets have words of their own, if any.
-        let sentence = match sentence.rsplit_once('(') {
-            Some((_, inside)) if !inside.contains(')') && inside.contains(char::is_alphabetic) => {
-                inside
-            }
-            _ => sentence,
-        };
-        let lower = sentence.to_lowercase();
-        let mut words: Vec<&str> =
-            lower.split(|c: char| !c.is_alphanumeric() && c != '\'').collect();
-        words.retain(|word| !word.is_empty() && *word != "x");
-        while words.len() > 1 && words.last().is_some_and(|last| FILLERS.contains(last)) {
-            words.pop();
-        }
-        let last = &words[words.len().saturating_sub(5)..];
-        let denied = last.iter().any(|word| {
-            matches!(
-                *word,
-                "not" | "doesn't" | "don't" | "didn't" | "won't" | "would" | "never" | "without"
-            )
-        });
-        Self { text: words.join(" "), denied }
-    }
+/// Before an item that is only part of a story: `the refactoring in #12`.
+pub const PREPOSITIONS: &[&str] =
+    &["in", "from", "of", "by", "with", "than", "at", "to", "on", "under", "via", "through"];
 
-    /// Nothing precedes it: the number begins the line.
-    pub fn is_start(&self) -> bool {
-        self.text.is_empty()
-    }
+/// State a purpose: of this commit, or of the one mentioned before.
+pub const PURPOSES: &[&str] = &["to fix", "to close", "to resolve", "to address"];
 
-    pub fn ends_with(&self, phrases: &[&str]) -> bool {
-        phrases.iter().any(|phrase| {
-            self.text
-                .strip_suffix(phrase)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with(' '))
-        })
-    }
-}
+/// Words between those and the number that change nothing.
+pub const FILLERS: &[&str] = &[
+    "the", "issue", "issues", "bug", "bugs", "ticket", "tickets", "gh", "github", "number", "no",
+    "trac", "gitlab", "bugzilla", "ado", "jira",
+];
+
+/// Words that name an item and say nothing about what the commit does with it.
+pub const NOUNS: &[&str] =
+    &["ticket", "tickets", "issue", "issues", "bug", "bugs", "story", "task", "defect"];
+
+/// Things that have numbers of their own.
+pub const NUMBERED: &[&str] =
+    &["build", "cve", "rfc", "pep", "version", "comment", "discussion", "line", "page", "item"];
+
+/// Things that are counted.
+pub const COUNTED: &[&str] = &[
+    "step",
+    "part",
+    "attempt",
+    "try",
+    "case",
+    "test",
+    "chapter",
+    "figure",
+    "round",
+    "phase",
+    "example",
+    "argument",
+    "parameter",
+    "column",
+    "row",
+    "thread",
+    "player",
+    "bit",
+    "channel",
+    "option",
+    "question",
+    "reason",
+    "slot",
+    "worker",
+    "node",
+    "index",
+    "layer",
+    "level",
+    "sprint",
+    "week",
+];
+
+/// Verbs that resolve an item, at any place of a sentence.
+pub const RESOLVING: &[&str] = &[
+    "fix",
+    "fixes",
+    "fixed",
+    "fixing",
+    "resolve",
+    "resolves",
+    "resolved",
+    "resolving",
+    "solve",
+    "solves",
+    "solved",
+    "address",
+    "addresses",
+    "addressed",
+    "addressing",
+];
+
+/// The words make what follows hypothetical, or somebody else's.
+pub const DENYING: &[&str] = &[
+    "not", "doesn't", "don't", "didn't", "won't", "would", "never", "without", "until", "once",
+    "unless", "if", "todo",
+];
+
+/// Words that leave the work to somebody else, or to another day.
+pub const DEFERRING: &[&str] =
+    &["todo", "later", "future", "needs", "remaining", "remains", "tracks"];
+
+/// Words at the beginning of a subject that say that a test was switched off.
+pub const SWITCHED_OFF: &[&str] = &[
+    "disable",
+    "disables",
+    "disabled",
+    "skip",
+    "skips",
+    "skipped",
+    "exclude",
+    "excludes",
+    "ignore",
+    "ignores",
+    "ignoring",
+    "mute",
+    "mutes",
+    "xfail",
+    "quarantine",
+    "temporarily",
+];

@@ -113,7 +113,7 @@ impl Inner {
 fn finished_item(item: WorkItem) -> FinishedItem {
     FinishedItem {
         id: item.id,
-        name: ItemName::Number(place_of(item.id).1),
+        name: ItemName::of_page(&item.url, place_of(item.id).1),
         title: item.title,
         area: item.area_path.unwrap_or_default(),
         item_type: item.item_type,
