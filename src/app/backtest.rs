@@ -33,6 +33,8 @@ pub struct BacktestOptions {
     /// One code base for all items, instead of the configured ones.
     pub code_base: Option<PathBuf>,
     pub request: Request,
+    /// For [`linked_commits`]: past texts are not needed.
+    pub links_only: bool,
     /// Also suggest settings; the seed selects the half of the items to learn from.
     pub tune: Option<u64>,
     pub analyze: Option<AnalyzeOptions>,
@@ -128,6 +130,24 @@ pub async fn backtest(
     }
 }
 
+/// Only searches for the commits of the items.
+pub async fn linked_commits(
+    start: &StartOptions,
+    config: &Config,
+    options: BacktestOptions,
+    on_step: impl Fn(Step) + Send + Sync + 'static,
+) -> Result<Plan, CommandError> {
+    let mut signals = Signals::listen()?;
+    let stopped = tokio::select! {
+        planned = plan(start, config, options, &on_step) => return planned.map(|(plan, _)| plan),
+        _ = signals.next() => signals.stopped_by(),
+    };
+    match stopped {
+        Some(code) => Err(CommandError::Stopped { code, what: "stopped".to_owned() }),
+        None => Err(stopped_now()),
+    }
+}
+
 fn stopped_in(analysis: &PastAnalysis) -> String {
     let (done, all, spent) = (analysis.findings.len(), analysis.items.len(), analysis.spent);
     format!(
@@ -151,7 +171,7 @@ async fn plan(
     options: BacktestOptions,
     on_step: &(impl Fn(Step) + Sync),
 ) -> Result<(Plan, Request), CommandError> {
-    let BacktestOptions { items, code_base, mut request, analyze, .. } = options;
+    let BacktestOptions { items, code_base, mut request, links_only, analyze, .. } = options;
     if code_base.is_some() {
         request.code_bases.clear();
     }
@@ -180,9 +200,11 @@ async fn plan(
             of_source.fixes.numbers = setting.config.fixes_of(&tracker.name).numbers;
         }
         let mut plan = find(&of_source, items, artifacts, code_base.clone(), on_step).await?;
-        let count = plan.all_tasks().count();
-        let progress = |read| on_step(Step::Texts { read, all: count });
-        read_past_texts(source, config, (&mut plan, analyze.is_some()), progress).await?;
+        if !links_only {
+            let count = plan.all_tasks().count();
+            let progress = |read| on_step(Step::Texts { read, all: count });
+            read_past_texts(source, config, (&mut plan, analyze.is_some()), progress).await?;
+        }
         all.join(plan);
     }
     Ok((all, request))

@@ -15,6 +15,21 @@ pub(super) struct FoundFix<'a> {
     pub changes: Vec<Change>,
 }
 
+/// The commits that did the item's work, of those that name it: merely related ones only if there
+/// are no others, none that came before the item. True: it follows the one that resolved the item.
+pub(super) fn of_item(commits: &[PastCommit], since: Option<i64>) -> Vec<(&PastCommit, bool)> {
+    let is_named = |commit: &PastCommit| !matches!(commit.reason, Reason::Test | Reason::Related);
+    let named = commits.iter().any(is_named);
+    let settled = commits.iter().filter(|c| c.reason.is_strong()).map(|c| c.order).max();
+    let counts = |commit: &&PastCommit| {
+        let is_weaker = named && commit.reason == Reason::Related;
+        let is_older = since.is_some_and(|since| commit.time < since);
+        !(is_weaker || is_older)
+    };
+    let follows = |commit: &PastCommit| settled.is_some_and(|last| commit.order > last);
+    commits.iter().filter(counts).map(|commit| (commit, follows(commit))).collect()
+}
+
 /// Combines the commits that tell where a fix belongs. `changes`: what each changed in the code.
 pub(super) fn of_commits<'a>(
     commits: &'a [PastCommit],
@@ -24,18 +39,12 @@ pub(super) fn of_commits<'a>(
     if commits.is_empty() {
         return Err(SkipReason::NoCommit);
     }
-    // Merely related commits count only if there are no others.
-    let named = commits.iter().any(|commit| commit.reason != Reason::Related);
-    // A commit that names the item after the one that resolved it is a follow-up.
-    let settled = commits.iter().filter(|c| c.reason.is_strong()).map(|c| c.order).max();
     let mut why = SkipReason::FixedBefore;
     let mut usable: Vec<&PastCommit> = Vec::new();
     let mut changed: BTreeMap<String, Change> = BTreeMap::new();
-    for commit in commits.iter().filter(|commit| settled.is_none_or(|last| commit.order <= last)) {
-        if named && commit.reason == Reason::Related {
-            continue;
-        }
-        if since.is_some_and(|since| commit.time < since) {
+    for (commit, follows_up) in of_item(commits, since) {
+        // Where the item was fixed, the earlier ones tell.
+        if follows_up {
             continue;
         }
         // May be missing in a shallow or partial clone.

@@ -20,6 +20,7 @@ mod change;
 mod fix;
 mod gain;
 mod history;
+mod links;
 mod memory;
 mod names;
 mod page;
@@ -43,6 +44,7 @@ pub use analysis::{PastAnalysis, PastFinding, changed_functions, sample};
 pub use fix::{Awaited, LaterFix, fixes_of};
 pub use gain::Gain;
 pub use history::{Artifacts, PastCommit};
+pub use links::{ItemLinks, LinkedCommit, render_links};
 pub use memory::{Memory, analysis_key};
 pub use page::render as render_html;
 pub use past::PastTree;
@@ -212,7 +214,7 @@ pub struct Progress {
 pub type Watch<'a> = dyn Fn(Progress) -> bool + Sync + 'a;
 
 pub fn run(request: &Request, plan: Plan, watch: &Watch<'_>) -> Result<Report, BacktestError> {
-    let Plan { tasks, left, notes } = plan;
+    let Plan { tasks, left, notes, .. } = plan;
     let mut outcomes = work::score_all(request, tasks, left, watch)?;
     outcomes.sort_by_key(|outcome| outcome.item);
     Ok(score::report(outcomes, notes))

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::history::{self, Artifacts, Linked};
 use super::names::Names;
-use super::{BacktestError, Outcome, PastItem, PastTree, Request, Scored, SkipReason, fix, past};
+use super::{
+    BacktestError, ItemLinks, Outcome, PastItem, PastTree, Request, Scored, SkipReason, fix, past,
+};
 use crate::context::Subject;
-use crate::fixes::{Change, ItemName, Reason};
+use crate::fixes::{Change, Reason};
 use crate::model::WorkItem;
 
 /// A fix to predict.
@@ -32,6 +34,8 @@ pub struct Plan {
     pub tasks: BTreeMap<PathBuf, Vec<Task>>,
     /// Items that cannot be used.
     pub left: Vec<Outcome>,
+    /// The commits of every item, used or not.
+    pub links: Vec<ItemLinks>,
     pub notes: Vec<String>,
 }
 
@@ -61,6 +65,7 @@ impl Plan {
         let linked: HashSet<i64> = artifacts.items().collect();
         let mut misled: BTreeMap<(String, String), usize> = BTreeMap::new();
         for item in items {
+            plan.links.push(links_of(&histories, &item));
             match find_fix(&histories, &linked, &item) {
                 Ok(found) => {
                     let tasks = plan.tasks.entry(item.repository.clone()).or_default();
@@ -93,6 +98,7 @@ impl Plan {
             all.sort_by_key(|task| task.order);
         }
         self.left.extend(other.left);
+        self.links.extend(other.links);
         let new = other.notes.into_iter().filter(|note| !self.notes.contains(note));
         let new: Vec<String> = new.collect();
         self.notes.extend(new);
@@ -121,9 +127,8 @@ impl Plan {
 /// repository of several has its own numbers) refers to the item only in the item's code base.
 fn names_in(root: &Path, items: &[PastItem]) -> Names {
     let own = items.iter().filter(|item| item.repository == root);
-    let others = items.iter().filter(|item| {
-        item.repository != root && !matches!(item.name, ItemName::Number(n) if n != item.id)
-    });
+    let others =
+        items.iter().filter(|item| item.repository != root && !item.name.has_other_number(item.id));
     Names::of(own.chain(others).map(|item| (item.id, &item.name)))
 }
 
@@ -173,6 +178,14 @@ impl History {
         }
         notes
     }
+}
+
+/// The commits of an item in its code base.
+fn links_of(histories: &BTreeMap<PathBuf, History>, item: &PastItem) -> ItemLinks {
+    let history = histories.get(&item.repository);
+    let commits = history.and_then(|history| history.linked.commits.get(&item.id));
+    let commits = commits.map(Vec::as_slice).unwrap_or_default();
+    ItemLinks::of(item, &fix::of_item(commits, item.created_at))
 }
 
 /// The code bases with commits of an item, other than its own.

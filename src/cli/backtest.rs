@@ -10,9 +10,9 @@ use super::backtest_items;
 use super::error::CommandError;
 use super::exit::Code;
 use super::report::parse_since;
-use crate::app::backtest::{BacktestOptions, PastItems, Step, backtest};
+use crate::app::backtest::{BacktestOptions, PastItems, Step, backtest, linked_commits};
 use crate::app::past_analysis::AnalyzeOptions;
-use crate::backtest::{PastAnalysis, Report, Request, render, render_html};
+use crate::backtest::{PastAnalysis, Plan, Report, Request, render, render_html, render_links};
 use crate::model::Usd;
 use crate::model::text::counted;
 use crate::private;
@@ -29,8 +29,8 @@ pub struct BacktestArgs {
     #[arg(long, value_name = "WHEN", default_value = "365d", conflicts_with = "items")]
     pub since: String,
     /// Read finished items from a file instead, one JSON object per line or an array: work items as
-    /// returned by Azure DevOps, what `gh issue list --json number,title,body,createdAt` prints, or
-    /// {"id", "title"} with "key", "text", "area", "type" and "created" as wanted; `-` reads standard
+    /// returned by Azure DevOps, what `gh issue list --json number,title,body,createdAt,url` prints,
+    /// or {"id", "title"} with "key", "text", "area", "type", "created" and "url" as wanted; `-` reads standard
     /// input
     #[arg(long, value_name = "FILE.jsonl")]
     pub items: Option<PathBuf>,
@@ -40,6 +40,9 @@ pub struct BacktestArgs {
     /// What #123 in a commit message means [default: fixes.numbers]
     #[arg(long, value_enum)]
     pub numbers: Option<FixNumbers>,
+    /// Only show the commits that were found for each item, and why; nothing is ranked
+    #[arg(long, conflicts_with_all = ["tune", "analyze", "format"])]
+    pub links: bool,
     /// Items processed in parallel; each worker needs its own index [default: one per core, at most
     /// 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
@@ -139,10 +142,17 @@ impl super::Context {
             items,
             code_base: args.repo.as_ref().map(|repo| load.cwd.join(repo)),
             request,
+            links_only: args.links,
             tune: args.tune.then_some(args.seed),
             analyze: analyze(args)?,
         };
         let on_step = progress_reporter(self.progress());
+        if args.links {
+            let plan =
+                linked_commits(&self.start_options(false), &config, options, on_step).await?;
+            self.show_links(args, &plan)?;
+            return Ok(Code::Done);
+        }
         let report = backtest(&self.start_options(false), &config, options, on_step).await?;
         self.show_backtest(args, &report)?;
         let incomplete = report.analysis.as_ref().is_some_and(PastAnalysis::is_incomplete);
@@ -154,20 +164,30 @@ impl super::Context {
         let text = match args.format.unwrap_or(default) {
             FormatArg::Text => render(report),
             FormatArg::Html => render_html(report).map_err(BacktestCommandError::Page)?,
-            FormatArg::Json => {
-                let json = serde_json::to_string_pretty(report);
-                format!("{}\n", json.map_err(BacktestCommandError::Json)?)
-            }
+            FormatArg::Json => to_json(report)?,
         };
-        match &args.out {
-            None => super::write_out(&text),
-            Some(path) => {
-                let write = private::replace(path, text.as_bytes());
-                let failed = |source| BacktestCommandError::Folder { path: path.clone(), source };
-                Ok(write.map_err(failed)?)
-            }
-        }
+        write_report(args, &text)
     }
+
+    fn show_links(&self, args: &BacktestArgs, plan: &Plan) -> Result<(), CommandError> {
+        let Plan { links, notes, .. } = plan;
+        let text = match self.global.json {
+            true => to_json(&serde_json::json!({ "items": links, "notes": notes }))?,
+            false => render_links(links, notes),
+        };
+        write_report(args, &text)
+    }
+}
+
+fn to_json(value: &impl serde::Serialize) -> Result<String, BacktestCommandError> {
+    let json = serde_json::to_string_pretty(value).map_err(BacktestCommandError::Json)?;
+    Ok(format!("{json}\n"))
+}
+
+fn write_report(args: &BacktestArgs, text: &str) -> Result<(), CommandError> {
+    let Some(path) = &args.out else { return super::write_out(text) };
+    let failed = |source| BacktestCommandError::Folder { path: path.clone(), source };
+    Ok(private::replace(path, text.as_bytes()).map_err(failed)?)
 }
 
 /// Before minutes of work: whether the folder of the report exists.

@@ -12,6 +12,7 @@
 mod accuracy;
 mod backtest;
 mod backtest_bad_input;
+mod backtest_links;
 mod backtest_public;
 mod backtest_sources;
 mod backtest_tracker;
