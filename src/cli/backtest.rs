@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -226,7 +227,10 @@ fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) ->
     }
 }
 
-/// Shows progress: a bar on a terminal, nothing elsewhere.
+/// Lines for a step that takes long, elsewhere than on a terminal.
+const LINES_PER_STEP: usize = 10;
+
+/// Shows progress: a bar on a terminal, some lines elsewhere.
 fn progress_reporter(progress: Progress) -> impl Fn(Step) + Send + Sync + 'static {
     let bar = match progress {
         Progress::Live => ProgressBar::new(0),
@@ -234,22 +238,15 @@ fn progress_reporter(progress: Progress) -> impl Fn(Step) + Send + Sync + 'stati
     };
     let spinner = ProgressStyle::with_template("{msg}").ok();
     let full = ProgressStyle::with_template("{msg} {bar:30} {pos} of {len} items, {eta} left").ok();
+    let last_line = Mutex::new(String::new());
     move |step| {
-        let (style, message, place) = match step {
-            Step::Tracker => (&spinner, "reading finished items from the tracker".to_owned(), None),
-            Step::Histories { items } => {
-                (&spinner, format!("searching for the fixes of {items} items"), None)
-            }
-            Step::Texts { read, all } => (&full, "reading past texts".into(), Some((read, all))),
-            Step::Scores(at) => (&full, "scoring".into(), Some((at.done, at.all))),
-            Step::Trials(at) => (&full, "trying settings".into(), Some((at.done, at.all))),
-            Step::Analyses { items, at_most } => {
-                let text = format!("analysing {}, at most {at_most}", counted(items, "item"));
-                // Printed before money is spent, even without a bar.
-                let _nobody_listens = writeln!(std::io::stderr(), "{text}");
-                (&spinner, text, None)
-            }
-        };
+        let (message, place) = in_words(step);
+        // Printed before money is spent, even with a bar.
+        let is_spending = matches!(step, Step::Analyses { .. });
+        if progress == Progress::Lines || is_spending {
+            print_new_line(&last_line, &message, place);
+        }
+        let style = if place.is_some() { &full } else { &spinner };
         style.iter().for_each(|style| bar.set_style(style.clone()));
         bar.set_message(message);
         if let Some((done, all)) = place {
@@ -261,5 +258,38 @@ fn progress_reporter(progress: Progress) -> impl Fn(Step) + Send + Sync + 'stati
         } else {
             bar.tick();
         }
+    }
+}
+
+/// What happens, and how much of it is done.
+fn in_words(step: Step) -> (String, Option<(usize, usize)>) {
+    match step {
+        Step::Tracker => ("reading finished items from the tracker".to_owned(), None),
+        Step::Histories { items } => {
+            (format!("searching for the fixes of {}", counted(items, "item")), None)
+        }
+        Step::Texts { read, all } => ("reading past texts".to_owned(), Some((read, all))),
+        Step::Scores(at) => ("scoring".to_owned(), Some((at.done, at.all))),
+        Step::Trials(at) => ("trying settings".to_owned(), Some((at.done, at.all))),
+        Step::Analyses { items, at_most } => {
+            (format!("analysing {}, at most {at_most}", counted(items, "item")), None)
+        }
+    }
+}
+
+/// Writes to standard error what the last line did not say yet: each step, and each tenth of it.
+fn print_new_line(last: &Mutex<String>, message: &str, place: Option<(usize, usize)>) {
+    let line = match place {
+        Some((done, all)) => {
+            let part = (all / LINES_PER_STEP).max(1);
+            let done = if done >= all { all } else { done - done % part };
+            format!("{message}: {done} of {all} items")
+        }
+        None => message.to_owned(),
+    };
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    if *last != line {
+        let _nobody_listens = writeln!(std::io::stderr(), "{line}");
+        *last = line;
     }
 }

@@ -73,3 +73,15 @@ fn issues_on_gitlab_are_found_by_their_pages() {
     let links: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(reasons(&links, "#7"), ["keyword"], "{links:#}");
 }
+
+#[test]
+fn progress_is_shown_in_lines_where_there_is_no_terminal() {
+    let past = Past::new();
+    past.write("src/label.rs", "pub fn label_total() -> u32 {\n    1\n}\n");
+    past.commit("Right label\n\nFixes #7");
+    let item = json!({ "id": 7, "title": "Wrong label" });
+    let said = String::from_utf8(past.run(std::slice::from_ref(&item), &[]).stderr).unwrap();
+    assert!(said.contains("searching for the fixes of 1 item\n"), "{said}");
+    assert_eq!(said.matches("scoring: 1 of 1 items\n").count(), 1, "{said}");
+    assert!(past.run(&[item], &["--quiet"]).stderr.is_empty());
+}
