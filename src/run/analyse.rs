@@ -1,41 +1,134 @@
-//! Analyses one item: builds its code context, runs one bounded session, checks the finding and
-//! stores it.
+//! Analyses items: concurrently, in queue order, at most `limits.max_live_sessions` at once. For each
+//! one it builds the code context, runs one bounded session, checks the finding and stores it.
 //!
 //! A finding and its comment are stored in one transaction; the comment is delivered afterwards, by
 //! this run or a later one (see `outbox`).
 
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
 
+use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
+
+use super::context::deferral_reason;
+use super::deep_result::result_of;
 use super::launch::{EndedSession, Launch, Launched, launch};
 use super::linked_content::{self, Gathered};
-use super::pool::ItemEnd;
-use super::{RunContext, RunError, outbox};
+use super::recheck::{self, RECHECK_EVERY};
+use super::{RunContext, RunError, outbox, recover};
 use crate::analyze::{self, Request};
 use crate::context::{CodeContext, CodeError};
-use crate::dedupe::{QueuedItem, RetryPolicy, next_attempt};
+use crate::dedupe::QueuedItem;
 use crate::event::{Event, Reason};
-use crate::model::{
-    Background, FailureKind, Finding, ItemKey, MadeWith, Outcome, RetryClass, SessionEnd,
-    SessionId, Stage,
-};
+use crate::model::{Background, ItemKey, Outcome, Stage};
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
 use crate::store::{DeepResult, EarlierVerdicts};
 use crate::triage;
 
-pub(super) enum Analysis {
-    Ended {
-        session: SessionId,
-        result: DeepResult,
-        /// Set if no other session of this run can work either.
-        fault: Option<RunError>,
-    },
-    /// No session started.
-    Refused(Reason),
-    /// The item is no longer pending.
-    NotPending,
+/// Effect of one item's end on the others.
+#[derive(Debug, Default)]
+struct ItemEnd {
+    /// If set, no more items are started in this run.
+    close: Option<Reason>,
+    /// Error that the run reports at its end; the first one counts.
+    fault: Option<RunError>,
+}
+
+pub(super) struct LiveItem {
+    pub(super) item: QueuedItem,
+    pub(super) stop: StopHandle,
+}
+
+/// Analyses the items. Those that are not started are deferred with the reason.
+pub(super) async fn analyse_all(cx: &RunContext, items: Vec<QueuedItem>) -> Result<(), RunError> {
+    let limits = &cx.config.limits;
+    let most = usize::try_from(limits.max_deep_per_run).unwrap_or(usize::MAX);
+    let slots = usize::try_from(limits.max_live_sessions).unwrap_or(1).max(1);
+    let mut queue: VecDeque<QueuedItem> = items.into();
+    let over = queue.split_off(most.min(queue.len()));
+    cx.journal.items().defer(keys(&over), Reason::MaxDeepPerRun).await?;
+    if !queue.is_empty() {
+        cx.emit(Event::AnalysisStarted { items: queue.len() as u64 });
+    }
+
+    let mut tasks = JoinSet::new();
+    let mut live: HashMap<Id, LiveItem> = HashMap::new();
+    let (mut panicked, mut panics) = (Vec::<QueuedItem>::new(), 0);
+    let mut end = ItemEnd::default();
+    let mut recheck = tokio::time::interval_at(Instant::now() + RECHECK_EVERY, RECHECK_EVERY);
+    loop {
+        end.close = end.close.or_else(|| cx.stop.reason().map(deferral_reason));
+        // After a panic nothing starts until the others are done and the panic is cleaned up.
+        while end.close.is_none() && panicked.is_empty() && tasks.len() < slots {
+            let Some(item) = queue.pop_front() else { break };
+            let stop = StopHandle::new();
+            let task = tasks.spawn(analyse(cx.clone(), item.clone(), stop.clone()));
+            live.insert(task.id(), LiveItem { item, stop });
+        }
+        tokio::select! {
+            joined = tasks.join_next_with_id() => match joined {
+                Some(Ok((task, analysed))) => {
+                    let analysed = analysed?;
+                    let item = live.remove(&task).map(|live| live.item.key().clone());
+                    end.close = end.close.or(analysed.close);
+                    if let (None, Some(fault)) = (&end.fault, analysed.fault) {
+                        cx.refuse_for(item, &fault);
+                        end.fault = Some(fault);
+                    }
+                }
+                Some(Err(panic)) => panicked.extend(live.remove(&panic.id()).map(|live| live.item)),
+                None if panicked.is_empty() => break,
+                None => {
+                    panics += panicked.len();
+                    recover::after_panics(cx, std::mem::take(&mut panicked)).await?;
+                }
+            },
+            _ = recheck.tick() => recheck::end_unwanted(cx, live.values()).await,
+        }
+    }
+    cx.journal.items().defer(keys(&queue), end.close.unwrap_or(Reason::Shutdown)).await?;
+    match end.fault {
+        Some(fault) => Err(fault),
+        None if panics > 0 => Err(RunError::AnalysisPanicked { items: panics }),
+        None => Ok(()),
+    }
+}
+
+/// Analyses one item: code context, session, stored finding.
+async fn analyse(cx: RunContext, item: QueuedItem, stop: StopHandle) -> Result<ItemEnd, RunError> {
+    let cx = cx.for_item(item.facts());
+    let Some(item) = recheck::still_wanted(&cx, item).await? else {
+        return Ok(ItemEnd::default());
+    };
+    let key = item.key().clone();
+    let context = match context_for(&cx, &item).await {
+        Ok(context) => context,
+        // Other items may have a code base.
+        Err(missing) => {
+            cx.journal.items().defer(vec![key], Reason::NoCodeBase).await?;
+            return Ok(ItemEnd { close: None, fault: Some(RunError::NoCodeBase(missing)) });
+        }
+    };
+    let mut around = linked_content::gather(&cx, &item, &context.root).await;
+    let request = Launch {
+        stage: Stage::Deep,
+        subject: vec![(key.clone(), item.fingerprint.clone())],
+        prompt: prompt(&cx, &item, &context, &around).await?,
+        repository: Some(context.root.clone()),
+        attached: around.attached.take(),
+        stop,
+    };
+    match launch(&cx, request).await? {
+        Launched::Ended(session) => record(&cx, &item, *session, &context.root).await,
+        Launched::Refused(reason) => {
+            cx.journal.items().defer(vec![key], reason).await?;
+            // The budget of one source does not limit the others.
+            let close = Some(reason).filter(|reason| *reason != Reason::SourceBudget);
+            Ok(ItemEnd { close, fault: None })
+        }
+        Launched::NotPending => Ok(ItemEnd::default()),
+    }
 }
 
 /// The code context of an item. A code base that cannot be indexed is logged and the analysis
@@ -59,60 +152,6 @@ pub(super) async fn context_for(
     let (files, tokens, root) = (context.files, context.tokens, Some(context.root.clone()));
     cx.emit(Event::ContextBuilt { item: key, files, tokens, root });
     Ok(context)
-}
-
-/// The code base that an interrupted session read for this item, if it still exists.
-pub(super) async fn root_read_for(
-    cx: &RunContext,
-    item: ItemKey,
-) -> Result<Option<PathBuf>, RunError> {
-    let events = cx.store().events().of_item(item).await?;
-    let built = events.into_iter().rev().find_map(|recorded| match recorded.event {
-        Event::ContextBuilt { root, .. } => root,
-        _ => None,
-    });
-    Ok(built.filter(|root| root.is_dir()))
-}
-
-/// Whether the finding of an interrupted session is written to the tracker, by the rule that
-/// applied when the item was queued, or by its source.
-pub(super) async fn writes_back(cx: &RunContext, item: &ItemKey) -> Result<bool, RunError> {
-    let events = cx.store().events().of_item(item.clone()).await?;
-    let rule = events.into_iter().rev().find_map(|recorded| match recorded.event {
-        Event::RuleMatched { rule, .. } => Some(rule),
-        _ => None,
-    });
-    let by_rule = rule.and_then(|name| cx.config.rule_named(&name)?.write_back);
-    let by_source = || cx.config.source_of(item).is_some_and(|source| source.write_back);
-    Ok(cx.edges.publisher_of(item).is_some() && by_rule.unwrap_or_else(by_source))
-}
-
-pub(super) async fn run_session(
-    cx: &RunContext,
-    item: &QueuedItem,
-    context: &CodeContext,
-    stop: &StopHandle,
-) -> Result<Analysis, RunError> {
-    let mut around = linked_content::gather(cx, item, &context.root).await;
-    let request = Launch {
-        stage: Stage::Deep,
-        subject: vec![(item.key().clone(), item.fingerprint.clone())],
-        prompt: prompt(cx, item, context, &around).await?,
-        repository: Some(context.root.clone()),
-        attached: around.attached.take(),
-        stop: stop.clone(),
-    };
-    Ok(match launch(cx, request).await? {
-        Launched::Ended(session) => {
-            let EndedSession { id, attempt, end, fault } = *session;
-            let comments =
-                cx.edges.publisher_of(item.key()).is_some() && cx.config.writes_back(item.facts());
-            let result = result_of(cx, item.key(), id, end, attempt, Some(&context.root), comments);
-            Analysis::Ended { session: id, result, fault }
-        }
-        Launched::Refused(reason) => Analysis::Refused(reason),
-        Launched::NotPending => Analysis::NotPending,
-    })
 }
 
 pub(super) async fn prompt(
@@ -146,124 +185,24 @@ pub(super) async fn prompt(
     Ok(analyze::render(&cx.prompts, request, &cx.config.analyze, &fence)?)
 }
 
-pub(super) fn result_of(
-    cx: &RunContext,
-    item: &ItemKey,
-    session: SessionId,
-    end: SessionEnd,
-    attempt: u32,
-    root: Option<&Path>,
-    comments: bool,
-) -> DeepResult {
-    let outcome = match end.outcome {
-        Outcome::Completed => match finding_in(&end, root) {
-            Ok(finding) => {
-                let comment = comments.then(|| analyze::markdown(&finding));
-                let (model, prompt) = (cx.config.analyze.model.clone(), cx.prompts.version());
-                let made_with = MadeWith { model, prompt: prompt.to_owned() };
-                return DeepResult::Finished { finding: Box::new(finding), made_with, comment };
-            }
-            Err(why) => {
-                cx.emit(Event::FindingRejected { item: item.clone(), session, why });
-                Outcome::BadOutput { why }
-            }
-        },
-        other => other,
-    };
-    match outcome {
-        Outcome::Cancelled { why: FailureKind::ItemGone } => DeepResult::Gone(outcome),
-        // At a machine's shutdown, keepers get the same signal as from a person, and then we do.
-        Outcome::Cancelled { why: FailureKind::Operator } if !cx.stop.requested() => {
-            DeepResult::Stopped(outcome)
-        }
-        Outcome::Cancelled { why: FailureKind::Operator } => {
-            DeepResult::NotCounted(outcome, Reason::Shutdown)
-        }
-        _ if outcome.retry_class() == RetryClass::DoesNotCount => {
-            let reason = deferral_reason(&outcome);
-            DeepResult::NotCounted(outcome, reason)
-        }
-        _ => failed(cx, session, outcome, attempt),
-    }
-}
-
-/// A failed attempt: retried later, or parked.
-pub(super) fn failed(
-    cx: &RunContext,
-    session: SessionId,
-    outcome: Outcome,
-    attempt: u32,
-) -> DeepResult {
-    let policy = RetryPolicy {
-        max_attempts: cx.config.limits.max_attempts,
-        first_delay: cx.config.dedupe.retry_delay,
-    };
-    match next_attempt(cx.now(), attempt, policy, jitter(session)) {
-        Some(next) => DeepResult::TryAgain(outcome, next),
-        None => DeepResult::GiveUp(outcome),
-    }
-}
-
-/// Catches a panic on an unusual answer: the next run would panic on the same answer.
-fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureKind> {
-    let output = end.output.as_ref().ok_or(FailureKind::SchemaIgnored)?;
-    let checked = catch_unwind(AssertUnwindSafe(|| {
-        let mut finding = analyze::check(output)?;
-        if let Some(root) = root {
-            analyze::mark_missing_files(&mut finding, |path| root.join(path).is_file());
-        }
-        Ok::<_, analyze::CheckError>(finding)
-    }));
-    match checked {
-        Ok(Ok(finding)) => Ok(finding),
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "rejected a finding");
-            Err(FailureKind::SchemaViolated)
-        }
-        Err(_) => {
-            tracing::error!(
-                "checking the finding panicked, which is a bug; the finding is rejected"
-            );
-            Err(FailureKind::SchemaViolated)
-        }
-    }
-}
-
-pub(super) async fn record(
+/// Stores the result of a session, and delivers the comment of its finding.
+async fn record(
     cx: &RunContext,
     item: &QueuedItem,
-    analysis: Analysis,
+    session: EndedSession,
+    root: &Path,
 ) -> Result<ItemEnd, RunError> {
-    let key = item.key().clone();
-    match analysis {
-        Analysis::Ended { session, result, fault } => {
-            let close = closes_run(&result);
-            let is_finished = matches!(result, DeepResult::Finished { .. });
-            let print = item.fingerprint.clone();
-            cx.journal.results().apply_deep(session, cx.id, key, print, result).await?;
-            if is_finished {
-                outbox::deliver_comments(cx).await?;
-            }
-            Ok(ItemEnd { close, fault })
-        }
-        Analysis::Refused(reason) => {
-            cx.journal.items().defer(vec![key], reason).await?;
-            // The budget of one source does not limit the others.
-            let close = Some(reason).filter(|reason| *reason != Reason::SourceBudget);
-            Ok(ItemEnd { close, fault: None })
-        }
-        Analysis::NotPending => Ok(ItemEnd::default()),
+    let EndedSession { id, attempt, end, fault } = session;
+    let (key, print) = (item.key().clone(), item.fingerprint.clone());
+    let comments = cx.edges.publisher_of(&key).is_some() && cx.config.writes_back(item.facts());
+    let result = result_of(cx, &key, id, end, attempt, Some(root), comments);
+    let close = closes_run(&result);
+    let is_finished = matches!(result, DeepResult::Finished { .. });
+    cx.journal.results().apply_deep(id, cx.id, key, print, result).await?;
+    if is_finished {
+        outbox::deliver_comments(cx).await?;
     }
-}
-
-/// Defers an item without a code base; other items may have one.
-pub(super) async fn defer_without_code(
-    cx: &RunContext,
-    item: &QueuedItem,
-    missing: CodeError,
-) -> Result<ItemEnd, RunError> {
-    cx.journal.items().defer(vec![item.key().clone()], Reason::NoCodeBase).await?;
-    Ok(ItemEnd { close: None, fault: Some(RunError::NoCodeBase(missing)) })
+    Ok(ItemEnd { close, fault })
 }
 
 /// The reason, if no other session of this run can work either.
@@ -278,22 +217,6 @@ fn closes_run(result: &DeepResult) -> Option<Reason> {
     }
 }
 
-/// Why an item stays queued after a session that does not count.
-pub(super) fn deferral_reason(outcome: &Outcome) -> Reason {
-    match outcome {
-        Outcome::ProviderLimit { why: FailureKind::Authentication } => Reason::ProviderCredential,
-        Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
-        outcome if outcome.is_of_one_host() => Reason::ProviderLimit,
-        Outcome::AgentError { why: FailureKind::ApiError } => Reason::ProviderDown,
-        outcome if outcome.is_configuration() => Reason::AgentConfig,
-        Outcome::SpawnFailed { .. } => Reason::CannotStart,
-        Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,
-        Outcome::Cancelled { why: FailureKind::Operator } => Reason::StoppedByOperator,
-        _ => Reason::Shutdown,
-    }
-}
-
-/// From 0 to 1; derived from the session id instead of a random source.
-fn jitter(session: SessionId) -> f64 {
-    f64::from(session.0.as_bytes()[15]) / 255.0
+fn keys<'a>(items: impl IntoIterator<Item = &'a QueuedItem>) -> Vec<ItemKey> {
+    items.into_iter().map(|item| item.key().clone()).collect()
 }

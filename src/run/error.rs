@@ -1,13 +1,12 @@
-//! How a run ends: errors, outcome, figures.
+//! What can end a run early.
 
-use super::{Backlog, RunContext, UnreadSource};
+use super::{Backlog, UnreadSource};
 use crate::context::CodeError;
-use crate::event::fold::RunView;
-use crate::event::{Event, Reason, RunOutcome, RunSummary};
+use crate::event::{Reason, RunOutcome};
 use crate::fetch::FetchError;
 use crate::model::FailureClass;
 use crate::prompt::PromptError;
-use crate::store::{Digest, StoreError};
+use crate::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -73,69 +72,6 @@ impl RunError {
             Self::NoCodeBase(_) => Reason::NoCodeBase,
             _ => Reason::CannotStart,
         }
-    }
-}
-
-#[derive(Debug)]
-pub struct RunEnd {
-    pub outcome: RunOutcome,
-    pub summary: RunSummary,
-    /// What prevented the work, if anything.
-    pub error: Option<RunError>,
-}
-
-pub(super) async fn end_run(
-    cx: &RunContext,
-    worked: Result<(), RunError>,
-) -> Result<RunEnd, StoreError> {
-    let error = worked.err();
-    if let Some(error) = &error {
-        cx.emit(Event::RunFailed { message: error.to_string() });
-    }
-    let view = cx.journal.settled_view().await?;
-    let (outcome, summary) = (outcome(cx, error.as_ref(), &view), view.figures());
-    let digest = match cx.config.report.webhook_env.is_empty() {
-        true => Digest::None,
-        false => Digest::Queued,
-    };
-    match (cx.journal.runs().end(cx.id, outcome, summary, digest).await, error) {
-        (Ok(()), error) => Ok(RunEnd { outcome, summary, error }),
-        // The first storage failure is the one to report.
-        (Err(_), Some(RunError::Store(first))) => Err(first),
-        (Err(failed), _) => Err(failed),
-    }
-}
-
-fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutcome {
-    let figures = view.figures();
-    match error {
-        Some(RunError::Store(_)) => RunOutcome::StoreFailed,
-        Some(RunError::Fetch(error)) => fetch_outcome(error),
-        Some(RunError::SomeSources(_)) if cx.stop.requested() => RunOutcome::Interrupted,
-        Some(RunError::SomeSources(_)) => RunOutcome::SourcesFailed,
-        // If they differ, the first one in the configuration counts.
-        Some(RunError::AllSources(unread)) => {
-            let first = cx
-                .edges
-                .trackers
-                .iter()
-                .find_map(|tracker| unread.iter().find(|source| source.name == tracker.name));
-            outcome(cx, first.map(|source| &source.error), view)
-        }
-        Some(RunError::AgentCredential(_)) => RunOutcome::CredentialRefused,
-        Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
-            RunOutcome::ConfigRefused
-        }
-        Some(RunError::FirstRun(_) | RunError::CannotStart(_)) => RunOutcome::NotNow,
-        Some(RunError::AnalysisPanicked { .. }) => RunOutcome::SomeFailed,
-        Some(RunError::Panicked { .. }) => RunOutcome::Crashed,
-        None if cx.stop.requested() => RunOutcome::Interrupted,
-        None if view.triage_failed => RunOutcome::TriageFailed,
-        None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
-        None if view.work == 0 => RunOutcome::NothingNew,
-        // There was work, but no session was allowed to start.
-        None if figures.triaged == 0 && figures.analysed == 0 => RunOutcome::NotNow,
-        None => RunOutcome::Completed,
     }
 }
 

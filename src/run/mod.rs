@@ -13,6 +13,7 @@
 
 mod analyse;
 mod context;
+mod deep_result;
 mod dry_run;
 mod edges;
 mod error;
@@ -20,7 +21,6 @@ mod first_run;
 mod launch;
 mod linked_content;
 mod outbox;
-mod pool;
 mod provider;
 mod read;
 mod recheck;
@@ -28,16 +28,24 @@ mod recover;
 mod sources;
 mod triage;
 
-use crate::dedupe::QueuedItem;
-use crate::session::StopHandle;
-use crate::store::StoreError;
+use crate::event::fold::RunView;
+use crate::event::{Event, RunOutcome, RunSummary};
+use crate::store::{Digest, StoreError};
 
 pub use context::RunContext;
 pub use dry_run::{DryRun, DryRunDecision, DryRunPrompt, dry_run};
 pub use edges::{Edges, Publisher, Publishing, Secrets, Tracker};
-pub use error::{RunEnd, RunError, fetch_outcome};
+pub use error::{RunError, fetch_outcome};
 pub use first_run::Backlog;
 pub use sources::UnreadSource;
+
+#[derive(Debug)]
+pub struct RunEnd {
+    pub outcome: RunOutcome,
+    pub summary: RunSummary,
+    /// What prevented the work, if anything.
+    pub error: Option<RunError>,
+}
 
 /// Performs one run and stores its result. The caller holds the run lock.
 pub async fn perform(cx: &RunContext) -> Result<RunEnd, StoreError> {
@@ -47,7 +55,7 @@ pub async fn perform(cx: &RunContext) -> Result<RunEnd, StoreError> {
         // Stores observations while the work is running.
         never = cx.journal.keep_writing() => match never {},
     };
-    error::end_run(cx, worked).await
+    end_run(cx, worked).await
 }
 
 async fn work(cx: &RunContext) -> Result<(), RunError> {
@@ -56,25 +64,59 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
     let (queues, unread) = sources::read_all(cx).await?.into_parts();
     provider::probe_if_due(cx, &queues).await?;
     let deep = triage::judge(cx, queues).await?;
-    pool::work_through(cx, deep, analyse).await?;
+    analyse::analyse_all(cx, deep).await?;
     provider::ensure_credential(cx).await?;
     unread
 }
 
-/// Analyses one item: code context, session, stored finding.
-async fn analyse(
-    cx: RunContext,
-    item: QueuedItem,
-    stop: StopHandle,
-) -> Result<pool::ItemEnd, RunError> {
-    let cx = cx.for_item(item.facts());
-    let Some(item) = recheck::still_wanted(&cx, item).await? else {
-        return Ok(pool::ItemEnd::default());
+async fn end_run(cx: &RunContext, worked: Result<(), RunError>) -> Result<RunEnd, StoreError> {
+    let error = worked.err();
+    if let Some(error) = &error {
+        cx.emit(Event::RunFailed { message: error.to_string() });
+    }
+    let view = cx.journal.settled_view().await?;
+    let (outcome, summary) = (outcome(cx, error.as_ref(), &view), view.figures());
+    let digest = match cx.config.report.webhook_env.is_empty() {
+        true => Digest::None,
+        false => Digest::Queued,
     };
-    let context = match analyse::context_for(&cx, &item).await {
-        Ok(context) => context,
-        Err(missing) => return analyse::defer_without_code(&cx, &item, missing).await,
-    };
-    let analysis = analyse::run_session(&cx, &item, &context, &stop).await?;
-    analyse::record(&cx, &item, analysis).await
+    match (cx.journal.runs().end(cx.id, outcome, summary, digest).await, error) {
+        (Ok(()), error) => Ok(RunEnd { outcome, summary, error }),
+        // The first storage failure is the one to report.
+        (Err(_), Some(RunError::Store(first))) => Err(first),
+        (Err(failed), _) => Err(failed),
+    }
+}
+
+fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutcome {
+    let figures = view.figures();
+    match error {
+        Some(RunError::Store(_)) => RunOutcome::StoreFailed,
+        Some(RunError::Fetch(error)) => fetch_outcome(error),
+        Some(RunError::SomeSources(_)) if cx.stop.requested() => RunOutcome::Interrupted,
+        Some(RunError::SomeSources(_)) => RunOutcome::SourcesFailed,
+        // If they differ, the first one in the configuration counts.
+        Some(RunError::AllSources(unread)) => {
+            let first = cx
+                .edges
+                .trackers
+                .iter()
+                .find_map(|tracker| unread.iter().find(|source| source.name == tracker.name));
+            outcome(cx, first.map(|source| &source.error), view)
+        }
+        Some(RunError::AgentCredential(_)) => RunOutcome::CredentialRefused,
+        Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
+            RunOutcome::ConfigRefused
+        }
+        Some(RunError::FirstRun(_) | RunError::CannotStart(_)) => RunOutcome::NotNow,
+        Some(RunError::AnalysisPanicked { .. }) => RunOutcome::SomeFailed,
+        Some(RunError::Panicked { .. }) => RunOutcome::Crashed,
+        None if cx.stop.requested() => RunOutcome::Interrupted,
+        None if view.triage_failed => RunOutcome::TriageFailed,
+        None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
+        None if view.work == 0 => RunOutcome::NothingNew,
+        // There was work, but no session was allowed to start.
+        None if figures.triaged == 0 && figures.analysed == 0 => RunOutcome::NotNow,
+        None => RunOutcome::Completed,
+    }
 }

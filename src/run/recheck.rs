@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::pool::LiveItem;
+use super::analyse::LiveItem;
 use super::{RunContext, RunError, Tracker};
 use crate::dedupe::QueuedItem;
 use crate::event::Reason;

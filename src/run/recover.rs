@@ -1,11 +1,13 @@
 //! Cleans up after an interrupted run or a panic, and applies results that were already paid for.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use super::launch::{claim_for, without_secrets};
 use super::triage::unless_check_panics;
-use super::{RunContext, RunError, analyse, outbox};
+use super::{RunContext, RunError, deep_result, outbox};
 use crate::dedupe::QueuedItem;
+use crate::event::Event;
 use crate::model::{ItemKey, Outcome, SessionEnd, Stage, Usd};
 use crate::store::{BudgetCaps, Claim, StoreError, TriageResult, UnappliedSession};
 use crate::triage::check_late_answer;
@@ -42,7 +44,7 @@ async fn count_attempt(cx: &RunContext, item: &QueuedItem) -> Result<(), RunErro
     let claim = Claim { worst_case: Usd::ZERO, caps: BudgetCaps::NONE, ..claim };
     let session = claim.session;
     let Ok(attempt) = cx.journal.claims().take(claim).await? else { return Ok(()) };
-    let result = analyse::failed(cx, session, Outcome::Panicked, attempt);
+    let result = deep_result::failed(cx, session, Outcome::Panicked, attempt);
     Ok(cx.journal.results().apply_deep(session, cx.id, key, print, result).await?)
 }
 
@@ -76,13 +78,36 @@ async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunEr
     let Some((key, print)) = left.subject.first().cloned() else { return Ok(()) };
     let (session, attempt) = (left.session, left.attempt);
     let end = end_of(cx, left).await;
-    let root = analyse::root_read_for(cx, key.clone()).await?;
-    let comments = analyse::writes_back(cx, &key).await?;
-    let result = analyse::result_of(cx, &key, session, end, attempt, root.as_deref(), comments);
+    let root = root_read_for(cx, key.clone()).await?;
+    let comments = writes_back(cx, &key).await?;
+    let result = deep_result::result_of(cx, &key, session, end, attempt, root.as_deref(), comments);
     Ok(cx.journal.results().apply_deep(session, cx.id, key, print, result).await?)
 }
 
 async fn end_of(cx: &RunContext, left: UnappliedSession) -> SessionEnd {
     let UnappliedSession { session, outcome, output, usage, .. } = left;
     without_secrets(cx, session, SessionEnd { output, usage, ..SessionEnd::empty(outcome) }).await
+}
+
+/// The code base that an interrupted session read for this item, if it still exists.
+async fn root_read_for(cx: &RunContext, item: ItemKey) -> Result<Option<PathBuf>, RunError> {
+    let events = cx.store().events().of_item(item).await?;
+    let built = events.into_iter().rev().find_map(|recorded| match recorded.event {
+        Event::ContextBuilt { root, .. } => root,
+        _ => None,
+    });
+    Ok(built.filter(|root| root.is_dir()))
+}
+
+/// Whether the finding of an interrupted session is written to the tracker, by the rule that
+/// applied when the item was queued, or by its source.
+async fn writes_back(cx: &RunContext, item: &ItemKey) -> Result<bool, RunError> {
+    let events = cx.store().events().of_item(item.clone()).await?;
+    let rule = events.into_iter().rev().find_map(|recorded| match recorded.event {
+        Event::RuleMatched { rule, .. } => Some(rule),
+        _ => None,
+    });
+    let by_rule = rule.and_then(|name| cx.config.rule_named(&name)?.write_back);
+    let by_source = || cx.config.source_of(item).is_some_and(|source| source.write_back);
+    Ok(cx.edges.publisher_of(item).is_some() && by_rule.unwrap_or_else(by_source))
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{RunContext, RunError, analyse, linked_content, recover, sources};
+use super::{RunContext, RunError, deep_result, linked_content, recover, sources};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{Complexity, ItemKey, RetryClass, SessionId, Stage, Verdict};
@@ -235,7 +235,7 @@ impl<'a> Triage<'a> {
             RetryClass::Done => Ok(BatchOutcome::Answered(id, end.output.unwrap_or_default())),
             RetryClass::DoesNotCount => {
                 cx.journal.results().apply_triage(Some(id), Vec::new()).await?;
-                let reason = analyse::deferral_reason(&end.outcome);
+                let reason = deep_result::deferral_reason(&end.outcome);
                 Ok(match end.outcome.is_of_one_host() {
                     true => BatchOutcome::Deferred(reason),
                     false => BatchOutcome::Refused(reason),
