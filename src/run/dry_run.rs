@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{Publishing, RunContext, RunError, analyse, linked_content, sources, triage};
+use super::sources::{self, ReadSources};
+use super::{Publishing, RunContext, RunError, analyse, linked_content, triage};
 use crate::dedupe::{QueuedItem, Queues, in_order};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{Alarms, CleanItem, ItemKey, ReadLinkedContent, Stage, TextStats, Usd};
@@ -73,7 +74,8 @@ pub struct DryRunPrompt {
 /// Reads, plans and renders the prompts, then stops. The journal must be on a copy of the state.
 pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     let before = cx.store().events().last_number().await?;
-    let (Queues { untriaged, triaged }, unread) = sources::read_all(cx).await?.into_parts();
+    let ReadSources { queues, unread, .. } = sources::read_all(cx).await?;
+    let Queues { untriaged, triaged } = queues;
     cx.journal.flush().await?;
     let triage_cost = cx.config.triage.max_cost;
     let triage = triage::prompts(cx, &untriaged).await?.into_iter();

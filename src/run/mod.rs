@@ -28,6 +28,7 @@ mod recover;
 mod sources;
 mod triage;
 
+use self::sources::ReadSources;
 use crate::event::fold::RunView;
 use crate::event::{Event, RunOutcome, RunSummary};
 use crate::store::{Digest, StoreError};
@@ -61,9 +62,9 @@ pub async fn perform(cx: &RunContext) -> Result<RunEnd, StoreError> {
 async fn work(cx: &RunContext) -> Result<(), RunError> {
     let _timer = cx.stop.start_deadline();
     recover::finish_interrupted(cx).await?;
-    let (queues, unread) = sources::read_all(cx).await?.into_parts();
+    let ReadSources { queues, out_of_budget, unread } = sources::read_all(cx).await?;
     provider::probe_if_due(cx, &queues).await?;
-    let deep = triage::judge(cx, queues).await?;
+    let deep = triage::judge(cx, queues, &out_of_budget).await?;
     analyse::analyse_all(cx, deep).await?;
     provider::ensure_credential(cx).await?;
     unread

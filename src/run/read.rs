@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::first_run::{self, FirstRunStep};
@@ -19,7 +20,7 @@ use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
 /// Runs that request an item which the query listed but no read returned, before it is given up.
 const MOST_RUNS: u32 = 3;
 
-pub(super) struct CleanPage {
+struct CleanPage {
     items: Vec<CleanItem>,
     /// Items on which the cleaner failed (a bug); the others continue.
     failed: Vec<WorkItem>,
@@ -28,8 +29,58 @@ pub(super) struct CleanPage {
     cursor: Option<Timestamp>,
 }
 
+/// The plan of a run while its sources are read.
+pub(super) struct Planning {
+    pub(super) plan: Plan,
+    /// Items read so far, of all sources.
+    pub(super) items: u64,
+}
+
+/// A source that is due.
+pub(super) struct SourceToRead {
+    pub(super) tracker: Tracker,
+    pub(super) out_of_budget: bool,
+    /// When its last page must have arrived, if other sources wait.
+    pub(super) until: Option<Instant>,
+}
+
+/// Reads a source to its end. Each page is stored before the next one is requested.
+pub(super) async fn read_source(
+    cx: RunContext,
+    source: SourceToRead,
+    planning: Arc<Mutex<Planning>>,
+) -> Result<SourceFigures, RunError> {
+    let SourceToRead { tracker, out_of_budget, until } = source;
+    let mut reading = in_time(until, SourceReading::begin(&cx, tracker, out_of_budget)).await?;
+    while let Some(page) = in_time(until, reading.next_page(&cx)).await? {
+        // One plan decides on the items of all sources.
+        let mut planning = planning.lock().await;
+        reading.dedupe_and_store(&cx, &mut planning, page).await?;
+    }
+    reading.finish(&cx).await
+}
+
+async fn in_time<T>(
+    until: Option<Instant>,
+    work: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    match until {
+        Some(until) => {
+            tokio::time::timeout_at(until, work).await.unwrap_or_else(|_| Err(too_slow()))
+        }
+        None => work.await,
+    }
+}
+
+fn too_slow() -> RunError {
+    let message = "the source could not be read completely within half of the run's time limit \
+                   (limits.run_deadline), and other sources wait. What was read is stored; the next \
+                   run continues from there";
+    FetchError::new(FailureClass::TooSlow, message).into()
+}
+
 /// A source being read.
-pub(super) struct SourceReading {
+struct SourceReading {
     tracker: Tracker,
     pages: PageReader,
     first_run: FirstRunStep,
@@ -42,7 +93,7 @@ pub(super) struct SourceReading {
 impl SourceReading {
     /// Requests everything that changed since the last read, and the items that earlier runs
     /// deferred.
-    pub(super) async fn begin(
+    async fn begin(
         cx: &RunContext,
         tracker: Tracker,
         out_of_budget: bool,
@@ -70,19 +121,8 @@ impl SourceReading {
         Ok(Self { tracker, pages, first_run, undelivered, out_of_budget, items, vanished })
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.tracker.name
-    }
-
-    pub(super) const fn items(&self) -> u64 {
-        self.items
-    }
-
     /// The next page, cleaned; `None` at the end, or when the run should end.
-    pub(super) async fn next_page(
-        &mut self,
-        cx: &RunContext,
-    ) -> Result<Option<CleanPage>, RunError> {
+    async fn next_page(&mut self, cx: &RunContext) -> Result<Option<CleanPage>, RunError> {
         let Some(page) = self.pages.next(cx).await? else { return Ok(None) };
         let Page { items, vanished, undelivered, cursor } = page;
         let (full, tight) = (cx.config.analyze.max_item_tokens, cx.config.triage.max_item_tokens);
@@ -101,13 +141,14 @@ impl SourceReading {
 
     /// Decides on the items of a page, queues its work, and stores the decisions in one transaction
     /// with the cursor.
-    pub(super) async fn dedupe_and_store(
+    async fn dedupe_and_store(
         &mut self,
         cx: &RunContext,
-        plan: &mut Plan,
+        planning: &mut Planning,
         page: CleanPage,
     ) -> Result<(), RunError> {
-        self.items += (page.items.len() + page.failed.len()) as u64;
+        let count = (page.items.len() + page.failed.len()) as u64;
+        self.items += count;
         self.vanished += page.vanished.len() as u64;
         let baseline = self.first_run == FirstRunStep::Baseline;
         let mut record = PageRecord {
@@ -125,8 +166,13 @@ impl SourceReading {
         let known = cx.store().items().known(seen.collect()).await?;
         let now = cx.now();
         for (read, known) in items.into_iter().zip(known) {
-            let rule = matched_rule(cx, &read);
-            let (planned, over_limit) = plan.add(read, known.as_ref(), now);
+            let facts = &read.item.facts;
+            let rule = cx.config.rule_for(facts).map(|(rule, effect)| Event::RuleMatched {
+                item: facts.key.clone(),
+                rule,
+                changes: effect.changes(),
+            });
+            let (planned, over_limit) = planning.plan.add(read, known.as_ref(), now);
             let is_work =
                 matches!(planned.decision, Decision::New | Decision::Changed | Decision::Deferred);
             if let Some(matched) = rule.filter(|_| is_work && !baseline) {
@@ -135,13 +181,16 @@ impl SourceReading {
             record.planned.push(planned);
             record.over_limit.extend(over_limit);
         }
-        cx.journal.items().record_page(self.name(), record).await?;
+        cx.journal.items().record_page(&self.tracker.name, record).await?;
         fault::point();
+        planning.items += count;
+        cx.emit(Event::FetchProgressed { items: planning.items });
+        cx.emit(Event::ItemsShared { shares: planning.plan.counts().shares });
         Ok(())
     }
 
     /// Saves the source's position after every page is stored.
-    pub(super) async fn finish(self, cx: &RunContext) -> Result<SourceFigures, RunError> {
+    async fn finish(self, cx: &RunContext) -> Result<SourceFigures, RunError> {
         let Self { tracker, pages, first_run, items, vanished, .. } = self;
         let requests = pages.finish(cx).await?;
         if first_run == FirstRunStep::Baseline && cx.stop.reason().is_none() {
@@ -151,7 +200,7 @@ impl SourceReading {
     }
 }
 
-/// Totals of one source, or of all.
+/// Totals of one source.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SourceFigures {
     pub(super) items: u64,
@@ -173,12 +222,6 @@ fn report_cleaned(cx: &RunContext, items: &[CleanItem], failed: &[WorkItem]) {
     for item in alarmed() {
         cx.emit(Event::TextAlarm { item: item.facts.key.clone(), alarms: item.alarms });
     }
-}
-
-fn matched_rule(cx: &RunContext, read: &ReadItem) -> Option<Event> {
-    let facts = &read.item.facts;
-    let (rule, effect) = cx.config.rule_for(facts)?;
-    Some(Event::RuleMatched { item: facts.key.clone(), rule, changes: effect.changes() })
 }
 
 /// The items of a page with their fingerprints; those that could not be cleaned have no texts.

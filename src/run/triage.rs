@@ -3,14 +3,14 @@
 //! Each id of the answer is checked separately. Items without a usable verdict are asked about once
 //! more, and then get the default.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{RunContext, RunError, deep_result, linked_content, recover, sources};
+use super::{RunContext, RunError, deep_result, linked_content, recover};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{Complexity, ItemKey, RetryClass, SessionId, Stage, Verdict};
@@ -25,8 +25,12 @@ const NO_TRIAGE: &str = "What causes this, and what has to change?";
 type Untriaged = HashMap<ItemKey, QueuedItem>;
 
 /// Gives every item a verdict and returns those for deep analysis, in queue order. Verdicts of
-/// earlier runs still apply.
-pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedItem>, RunError> {
+/// earlier runs still apply. Items of sources `out_of_budget` wait.
+pub(super) async fn judge(
+    cx: &RunContext,
+    queues: Queues,
+    out_of_budget: &HashSet<String>,
+) -> Result<Vec<QueuedItem>, RunError> {
     let Queues { untriaged, triaged } = queues;
     let mut deep = settle_by_rule(cx, triaged).await?;
     let (mut failed, mut fault) = (0, None);
@@ -49,10 +53,9 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
         cx.refuse_for(None, &fault);
         return Err(fault);
     }
-    // Items of a source whose budget is used up wait and take no place in the queue.
-    let exhausted = sources::exhausted(cx).await?;
+    // They take no place in the queue.
     let (waiting, deep): (Vec<_>, Vec<_>) =
-        deep.into_iter().partition(|item| exhausted.contains(item.key().source()));
+        deep.into_iter().partition(|item| out_of_budget.contains(item.key().source()));
     let waiting = waiting.iter().map(|item| item.key().clone()).collect();
     cx.journal.items().defer(waiting, Reason::SourceBudget).await?;
     Ok(in_order(deep, &cx.config.order))
@@ -198,10 +201,10 @@ impl<'a> Triage<'a> {
     ) -> Result<(), RunError> {
         let Answer { verdicts, failed } = check_answer(batch, answer);
         self.apply_verdicts(session, verdicts).await?;
-        let again = batch.only(&failed);
-        if again.items.is_empty() {
+        if failed.is_empty() {
             return Ok(());
         }
+        let again = batch.only(&failed);
         let mut without = again.keys();
         match self.ask(&again, RequestRound::Again).await? {
             BatchOutcome::Answered(session, answer) => {
