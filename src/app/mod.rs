@@ -19,7 +19,6 @@ mod logging;
 mod notify;
 pub mod past_analysis;
 mod plain_writer;
-mod publisher;
 pub mod running;
 mod secrets;
 pub mod selftest;

@@ -10,7 +10,7 @@ use super::fleet::FleetRun;
 use super::logging::Purpose;
 use super::secrets::SettingSecrets;
 use super::web::Observers;
-use super::{Telemetry, TemporaryFolder, trackers};
+use super::{ConfiguredCredential, Telemetry, TemporaryFolder, trackers};
 use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest, Loaded, load};
 use crate::context::CodeBases;
@@ -148,7 +148,7 @@ impl Setting {
         resolve_code_bases(&mut config, cwd)?;
         let credentials = match credential {
             Some(credential) => vec![credential; config.sources().len()],
-            None => trackers::credentials(&config, &options.environment),
+            None => configured_credentials(&config, &options.environment),
         };
         Self::assemble(config, options, credentials)
     }
@@ -255,6 +255,14 @@ impl Setting {
             code: Arc::new(CodeBases::new(&self.config, &self.cache)),
         })
     }
+}
+
+/// In the order of the sources. Nothing is read yet.
+fn configured_credentials(config: &Config, environment: &Environment) -> Vec<Arc<dyn Credential>> {
+    let one = |source| -> Arc<dyn Credential> {
+        Arc::new(ConfiguredCredential::new(source, config, environment))
+    };
+    config.sources().iter().map(one).collect()
 }
 
 /// Every configured code base must exist.

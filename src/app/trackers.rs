@@ -1,38 +1,31 @@
-//! Builds the configured sources as trackers to read from and write to.
+//! The configured sources as trackers: to read from, behind the circuit breaker, and to write
+//! findings to as comments.
 
 use std::sync::Arc;
 
-use super::publisher::TrackerPublisher;
+use super::Setting;
 use super::secrets::SettingSecrets;
-use super::{ConfiguredCredential, Setting};
-use crate::fetch::{Connection, Credential, FetchError, Guarded, Source, Unusable, connect};
-use crate::run::{Publisher, Tracker};
-use crate::settings::{self, Config, Environment};
+use crate::fetch::{
+    self, Connection, Credential, FetchError, Guarded, Unusable, WriteBack, connect,
+};
+use crate::model::{BoxFuture, FailureClass, Format};
+use crate::run::{Publisher, Publishing, Secrets as _, Tracker};
+use crate::settings;
 use crate::store::Journal;
-
-/// In the order of the sources. Nothing is read yet.
-pub(super) fn credentials(config: &Config, environment: &Environment) -> Vec<Arc<dyn Credential>> {
-    let one = |source| -> Arc<dyn Credential> {
-        Arc::new(ConfiguredCredential::new(source, config, environment))
-    };
-    config.sources().iter().map(one).collect()
-}
 
 /// One tracker per configured source. An unusable one reports an error when it is read, and does
 /// not stop the others.
 pub(super) fn trackers(setting: &Setting, journal: &Journal) -> Arc<[Tracker]> {
     let sources = setting.config.sources().iter().zip(&setting.credentials);
     let one = |(source, credential): (&settings::Source, &Arc<dyn Credential>)| {
-        let name = source.name.clone();
-        match build(setting, source, credential, journal) {
-            Ok((source, publisher)) => Tracker { name, source, publisher },
-            Err(error) => Tracker { name, source: Arc::new(Unusable(error)), publisher: None },
-        }
+        build(setting, source, credential, journal).unwrap_or_else(|error| {
+            let unusable = Arc::new(Unusable(error));
+            let (name, source) = (source.name.clone(), Arc::clone(&unusable) as _);
+            Tracker { name, source, details: unusable, publisher: None }
+        })
     };
     sources.map(one).collect()
 }
-
-type Built = (Arc<dyn Source>, Option<Arc<dyn Publisher>>);
 
 /// The tracker behind its breaker, and its publisher if write-back is configured.
 fn build(
@@ -40,7 +33,7 @@ fn build(
     source: &settings::Source,
     credential: &Arc<dyn Credential>,
     journal: &Journal,
-) -> Result<Built, FetchError> {
+) -> Result<Tracker, FetchError> {
     let (clock, memory) = (setting.clock.clone(), Arc::new(journal.clone()));
     let connection = Connection {
         turns: setting.turns.clone(),
@@ -48,10 +41,60 @@ fn build(
     };
     let tracker = connect(source, connection)?;
     let publisher = setting.config.may_write_back(source).then(|| {
-        let (tracker, secrets) = (Arc::clone(&tracker), SettingSecrets::new(setting));
-        let publisher = TrackerPublisher::new(tracker, &source.write_back_tag, secrets);
-        Arc::new(publisher) as Arc<dyn Publisher>
+        Arc::new(TrackerPublisher {
+            tracker: Arc::clone(&tracker),
+            tag: source.write_back_tag.clone(),
+            secrets: SettingSecrets::new(setting),
+        }) as Arc<dyn Publisher>
     });
     let (notebook, sink) = (tracker.notebook(), Arc::new(journal.clone()));
-    Ok((Arc::new(Guarded::new(tracker, notebook, clock, sink)), publisher))
+    Ok(Tracker {
+        name: source.name.clone(),
+        source: Arc::new(Guarded::new(Arc::clone(&tracker) as _, notebook, clock, sink)),
+        details: tracker,
+        publisher,
+    })
+}
+
+/// Writes to the tracker after a check for secrets.
+struct TrackerPublisher {
+    tracker: Arc<dyn fetch::Tracker>,
+    tag: String,
+    /// A comment that contains one of them is not written.
+    secrets: SettingSecrets,
+}
+
+impl TrackerPublisher {
+    async fn write<'a>(&'a self, publishing: &'a Publishing) -> Result<WriteBack<'a>, FetchError> {
+        if self.secrets.held().await.are_in(&publishing.comment) {
+            let message = format!(
+                "the finding for item {} contains one of heartbeat's credentials; nothing was \
+                 written",
+                publishing.id
+            );
+            return Err(FetchError::new(FailureClass::Denied, message));
+        }
+        Ok(WriteBack {
+            id: publishing.id,
+            rev: publishing.rev,
+            comment: &publishing.comment,
+            format: Format::Markdown,
+            tag: &self.tag,
+            may_be_there: publishing.may_be_there,
+        })
+    }
+}
+
+impl Publisher for TrackerPublisher {
+    fn publish(&self, publishing: Publishing) -> BoxFuture<'_, Result<i64, FetchError>> {
+        Box::pin(
+            async move { Ok(self.tracker.write_back(&self.write(&publishing).await?).await?.rev) },
+        )
+    }
+
+    fn validate(&self, publishing: Publishing) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(
+            async move { self.tracker.validate_write_back(&self.write(&publishing).await?).await },
+        )
+    }
 }

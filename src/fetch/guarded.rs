@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    AsOf, FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest, ItemFile,
+    AsOf, Details, FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest,
     LinkedItem, Notebook, Page, Pages, Source,
 };
 use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
-use crate::model::{
-    Attachment, BoxFuture, Breaker, BreakerState, ItemId, LinkedChange, LinkedContent,
-};
+use crate::model::{BoxFuture, Breaker, BreakerState, ItemId};
 
 /// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the
 /// result of each read. Every change of the breaker is an event.
@@ -58,6 +56,8 @@ impl Source for Unusable {
         Box::pin(async { Err(self.0.clone()) })
     }
 }
+
+impl Details for Unusable {}
 
 impl Guard {
     /// Changes and stores the breaker; emits an event if its state changed.
@@ -214,49 +214,6 @@ impl Source for Guarded {
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
         Box::pin(self.ask(self.inner.development_links(ids)))
-    }
-
-    /// Bypasses the breaker: a light read tells nothing about the source's health.
-    fn current_states(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<super::CurrentState>>, FetchError>> {
-        self.inner.current_states(ids)
-    }
-
-    /// Bypasses the breaker too.
-    fn still_matching(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
-        self.inner.still_matching(ids)
-    }
-
-    /// These bypass the breaker too: triage and analysis continue without them.
-    fn linked_content(
-        &self,
-        id: ItemId,
-    ) -> BoxFuture<'_, Result<Option<LinkedContent>, FetchError>> {
-        self.inner.linked_content(id)
-    }
-
-    fn attached_files(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
-        self.inner.attached_files(ids)
-    }
-
-    fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {
-        self.inner.change(change)
-    }
-
-    fn attachment(
-        &self,
-        file: Attachment,
-        limit: u64,
-    ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
-        self.inner.attachment(file, limit)
     }
 
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {

@@ -1,6 +1,6 @@
 //! Reads work items from a tracker.
 //!
-//! [`Source`] delivers items in pages; [`Tracker`] adds writing back. Each kind has a folder with
+//! [`Source`] delivers items in pages, [`Details`] reads single items; [`Tracker`] adds writing back. Each kind has a folder with
 //! its client; files with the same job have the same name. Requests go through `http`, which
 //! handles limits, retries and sizes; a `Dialect` interprets a tracker's responses. The circuit
 //! breaker and the retry policy are pure; their state is in the store.
@@ -129,24 +129,6 @@ pub trait Source: Send + Sync {
         Box::pin(async { None })
     }
 
-    /// The ids among these that the configured query still matches, regardless of their date.
-    /// `None` if the source cannot check single items.
-    fn still_matching(
-        &self,
-        _ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
-        Box::pin(async { Ok(None) })
-    }
-
-    /// Current state of these items, in one light request; an id missing from the result was
-    /// deleted. `None` if the source has no such request.
-    fn current_states(
-        &self,
-        _ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
-        Box::pin(async { Ok(None) })
-    }
-
     /// Finished items, ordered by number. `None` if the source cannot look back.
     fn finished(
         &self,
@@ -171,6 +153,28 @@ pub trait Source: Send + Sync {
         &self,
         _ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+/// Light reads of single items. They bypass the circuit breaker: they tell nothing about the
+/// source's health, and triage and analysis continue without them.
+pub trait Details: Send + Sync {
+    /// The ids among these that the configured query still matches, regardless of their date.
+    /// `None` if the source cannot check single items.
+    fn still_matching(
+        &self,
+        _ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Current state of these items, in one light request; an id missing from the result was
+    /// deleted. `None` if the source has no such request.
+    fn current_states(
+        &self,
+        _ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 

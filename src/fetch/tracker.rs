@@ -9,7 +9,7 @@ use super::http::Turns;
 use super::jira::JiraSource;
 use super::retry::RetryPolicy;
 use super::write_back::{WriteBack, Written};
-use super::{FetchError, Notebook, Source};
+use super::{Details, FetchError, Notebook, Source};
 use crate::clock::Clock;
 use crate::model::BoxFuture;
 use crate::ports::SourceMemory;
@@ -51,7 +51,7 @@ pub struct Probe {
 }
 
 /// A tracker of any kind.
-pub trait Tracker: Source {
+pub trait Tracker: Source + Details {
     /// The notebook shared with the circuit breaker.
     fn notebook(&self) -> Arc<Notebook>;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::context::CodeBase;
-use crate::fetch::{FetchError, Source};
+use crate::fetch::{Details, FetchError, Source};
 use crate::model::{BoxFuture, ItemId, ItemKey};
 use crate::session::{Gate, Sessions};
 use crate::settings::{AgentKind, HeldSecrets};
@@ -23,7 +23,9 @@ pub struct Edges {
 #[derive(Clone)]
 pub struct Tracker {
     pub name: String,
+    /// Delivers its items, behind the circuit breaker.
     pub source: Arc<dyn Source>,
+    pub details: Arc<dyn Details>,
     /// Writes findings to the tracker; `None` if write-back is off.
     pub publisher: Option<Arc<dyn Publisher>>,
 }

@@ -10,7 +10,7 @@ use super::RunContext;
 use crate::clean::{self, FileKind, clean_text, harmless_name, kind_of_file};
 use crate::dedupe::QueuedItem;
 use crate::event::Event;
-use crate::fetch::Source;
+use crate::fetch::Details;
 use crate::model::{
     Attachment, AttachmentUse, Background, ChangeKind, Format, ItemId, ItemKey, LinkedChange,
     LinkedContent, LinkedItem, ReadLinkedContent, Stage, text,
@@ -47,8 +47,8 @@ pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> G
         return Gathered::default();
     }
     let Some(tracker) = cx.edges.tracker_of(item.key()) else { return Gathered::default() };
-    let source = &tracker.source;
-    let read = cx.stop.unless_stopped(source.linked_content(item.id())).await;
+    let details = &tracker.details;
+    let read = cx.stop.unless_stopped(details.linked_content(item.id())).await;
     let mut found = match read {
         Some(Ok(Some(found))) => found,
         Some(Ok(None)) | None => return Gathered::default(),
@@ -62,13 +62,13 @@ pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> G
         found = LinkedContent::default();
     }
     for change in &mut found.changes {
-        *change = with_details(cx, source, root, change.clone()).await;
+        *change = with_details(cx, details, root, change.clone()).await;
     }
     let mut gathered = Gathered { links: links_text(cx, &found), ..Gathered::default() };
     let mut used = Vec::with_capacity(files.len());
     let mut taking = Taking::default();
     for file in files {
-        let note = taking.take(cx, source, &file).await;
+        let note = taking.take(cx, details, &file).await;
         used.push(AttachmentUse { name: clean_line(&file.name), size: file.size, note });
     }
     gathered.files = taking.text();
@@ -96,7 +96,7 @@ pub(super) async fn name_files(
     for (source, ids) in ids {
         let first = ids.first().map(|id| ItemKey::new(source, *id));
         let Some(tracker) = first.and_then(|key| cx.edges.tracker_of(&key)) else { continue };
-        let named = match cx.stop.unless_stopped(tracker.source.attached_files(ids)).await {
+        let named = match cx.stop.unless_stopped(tracker.details.attached_files(ids)).await {
             Some(Ok(named)) => named.unwrap_or_default(),
             Some(Err(error)) => {
                 tracing::warn!(source, %error, "could not read the names of attached files; triage continues without them");
@@ -133,7 +133,7 @@ fn names_line(files: &[Attachment]) -> String {
 /// Title and files from the code base if it has the commit, otherwise from the tracker.
 async fn with_details(
     cx: &RunContext,
-    source: &Arc<dyn Source>,
+    details: &Arc<dyn Details>,
     root: &Path,
     change: LinkedChange,
 ) -> LinkedChange {
@@ -142,7 +142,7 @@ async fn with_details(
     {
         return LinkedChange { title: known.title, files: known.files, ..change };
     }
-    match cx.stop.unless_stopped(source.change(change.clone())).await {
+    match cx.stop.unless_stopped(details.change(change.clone())).await {
         Some(Ok(change)) => change,
         Some(Err(error)) => {
             tracing::debug!(change = change.id, %error, "could not read a linked change");
@@ -242,7 +242,7 @@ impl Taking {
     async fn take(
         &mut self,
         cx: &RunContext,
-        source: &Arc<dyn Source>,
+        details: &Arc<dyn Details>,
         file: &Attachment,
     ) -> String {
         let settings = &cx.config.analyze;
@@ -257,7 +257,7 @@ impl Taking {
             let limit = text::size(limit);
             return format!("not read: larger than {limit} (analyze.max_attachment_size)");
         }
-        let bytes = match cx.stop.unless_stopped(source.attachment(file.clone(), limit)).await {
+        let bytes = match cx.stop.unless_stopped(details.attachment(file.clone(), limit)).await {
             Some(Ok(bytes)) => bytes,
             Some(Err(error)) => return error.message,
             None => return "not read: the run was stopped".to_owned(),

@@ -74,8 +74,8 @@ async fn write(cx: &RunContext, message: &Message) -> Result<i64, FetchError> {
 
 /// The item's current revision; `None` if it is finished or gone.
 async fn current_revision(cx: &RunContext, item: &ItemKey, id: ItemId) -> Option<i64> {
-    let source = &cx.edges.tracker_of(item)?.source;
-    let current = source.current_states(vec![id]).await.ok()??;
+    let details = &cx.edges.tracker_of(item)?.details;
+    let current = details.current_states(vec![id]).await.ok()??;
     let open = current
         .into_iter()
         .find(|item| item.id == id && !cx.is_terminal(&item.state, item.finished));

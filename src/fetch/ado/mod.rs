@@ -54,7 +54,7 @@ use self::http::{Call, Transport};
 use super::http::Repeat;
 use super::retry::RetryPolicy;
 use super::{
-    AsOf, Connection, Credential, CurrentState, FailureClass, FetchError, FetchRequest,
+    AsOf, Connection, Credential, CurrentState, Details, FailureClass, FetchError, FetchRequest,
     FinishedItem, FinishedRequest, ItemFile, LinkedItem, Notebook, Pages, Probe,
     Source as SourceTrait, Tracker, WriteBack, Written,
 };
@@ -125,8 +125,8 @@ impl AdoSource {
         self.0.transport.requests()
     }
 
-    /// Runs a query about the past.
-    async fn look_back<T>(
+    /// Asks with the API versions that earlier runs agreed with the server.
+    async fn ask<T>(
         &self,
         question: impl Future<Output = Result<T, super::failure::Failure>>,
     ) -> Result<Option<T>, FetchError> {
@@ -164,15 +164,42 @@ impl SourceTrait for AdoSource {
         Box::pin(async { Some(self.0.configuration_fingerprint().await) })
     }
 
+    fn finished(
+        &self,
+        request: FinishedRequest,
+    ) -> BoxFuture<'_, Result<Option<Vec<FinishedItem>>, FetchError>> {
+        Box::pin(async move { self.ask(self.0.finished(request)).await })
+    }
+
+    fn as_of(
+        &self,
+        ids: Vec<ItemId>,
+        at: jiff::Timestamp,
+    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
+        Box::pin(async move { self.ask(self.0.items_as_of(&ids, at)).await })
+    }
+
+    fn development_links(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
+        Box::pin(async move { self.ask(self.0.development_links(&ids)).await })
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(async move {
+            self.0.transport.load_agreed_versions().await?;
+            self.0.check().await.map_err(|failure| failure.into_error(self.0.transport.now()))
+        })
+    }
+}
+
+impl Details for AdoSource {
     fn current_states(
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
-        Box::pin(async move {
-            self.0.transport.load_agreed_versions().await?;
-            let read = self.0.current_states(&ids).await;
-            read.map(Some).map_err(|failure| failure.into_error(self.0.transport.now()))
-        })
+        Box::pin(async move { self.ask(self.0.current_states(&ids)).await })
     }
 
     /// A saved query cannot be limited to single items.
@@ -192,44 +219,18 @@ impl SourceTrait for AdoSource {
         })
     }
 
-    fn finished(
-        &self,
-        request: FinishedRequest,
-    ) -> BoxFuture<'_, Result<Option<Vec<FinishedItem>>, FetchError>> {
-        Box::pin(async move { self.look_back(self.0.finished(request)).await })
-    }
-
-    fn as_of(
-        &self,
-        ids: Vec<ItemId>,
-        at: jiff::Timestamp,
-    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
-        Box::pin(async move { self.look_back(self.0.items_as_of(&ids, at)).await })
-    }
-
-    fn development_links(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
-        Box::pin(async move { self.look_back(self.0.development_links(&ids)).await })
-    }
-
     fn linked_content(
         &self,
         id: ItemId,
     ) -> BoxFuture<'_, Result<Option<LinkedContent>, FetchError>> {
-        Box::pin(async move {
-            self.0.transport.load_agreed_versions().await?;
-            let read = self.0.linked_content(id).await;
-            read.map(Some).map_err(|failure| failure.into_error(self.0.transport.now()))
-        })
+        Box::pin(async move { self.ask(self.0.linked_content(id)).await })
     }
 
     fn attached_files(
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
-        Box::pin(async move { self.look_back(self.0.attached_files(&ids)).await })
+        Box::pin(async move { self.ask(self.0.attached_files(&ids)).await })
     }
 
     fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {
@@ -247,13 +248,6 @@ impl SourceTrait for AdoSource {
         Box::pin(async move {
             let read = self.0.attachment(&file, limit).await;
             read.map_err(|failure| failure.into_error(self.0.transport.now()))
-        })
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
-        Box::pin(async move {
-            self.0.transport.load_agreed_versions().await?;
-            self.0.check().await.map_err(|failure| failure.into_error(self.0.transport.now()))
         })
     }
 }

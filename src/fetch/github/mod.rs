@@ -42,7 +42,7 @@ pub use self::repositories::Scope;
 use super::failure::Failure;
 use super::http::{Repeat, Request};
 use super::{
-    AsOf, Connection, CurrentState, FailureClass, FetchError, FetchRequest, FinishedItem,
+    AsOf, Connection, CurrentState, Details, FailureClass, FetchError, FetchRequest, FinishedItem,
     FinishedRequest, LinkedItem, Notebook, Pages, Probe, Source as SourceTrait, Tracker, WriteBack,
     Written,
 };
@@ -183,26 +183,6 @@ impl SourceTrait for GithubSource {
         Box::pin(async { Some(self.0.configuration_fingerprint().await) })
     }
 
-    fn still_matching(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
-        Box::pin(async move {
-            let matching = self.0.still_matching(&ids).await;
-            matching.map(Some).map_err(|failure| self.to_error(failure))
-        })
-    }
-
-    fn current_states(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
-        Box::pin(async move {
-            let states = self.0.current_states(&ids).await;
-            states.map(Some).map_err(|failure| self.to_error(failure))
-        })
-    }
-
     fn finished(
         &self,
         request: FinishedRequest,
@@ -231,6 +211,28 @@ impl SourceTrait for GithubSource {
         Box::pin(async move {
             let links = self.0.development_links(&ids).await;
             links.map(Some).map_err(|failure| self.to_error(failure))
+        })
+    }
+}
+
+impl Details for GithubSource {
+    fn still_matching(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
+        Box::pin(async move {
+            let matching = self.0.still_matching(&ids).await;
+            matching.map(Some).map_err(|failure| self.to_error(failure))
+        })
+    }
+
+    fn current_states(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
+        Box::pin(async move {
+            let states = self.0.current_states(&ids).await;
+            states.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 

@@ -46,7 +46,7 @@ use self::priority::Priorities;
 use super::failure::Failure;
 use super::http::Repeat;
 use super::{
-    AsOf, Connection, CurrentState, FailureClass, FetchError, FetchRequest, FinishedItem,
+    AsOf, Connection, CurrentState, Details, FailureClass, FetchError, FetchRequest, FinishedItem,
     FinishedRequest, ItemFile, Notebook, Pages, Probe, Source as SourceTrait, Tracker, WriteBack,
     Written,
 };
@@ -137,26 +137,6 @@ impl SourceTrait for JiraSource {
         Box::pin(async { Some(self.0.configuration_fingerprint().await) })
     }
 
-    fn still_matching(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
-        Box::pin(async move {
-            let matching = self.0.still_matching(&ids).await;
-            matching.map(Some).map_err(|failure| self.to_error(failure))
-        })
-    }
-
-    fn current_states(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
-        Box::pin(async move {
-            let states = self.0.current_states(&ids).await;
-            states.map(Some).map_err(|failure| self.to_error(failure))
-        })
-    }
-
     fn finished(
         &self,
         request: FinishedRequest,
@@ -175,6 +155,28 @@ impl SourceTrait for JiraSource {
         Box::pin(async move {
             let items = self.0.as_of(&ids, at).await;
             items.map(Some).map_err(|failure| self.to_error(failure))
+        })
+    }
+}
+
+impl Details for JiraSource {
+    fn still_matching(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
+        Box::pin(async move {
+            let matching = self.0.still_matching(&ids).await;
+            matching.map(Some).map_err(|failure| self.to_error(failure))
+        })
+    }
+
+    fn current_states(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
+        Box::pin(async move {
+            let states = self.0.current_states(&ids).await;
+            states.map(Some).map_err(|failure| self.to_error(failure))
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use heartbeat::fetch::ado::AdoSource;
-use heartbeat::fetch::{Credential, FetchError, Source as _};
+use heartbeat::fetch::{Credential, Details as _, FetchError};
 use heartbeat::model::{BoxFuture, FailureClass as Class, Format, ItemId};
 use heartbeat::ports::SourceMemory;
 use heartbeat::settings::SourceAuth;

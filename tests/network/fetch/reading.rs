@@ -84,17 +84,17 @@ async fn links_are_counted_and_only_those_that_move_the_revision_are_seen_as_a_c
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_question_can_be_asked_about_single_items() {
-    use heartbeat::fetch::Source;
+    use heartbeat::fetch::Details as _;
     use heartbeat::model::ItemId;
     let mut setup = Setup::new(SimulatorOptions::default()).await;
     let (inside, outside) = (ItemId(FIRST_ID + 1), ItemId(FIRST_ID + 2));
     setup.config.where_clause = format!("[System.Id] <= {inside}");
-    let asked = setup.guarded().still_matching(vec![inside, outside]).await.unwrap();
+    let asked = setup.source().still_matching(vec![inside, outside]).await.unwrap();
     assert_eq!(asked, Some(vec![inside]), "of no matter which date");
     assert_eq!(setup.simulator.requests(), 1);
     setup.config.saved_query = "Shared Queries/Heartbeat".to_owned();
     assert_eq!(
-        setup.guarded().still_matching(vec![inside]).await.unwrap(),
+        setup.source().still_matching(vec![inside]).await.unwrap(),
         None,
         "it cannot be told"
     );

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use heartbeat::clock::Clock;
-use heartbeat::fetch::{Page, Source};
+use heartbeat::fetch::{Details as _, Page, Source};
 use heartbeat::simulate::github::{LIBRARY, REPOSITORY, SimulatorOptions};
 
 use super::setup::{Setup, also};

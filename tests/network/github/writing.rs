@@ -1,6 +1,6 @@
 //! Comments and labels: written once, with a mark; refusals are reported.
 
-use heartbeat::fetch::{Source as _, WriteBack};
+use heartbeat::fetch::{Details as _, WriteBack};
 use heartbeat::model::{FailureClass, Format, ItemId};
 use heartbeat::simulate::github::{ActiveFault, Fault, LIBRARY, REPOSITORY};
 

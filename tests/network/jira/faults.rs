@@ -187,7 +187,7 @@ async fn a_credential_that_ends_between_two_pages_is_reported_and_nothing_counts
             // Items requested by number do not vanish either.
             let known = heartbeat::model::ItemId(setup.simulator.ids()[0]);
             let states =
-                heartbeat::fetch::Source::current_states(&setup.source(), vec![known]).await;
+                heartbeat::fetch::Details::current_states(&setup.source(), vec![known]).await;
             assert_eq!(states.unwrap_err().class, Class::Auth);
         }
     }

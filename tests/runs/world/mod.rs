@@ -246,6 +246,7 @@ impl World {
             heartbeat::run::Tracker {
                 name: source.name.clone(),
                 source: Arc::new(Tracker(source.name.clone(), Arc::clone(outside))),
+                details: Arc::new(Tracker(source.name.clone(), Arc::clone(outside))),
                 publisher: publishes.then(publisher),
             }
         };
