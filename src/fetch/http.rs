@@ -38,17 +38,20 @@ pub(super) trait Dialect: Send + Sync {
     /// Adds the tracker's credential and headers.
     fn prepare(&self, request: RequestBuilder, secret: &str) -> RequestBuilder;
 
-    /// Whether the body is the requested data.
-    fn is_success(&self, head: &Head) -> bool;
+    /// What the head of a response says, whatever its status.
+    fn interpret(&self, head: &Head) -> Interpreted;
 
     /// Classifies a failed response.
     fn classify(&self, head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure;
+}
 
-    /// The limits stated in the head, whatever its status.
-    fn limits(&self, head: &Head) -> Limits;
-
+/// What the head of a response says.
+pub(super) struct Interpreted {
+    /// The body is the requested data.
+    pub success: bool,
+    pub limits: Limits,
     /// The id that support asks for, with its name.
-    fn request_id(&self, head: &Head) -> Option<String>;
+    pub request_id: Option<String>,
 }
 
 /// The head of a response.
@@ -294,10 +297,8 @@ impl Http {
         let mut response = built.send().await.map_err(|error| self.unreachable(error))?;
         let headers = response.headers().clone();
         let head = Head { status: response.status().as_u16(), headers, at: self.now() };
-        let limits = self.dialect.limits(&head);
+        let Interpreted { success, limits, request_id } = self.dialect.interpret(&head);
         self.record_limits(limits, &mut turn).await?;
-        let success = self.dialect.is_success(&head);
-        let request_id = self.dialect.request_id(&head);
         let body = self.read_body(&mut response, success).await;
         let body = body.map_err(|failure| failure.with_request_id(request_id.as_deref()))?;
         if success {

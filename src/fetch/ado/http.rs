@@ -14,7 +14,7 @@ use super::wire;
 use crate::fetch::client;
 use crate::fetch::failure::{Failure, RequestInfo, parse_retry_after};
 use crate::fetch::http::{
-    Answer, Dialect, Head, Http, Limits, Repeat, Request, UNSTATED_RETRY_AFTER,
+    Answer, Dialect, Head, Http, Interpreted, Limits, Repeat, Request, UNSTATED_RETRY_AFTER,
 };
 use crate::fetch::memory::Notebook;
 use crate::fetch::{Connection, FetchError};
@@ -173,25 +173,18 @@ impl Dialect for Ado {
             .header("X-TFS-Session", &self.session)
     }
 
-    fn is_success(&self, head: &Head) -> bool {
-        is_success(&read_facts(head))
+    fn interpret(&self, head: &Head) -> Interpreted {
+        let facts = read_facts(head);
+        Interpreted {
+            success: is_success(&facts),
+            limits: Limits { retry_after: facts.retry_after, rate_limit: head.rate_limit() },
+            request_id: facts.activity_id.map(|id| format!("ActivityId {id}")),
+        }
     }
 
     fn classify(&self, head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure {
         classify(&read_facts(head), body, asked)
     }
-
-    fn limits(&self, head: &Head) -> Limits {
-        Limits { retry_after: retry_after(head), rate_limit: head.rate_limit() }
-    }
-
-    fn request_id(&self, head: &Head) -> Option<String> {
-        activity_id(head).map(|id| format!("ActivityId {id}"))
-    }
-}
-
-fn activity_id(head: &Head) -> Option<String> {
-    head.header("activityid").or_else(|| head.header("x-vss-e2eid"))
 }
 
 fn retry_after(head: &Head) -> Option<Duration> {
@@ -205,7 +198,7 @@ fn read_facts(head: &Head) -> Facts {
         status: head.status,
         content_type: head.content_type(),
         retry_after: retry_after(head),
-        activity_id: activity_id(head),
+        activity_id: head.header("activityid").or_else(|| head.header("x-vss-e2eid")),
         service_error: head.header("x-tfs-serviceerror").map(|v| percent_decode(&v)),
         // The query string of a sign-in page is long and useless in a message.
         location: head

@@ -11,7 +11,7 @@ use super::failure::{ErrorBody, LONGEST_RETRY_AFTER, classify, is_answer, retry_
 use crate::fetch::client;
 use crate::fetch::failure::{Failure, RequestInfo};
 use crate::fetch::http::{
-    Answer, Dialect, Head, Http, Limits, Repeat, Request, UNSTATED_RETRY_AFTER,
+    Answer, Dialect, Head, Http, Interpreted, Limits, Repeat, Request, UNSTATED_RETRY_AFTER,
 };
 use crate::fetch::memory::Notebook;
 use crate::fetch::{Connection, FetchError};
@@ -159,12 +159,21 @@ impl Dialect for Github {
             .header("X-GitHub-Api-Version", &self.api_version)
     }
 
-    fn is_success(&self, head: &Head) -> bool {
+    fn interpret(&self, head: &Head) -> Interpreted {
         let success = is_answer(head);
         if success {
             self.unstated.store(0, Ordering::Relaxed);
         }
-        success
+        // Search and other resources have separate limits.
+        let core = |limit: &crate::model::RateLimit| {
+            limit.resource.as_deref().is_none_or(|resource| resource == "core")
+        };
+        let rate_limit = head.rate_limit().filter(core);
+        Interpreted {
+            success,
+            limits: Limits { retry_after: retry_after(head), rate_limit },
+            request_id: head.header("x-github-request-id").map(|id| format!("request {id}")),
+        }
     }
 
     fn classify(&self, head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure {
@@ -176,18 +185,6 @@ impl Dialect for Github {
             failure.retry_after = Some(delay.min(LONGEST_RETRY_AFTER));
         }
         failure
-    }
-
-    fn limits(&self, head: &Head) -> Limits {
-        // Search and other resources have separate limits.
-        let core = |limit: &crate::model::RateLimit| {
-            limit.resource.as_deref().is_none_or(|resource| resource == "core")
-        };
-        Limits { retry_after: retry_after(head), rate_limit: head.rate_limit().filter(core) }
-    }
-
-    fn request_id(&self, head: &Head) -> Option<String> {
-        head.header("x-github-request-id").map(|id| format!("request {id}"))
     }
 }
 

@@ -34,7 +34,7 @@ impl Http {
             let secret = self.credential.current().await?;
             let request = self.dialect.prepare(request, secret.expose_secret().trim());
             let (head, response) = self.ask_for_file(request).await?;
-            self.record_limits(self.dialect.limits(&head), &mut turn).await?;
+            self.record_limits(self.dialect.interpret(&head).limits, &mut turn).await?;
             (head, response)
         };
         if let Some(to) = target(&head, &wanted.url).filter(|to| (wanted.is_storage)(to)) {

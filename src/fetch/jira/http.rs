@@ -12,7 +12,7 @@ use super::failure::{classify, is_success, rate_limit, request_id, retry_after};
 use super::wire::ServerInfo;
 use crate::fetch::client;
 use crate::fetch::failure::{Failure, RequestInfo};
-use crate::fetch::http::{Dialect, Head, Http, Limits, Repeat, Request};
+use crate::fetch::http::{Dialect, Head, Http, Interpreted, Limits, Repeat, Request};
 use crate::fetch::memory::Notebook;
 use crate::fetch::{Connection, FetchError};
 use crate::model::FailureClass;
@@ -191,19 +191,15 @@ impl Dialect for Jira {
         request.header(ACCEPT, "application/json").header(ACCEPT_LANGUAGE, "en")
     }
 
-    fn is_success(&self, head: &Head) -> bool {
-        is_success(head)
+    fn interpret(&self, head: &Head) -> Interpreted {
+        Interpreted {
+            success: is_success(head),
+            limits: Limits { retry_after: retry_after(head), rate_limit: rate_limit(head) },
+            request_id: request_id(head),
+        }
     }
 
     fn classify(&self, head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure {
         classify(head, body, asked)
-    }
-
-    fn limits(&self, head: &Head) -> Limits {
-        Limits { retry_after: retry_after(head), rate_limit: rate_limit(head) }
-    }
-
-    fn request_id(&self, head: &Head) -> Option<String> {
-        request_id(head)
     }
 }
