@@ -14,11 +14,11 @@ use super::secrets::SettingSecrets;
 use super::stale::mark_stale;
 use crate::clock::Clock;
 use crate::model::RunId;
+use crate::ports::HeldCredentials as _;
 use crate::private;
 use crate::report::code_links::{CodeLinks, origin_of};
 use crate::report::digest::{Report, Scope};
 use crate::report::{html, markdown, webhook};
-use crate::run::Secrets as _;
 use crate::settings::{Config, ReportFormat};
 use crate::store::{Delivery, Journal, MessageKind, Store};
 
@@ -68,7 +68,7 @@ impl Reporter {
     async fn gather(&self, store: &Store, scope: Scope) -> Result<Report, CommandError> {
         let (projects, now) = (self.config.projects(), self.clock.now());
         let report = Report::gather(store, scope, &projects, now).await?;
-        Ok(report.linked(code_links(&self.config)).without(&self.secrets.held().await))
+        Ok(report.linked(code_links(&self.config)).without(&self.secrets.held_now().await))
     }
 }
 

@@ -28,8 +28,8 @@ impl SettingSecrets {
     }
 }
 
-impl Secrets for SettingSecrets {
-    fn held(&self) -> BoxFuture<'_, HeldSecrets> {
+impl HeldCredentials for SettingSecrets {
+    fn held_now(&self) -> BoxFuture<'_, HeldSecrets> {
         Box::pin(async move {
             // A credential that cannot be read now cannot have leaked either.
             let mut trackers = Vec::new();
@@ -39,42 +39,26 @@ impl Secrets for SettingSecrets {
             HeldSecrets::of(&self.config, &self.environment, trackers)
         })
     }
-
-    fn agent_fingerprint<'a>(
-        &'a self,
-        agent: AgentKind,
-        key: &'a str,
-    ) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move { fingerprint(agent, key, &self.config, &self.environment) })
-    }
 }
 
-impl HeldCredentials for SettingSecrets {
-    fn held_now(&self) -> BoxFuture<'_, HeldSecrets> {
-        self.held()
+impl Secrets for SettingSecrets {
+    /// Covers everything an agent may log in with: the command, its variable and its login file.
+    fn agent_fingerprint(&self, agent: AgentKind, key: &str) -> Option<String> {
+        let Self { config, environment, .. } = self;
+        let mut hash = Sha256::new();
+        hash.update(key);
+        for part in config.command_of(agent) {
+            hash.update(part);
+            hash.update([0]);
+        }
+        if let Some(credential) = environment.text(config.credential_env_of(agent)) {
+            hash.update(credential.trim());
+        }
+        if agent == AgentKind::Claude && config.agent.auth == AgentAuth::Login {
+            let home = environment.text("HOME").map(|home| PathBuf::from(home).join(".claude"));
+            let folder = environment.text("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(home)?;
+            hash.update(std::fs::read(folder.join(".credentials.json")).unwrap_or_default());
+        }
+        Some(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
     }
-}
-
-/// Covers everything an agent may log in with: the command, its variable and its login file.
-fn fingerprint(
-    agent: AgentKind,
-    key: &str,
-    config: &Config,
-    environment: &Environment,
-) -> Option<String> {
-    let mut hash = Sha256::new();
-    hash.update(key);
-    for part in config.command_of(agent) {
-        hash.update(part);
-        hash.update([0]);
-    }
-    if let Some(credential) = environment.text(config.credential_env_of(agent)) {
-        hash.update(credential.trim());
-    }
-    if agent == AgentKind::Claude && config.agent.auth == AgentAuth::Login {
-        let home = environment.text("HOME").map(|home| PathBuf::from(home).join(".claude"));
-        let folder = environment.text("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(home)?;
-        hash.update(std::fs::read(folder.join(".credentials.json")).unwrap_or_default());
-    }
-    Some(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
 }

@@ -9,7 +9,8 @@ use crate::fetch::{
     self, Connection, Credential, FetchError, Guarded, Unusable, WriteBack, connect,
 };
 use crate::model::{BoxFuture, FailureClass, Format};
-use crate::run::{Publisher, Publishing, Secrets as _, Tracker};
+use crate::ports::HeldCredentials as _;
+use crate::run::{Publisher, Publishing, Tracker};
 use crate::settings;
 use crate::store::Journal;
 
@@ -66,7 +67,7 @@ struct TrackerPublisher {
 
 impl TrackerPublisher {
     async fn write<'a>(&'a self, publishing: &'a Publishing) -> Result<WriteBack<'a>, FetchError> {
-        if self.secrets.held().await.are_in(&publishing.comment) {
+        if self.secrets.held_now().await.are_in(&publishing.comment) {
             let message = format!(
                 "the finding for item {} contains one of heartbeat's credentials; nothing was \
                  written",

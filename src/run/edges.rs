@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::context::CodeBase;
 use crate::fetch::{Details, FetchError, Source};
 use crate::model::{BoxFuture, ItemId, ItemKey};
+use crate::ports::HeldCredentials;
 use crate::session::{Gate, Sessions};
 use crate::settings::{AgentKind, HeldSecrets};
 
@@ -42,26 +43,16 @@ impl Edges {
     }
 }
 
-pub trait Secrets: Send + Sync {
-    /// The secrets at this moment.
-    fn held(&self) -> BoxFuture<'_, HeldSecrets>;
-
-    /// Keyed fingerprint of an agent's credential, to detect a change; `None` if unknown.
-    fn agent_fingerprint<'a>(
-        &'a self,
-        _agent: AgentKind,
-        _key: &'a str,
-    ) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async { None })
+pub trait Secrets: HeldCredentials {
+    /// Keyed fingerprint of an agent's credential, to detect a change; `None` if unknown. May read a
+    /// small file.
+    fn agent_fingerprint(&self, _agent: AgentKind, _key: &str) -> Option<String> {
+        None
     }
 }
 
 /// A fixed set.
-impl Secrets for HeldSecrets {
-    fn held(&self) -> BoxFuture<'_, HeldSecrets> {
-        Box::pin(async { self.clone() })
-    }
-}
+impl Secrets for HeldSecrets {}
 
 /// A finding to write to its work item.
 #[derive(Debug, Clone, PartialEq, Eq)]

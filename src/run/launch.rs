@@ -225,7 +225,7 @@ pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, St
 /// Removes credentials from everything the session said, before anyone else sees it.
 pub(super) async fn without_secrets(cx: &RunContext, id: SessionId, end: SessionEnd) -> SessionEnd {
     let mut end = end;
-    let held = cx.edges.secrets.held().await;
+    let held = cx.edges.secrets.held_now().await;
     let removed = held.remove_from_all(end.output_texts_mut());
     if removed > 0 {
         tracing::error!(session_id = %id, texts = removed, "removed one of heartbeat's credentials from an agent's answer");

@@ -7,8 +7,10 @@
 //! counted, and the next run tries again. After the setting is corrected, no further action is
 //! needed.
 
+use std::sync::Arc;
+
 use super::launch::claim_for;
-use super::{RunContext, RunError};
+use super::{RunContext, RunError, Secrets};
 use crate::breaker::provider::{
     Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request,
 };
@@ -37,9 +39,10 @@ pub(super) enum ProviderGate {
 /// Checks the gate, and probes the provider if a probe is due.
 pub(super) async fn admit(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> {
     let agent = cx.config.agent_of(stage);
-    let credential = credential(cx, agent, &cx.store().provider().record(agent).await?).await;
     let (now, by_hand) = (cx.now(), cx.trigger == Trigger::Manual);
+    let secrets = Arc::clone(&cx.edges.secrets);
     let ask = move |record: &mut ProviderRecord| {
+        let credential = credential(&*secrets, agent, record);
         record.admit(Request { now, credential: credential.as_deref(), by_hand })
     };
     match cx.journal.provider().update(agent, ask).await? {
@@ -225,18 +228,14 @@ async fn note<T: Send + 'static>(
         Outcome::ProviderLimit { why } => provider_reason(*why, agent, &cx.config),
         outcome => outcome.to_string(),
     };
-    let mut credential = None;
-    if let Outcome::ProviderLimit { .. } = outcome {
-        let fresh_key = || uuid::Uuid::now_v7().to_string();
-        let ensure = move |record: &mut ProviderRecord| {
-            record.fingerprint_key.get_or_insert_with(fresh_key);
-            record.clone()
-        };
-        let record = cx.journal.provider().update(agent, ensure).await?;
-        credential = self::credential(cx, agent, &record).await;
-    }
+    let secrets = Arc::clone(&cx.edges.secrets);
     let change = move |record: &mut ProviderRecord| {
-        let credential = credential.as_deref();
+        let mut refused = None;
+        if let Outcome::ProviderLimit { .. } = outcome {
+            record.fingerprint_key.get_or_insert_with(|| uuid::Uuid::now_v7().to_string());
+            refused = credential(&*secrets, agent, record);
+        }
+        let credential = refused.as_deref();
         record.note(Report { outcome: &outcome, until, now, credential, reason });
         also(record)
     };
@@ -244,9 +243,8 @@ async fn note<T: Send + 'static>(
 }
 
 /// Fingerprint of this agent's credential; `None` until the provider first refused one.
-async fn credential(cx: &RunContext, agent: AgentKind, record: &ProviderRecord) -> Option<String> {
-    let key = record.fingerprint_key.as_deref()?;
-    cx.edges.secrets.agent_fingerprint(agent, key).await
+fn credential(secrets: &dyn Secrets, agent: AgentKind, record: &ProviderRecord) -> Option<String> {
+    secrets.agent_fingerprint(agent, record.fingerprint_key.as_deref()?)
 }
 
 /// Fails the run if work was refused because of the credential.

@@ -170,7 +170,7 @@ fn new_worker(
     let secrets = Arc::new(SettingSecrets::new(&setting));
     let fingerprint: Fingerprint = Arc::new(move |agent, key| {
         let secrets = Arc::clone(&secrets);
-        Box::pin(async move { secrets.agent_fingerprint(agent, &key).await })
+        Box::pin(async move { secrets.agent_fingerprint(agent, &key) })
     });
     Ok(Worker {
         engine: engine(&setting.config, &setting.environment)?,
