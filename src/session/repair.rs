@@ -8,7 +8,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::SessionSpec;
-use super::agent::{Agent, Task};
+use super::agent::{Agent, AgentCommand, Task};
 use super::finished::{Finished, Row};
 use crate::model::{FailureKind, Outcome, SessionEnd, SessionId};
 use crate::prompt::schema::violations;
@@ -43,20 +43,13 @@ pub fn question(
         ..(*spec.task).clone()
     };
     // Keeps the configured command's own arguments.
-    let before = spec.args.len().saturating_sub(agent.args(&spec.task).len());
-    let mut args = spec.args[..before].to_vec();
-    args.extend(agent.args(&task));
+    let before = spec.args.len().saturating_sub(agent.command(&spec.task).args.len());
+    let AgentCommand { args: own, env, stdin, .. } = agent.command(&task);
+    let args = spec.args[..before].iter().cloned().chain(own).collect();
     let mut limits = spec.limits.clone();
     limits.hard = left;
     limits.init = limits.init.min(left);
-    Some(SessionSpec {
-        args,
-        env: agent.env(&task),
-        stdin: agent.stdin(&task),
-        limits,
-        task: Box::new(task),
-        ..spec.clone()
-    })
+    Some(SessionSpec { args, env, stdin, limits, task: Box::new(task), ..spec.clone() })
 }
 
 fn remark(answer: &str, task: &Task) -> String {

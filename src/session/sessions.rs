@@ -1,6 +1,6 @@
 //! Supervised sessions of the configured agents.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use tracing::Instrument as _;
 
-use super::agent::{ATTACHED_DIR, Agent, HOME_DIR, TMP_DIR, Task, kept_folder, of_kind};
+use super::agent::{
+    ATTACHED_DIR, Agent, AgentCommand, HOME_DIR, TMP_DIR, Task, kept_folder, of_kind,
+};
 use super::confinement::{Allowed, Confinement, program_folder};
 use super::supervisor::remove_folder;
 use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans, trial};
@@ -151,9 +153,6 @@ impl SupervisedSessions {
         for folder in [&scratch, &empty, &scratch.join(HOME_DIR), &scratch.join(TMP_DIR)] {
             private::create_folder(folder)?;
         }
-        for folder in agent.kept_folders() {
-            private::create_folder(&folder)?;
-        }
         let (mut prompt, mut more_reads) = (job.prompt.user, 0);
         if let Some(attached) = &job.attached {
             let folder = write_attached(attached, &scratch)?;
@@ -171,13 +170,17 @@ impl SupervisedSessions {
             program: program.clone(),
             cwd: cwd.clone(),
         };
-        for (path, content) in agent.files(&task) {
-            private::create_folder(path.parent().unwrap_or(&path))?;
-            private::write(&path, &content)?;
+        let started = agent.command(&task);
+        for folder in &started.kept_folders {
+            private::create_folder(folder)?;
         }
-        let mut args: Vec<_> = command[1..].iter().map(Into::into).collect();
-        args.extend(agent.args(&task));
-        let env = agent.env(&task);
+        for (path, content) in &started.files {
+            private::create_folder(path.parent().unwrap_or(path))?;
+            private::write(path, content)?;
+        }
+        let confinement = self.confinement(configured, &task, &started);
+        let AgentCommand { args: own, env, stdin, .. } = started;
+        let args = command[1..].iter().map(Into::into).chain(own).collect();
         let mut limits = limits(config, stage);
         limits.max_reads = limits.max_reads.map(|reads| reads.saturating_add(more_reads));
         agent.limits(stage, &mut limits);
@@ -185,10 +188,10 @@ impl SupervisedSessions {
             program: program.clone(),
             price: config.agent.price.get(config.model_of(stage)).copied(),
             args,
-            confinement: Some(self.confinement(configured, &task, &env, &cwd)),
+            confinement: Some(confinement),
             env,
             cwd,
-            stdin: agent.stdin(&task),
+            stdin,
             limits,
             worst_case: match stage {
                 Stage::Triage => config.triage.max_cost,
@@ -207,20 +210,19 @@ impl SupervisedSessions {
         &self,
         configured: &Configured,
         task: &Task,
-        env: &[(OsString, OsString)],
-        cwd: &Path,
+        started: &AgentCommand,
     ) -> Confinement {
         let Configured { agent, program, command, config } = configured;
         let more = &config.agent;
         let mut write = more.write_paths.clone();
-        write.extend(agent.own_folders(task));
+        write.extend(started.own_folders.iter().cloned());
         let mut read = more.read_paths.clone();
-        let private = self.private_folders(config, cwd);
+        let private = self.private_folders(config, &task.cwd);
         read.extend(named_files(command, &private));
         let allowed = Allowed { read, write, ports: more.connect_ports.clone() };
-        let mut made = Confinement::for_program(program, env, &private).with(
+        let mut made = Confinement::for_program(program, &started.env, &private).with(
             &task.scratch,
-            cwd,
+            &task.cwd,
             self.state_folder(),
             &allowed,
         );

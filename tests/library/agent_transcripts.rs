@@ -8,6 +8,7 @@ use heartbeat::session::agent::codex::{self, stream::CodexDecoder};
 use heartbeat::session::agent::copilot::{self, stream::CopilotDecoder};
 use heartbeat::session::agent::{
     AgentEvent, AgentResult, Decoder, Ending, Exit, Expected, StreamNotes, Task, Transcript,
+    outcome,
 };
 use heartbeat::settings::AgentKind;
 use proptest::prelude::*;
@@ -95,8 +96,8 @@ fn replay(kind: AgentKind, name: &str) -> Replay {
 
 fn classify(kind: AgentKind, transcript: &Transcript, expected: Expected) -> Outcome {
     match kind {
-        AgentKind::Codex => codex::outcome::classify(transcript, expected),
-        _ => copilot::outcome::classify(transcript, expected),
+        AgentKind::Codex => outcome::classify(&codex::outcome::CodexDialect, transcript, expected),
+        _ => outcome::classify(&copilot::outcome::CopilotDialect, transcript, expected),
     }
 }
 

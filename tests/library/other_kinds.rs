@@ -71,7 +71,8 @@ fn deep_prompt() -> Rendered {
 fn words(kind: AgentKind, stage: Stage, change: impl Fn(&mut Config)) -> String {
     let mut config = config(kind);
     change(&mut config);
-    let args = adapter(&config).args(&task(stage, &deep_prompt(), Path::new("/scratch/s1")));
+    let task = task(stage, &deep_prompt(), Path::new("/scratch/s1"));
+    let args = adapter(&config).command(&task).args;
     args.iter().map(|arg| arg.to_str().unwrap()).collect::<Vec<_>>().join(" ")
 }
 
@@ -118,8 +119,8 @@ fn the_environment_is_complete_and_what_would_trust_a_repository_is_withheld() {
         config.agent.pass_env = ["COPILOT_ALLOW_ALL", "GH_TOKEN", "CODEX_HOME", "HTTPS_PROXY"]
             .map(str::to_owned)
             .into();
-        let env =
-            adapter(&config).env(&task(Stage::Deep, &deep_prompt(), Path::new("/scratch/s1")));
+        let task = task(Stage::Deep, &deep_prompt(), Path::new("/scratch/s1"));
+        let env = adapter(&config).command(&task).env;
         let value = |name: &str| {
             let found = env.iter().find(|(known, _)| known == name);
             found.map(|(_, value)| value.to_str().unwrap().to_owned())
@@ -169,14 +170,15 @@ fn play(kind: AgentKind, own: &[&str]) -> (Outcome, Vec<AgentEvent>, Option<Usag
     let scratch = tempfile::tempdir().unwrap();
     let adapter = adapter(&config(kind));
     let task = task(Stage::Deep, &deep_prompt(), scratch.path());
-    for (path, content) in adapter.files(&task) {
+    let command = adapter.command(&task);
+    for (path, content) in command.files {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
     let first = ["agent", "--kind", kind.into_str()];
     let own = first.iter().chain(own).map(OsString::from);
-    let line = CommandLine::try_parse_from(own.chain(adapter.args(&task))).unwrap();
-    let session = agent::session(&line.agent, std::str::from_utf8(&adapter.stdin(&task)).unwrap());
+    let line = CommandLine::try_parse_from(own.chain(command.args)).unwrap();
+    let session = agent::session(&line.agent, std::str::from_utf8(&command.stdin).unwrap());
     let mut decoder = adapter.decoder(&task);
     let lines = session.lines.iter().map(ToString::to_string);
     let events: Vec<_> = lines.flat_map(|line| decoder.line(line.as_bytes())).collect();

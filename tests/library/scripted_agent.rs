@@ -45,7 +45,7 @@ fn play(own: &[&str], stage: Stage, rendered: &Rendered) -> Played {
         ..Task::silent(session, stage, "/scratch".into())
     };
     let own = std::iter::once("agent").chain(own.iter().copied()).map(OsString::from);
-    let line = CommandLine::try_parse_from(own.chain(claude.args(&task))).unwrap();
+    let line = CommandLine::try_parse_from(own.chain(claude.command(&task).args)).unwrap();
     let session = agent::session(&line.agent, &rendered.user);
     let mut decoder = claude.decoder(&task);
     let events: Vec<AgentEvent> =

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use heartbeat::model::{FailureKind, Outcome, Untrusted, Usd};
-use heartbeat::session::agent::claude::{outcome, stream::ClaudeDecoder};
+use heartbeat::session::agent::claude::{outcome::ClaudeDialect, stream::ClaudeDecoder};
 use heartbeat::session::agent::{
-    AgentEvent, AgentResult, Decoder, Exit, Expected, StreamNotes, Transcript,
+    AgentEvent, AgentResult, Decoder, Exit, Expected, StreamNotes, Transcript, outcome::classify,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -118,7 +118,7 @@ fn replay(name: &str) -> Replay {
         stderr_tail: Untrusted::new(meta["stderr"].to_string()),
     };
     Replay {
-        outcome: outcome::classify(&transcript, expected),
+        outcome: classify(&ClaudeDialect, &transcript, expected),
         result,
         reads: decoder.reads(),
         notes: decoder.notes(),

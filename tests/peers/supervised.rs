@@ -90,7 +90,8 @@ impl Bench {
             schema: words.schema,
             ..Task::silent(session, Stage::Deep, scratch.clone())
         };
-        for (path, content) in self.claude.files(&task) {
+        let command = self.claude.command(&task);
+        for (path, content) in command.files {
             std::fs::write(path, content).unwrap();
         }
         let mut limits = SessionLimits {
@@ -100,7 +101,7 @@ impl Bench {
             ..limits()
         };
         change(&mut limits);
-        let env = self.claude.env(&task);
+        let env = command.env;
         let needs = Confinement::for_program(&installed().unwrap(), &env, &[]);
         let state = Path::new("/nonexistent");
         let folder = self.folder.path();
@@ -117,7 +118,7 @@ impl Bench {
                 attempt: 1,
             },
             program: installed().unwrap(),
-            args: with_tools(self.claude.args(&task), tools),
+            args: with_tools(command.args, tools),
             env,
             cwd: self.folder.path().to_owned(),
             stdin: words.user.into_bytes(),

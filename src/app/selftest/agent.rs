@@ -1,11 +1,11 @@
 //! The adapter for the misbehaving agents of [`crate::simulate::hostile`].
 
-use std::ffi::OsString;
-
 use serde_json::Value;
 
 use crate::model::{FailureKind, Outcome, Untrusted};
-use crate::session::agent::{Agent, AgentEvent, AgentResult, Decoder, Exit, Task, Transcript};
+use crate::session::agent::{
+    Agent, AgentCommand, AgentEvent, AgentResult, Decoder, Exit, Task, Transcript,
+};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostileAgent;
@@ -44,12 +44,8 @@ impl Decoder for HostileDecoder {
 }
 
 impl Agent for HostileAgent {
-    fn args(&self, _task: &Task) -> Vec<OsString> {
-        Vec::new()
-    }
-
-    fn env(&self, _task: &Task) -> Vec<(OsString, OsString)> {
-        Vec::new()
+    fn command(&self, _task: &Task) -> AgentCommand {
+        AgentCommand::default()
     }
 
     fn decoder(&self, _task: &Task) -> Box<dyn Decoder> {

@@ -83,6 +83,25 @@ impl Task {
     }
 }
 
+/// How an agent is started for a task.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentCommand {
+    /// After the configured command.
+    pub args: Vec<OsString>,
+    /// The complete environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Written to standard input, which is then closed.
+    pub stdin: Vec<u8>,
+    /// Files to write into the scratch folder before the start.
+    pub files: Vec<(PathBuf, Vec<u8>)>,
+    /// Folders outside the scratch folder that the agent must be able to write, such as that of its
+    /// login.
+    pub own_folders: Vec<PathBuf>,
+    /// Folders created before the first session and kept, such as a cache of the program. The agent
+    /// may execute files there.
+    pub kept_folders: Vec<PathBuf>,
+}
+
 /// A short command of the agent's program that checks whether sessions can work here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
@@ -115,35 +134,8 @@ pub fn kept_folder(state: &Path) -> PathBuf {
 
 /// One kind of agent CLI.
 pub trait Agent: Send + Sync {
-    /// Arguments after the configured command.
-    fn args(&self, task: &Task) -> Vec<OsString>;
-
-    /// The complete environment.
-    fn env(&self, task: &Task) -> Vec<(OsString, OsString)>;
-
-    /// Written to standard input, which is then closed.
-    fn stdin(&self, task: &Task) -> Vec<u8> {
-        task.prompt.clone().into_bytes()
-    }
-
-    /// Files to write into the scratch folder before the start.
-    fn files(&self, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
-        let _ = task;
-        Vec::new()
-    }
-
-    /// Folders outside the scratch folder that the agent must be able to write, such as that of its
-    /// login.
-    fn own_folders(&self, task: &Task) -> Vec<PathBuf> {
-        let _ = task;
-        Vec::new()
-    }
-
-    /// Folders created before the first session and kept, such as a cache of the program. The agent
-    /// may execute files there.
-    fn kept_folders(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
+    /// How to start it for a task.
+    fn command(&self, task: &Task) -> AgentCommand;
 
     /// Checks this machine before the first session; `None` if no check is needed. `home` is a
     /// folder for the check only.

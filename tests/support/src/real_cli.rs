@@ -91,13 +91,14 @@ pub fn start(
         schema: rendered.schema.clone(),
         ..Task::silent(session, stage, scratch.path().to_owned())
     };
-    for (path, content) in claude.files(&task) {
+    let command = claude.command(&task);
+    for (path, content) in command.files {
         std::fs::write(path, content).expect("a file in the scratch folder");
     }
     let mut child = Command::new(program)
-        .args(claude.args(&task))
+        .args(command.args)
         .env_clear()
-        .envs(claude.env(&task))
+        .envs(command.env)
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

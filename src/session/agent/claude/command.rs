@@ -9,8 +9,9 @@
 //! - the prompt goes by standard input, the system prompt by a file, the schema by argument.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use super::super::{Passed, TMP_DIR, Task};
+use super::super::{AgentCommand, Passed, TMP_DIR, Task};
 use crate::model::{Stage, Usd};
 use crate::settings::{AgentAuth, Config};
 
@@ -18,6 +19,9 @@ use crate::settings::{AgentAuth, Config};
 pub const SYSTEM_PROMPT_FILE: &str = "system-prompt.md";
 
 const API_KEY: &str = "ANTHROPIC_API_KEY";
+
+/// Names the folder of its login.
+const LOGIN_FOLDER: &str = "CLAUDE_CONFIG_DIR";
 
 /// Switches that keep the CLI from talking to anyone but the provider, from updating itself and
 /// from leaving background tasks behind.
@@ -53,19 +57,33 @@ fn login_folder(
     config: &Config,
     lookup: &impl Fn(&str) -> Option<OsString>,
 ) -> Option<(&'static str, OsString)> {
-    const FOLDER: &str = "CLAUDE_CONFIG_DIR";
-    if config.agent.pass_env.iter().any(|name| name == FOLDER) {
+    if config.agent.pass_env.iter().any(|name| name == LOGIN_FOLDER) {
         return None;
     }
-    let folder = lookup(FOLDER).or_else(|| {
-        let home = std::path::PathBuf::from(lookup("HOME")?);
+    let folder = lookup(LOGIN_FOLDER).or_else(|| {
+        let home = PathBuf::from(lookup("HOME")?);
         Some(home.join(".claude").into_os_string())
     })?;
-    Some((FOLDER, folder))
+    Some((LOGIN_FOLDER, folder))
+}
+
+/// How the CLI is started for a task.
+pub fn command(config: &Config, passed: &Passed, task: &Task) -> AgentCommand {
+    let env = env(config, passed, task);
+    let login = env.iter().find(|(name, _)| name == LOGIN_FOLDER);
+    let system_prompt = task.system_prompt.clone().into_bytes();
+    AgentCommand {
+        args: args(config, task),
+        stdin: task.prompt.clone().into_bytes(),
+        files: vec![(task.scratch.join(SYSTEM_PROMPT_FILE), system_prompt)],
+        own_folders: login.map(|(_, folder)| PathBuf::from(folder)).into_iter().collect(),
+        env,
+        ..AgentCommand::default()
+    }
 }
 
 /// The complete environment of one session.
-pub fn env(config: &Config, passed: &Passed, task: &Task) -> Vec<(OsString, OsString)> {
+fn env(config: &Config, passed: &Passed, task: &Task) -> Vec<(OsString, OsString)> {
     let mut own: Vec<(OsString, OsString)> = vec![
         ("CLAUDE_CODE_TMPDIR".into(), task.scratch.join(TMP_DIR).into_os_string()),
         ("CLAUDE_CODE_MAX_RETRIES".into(), config.agent.max_retries.to_string().into()),
@@ -75,7 +93,7 @@ pub fn env(config: &Config, passed: &Passed, task: &Task) -> Vec<(OsString, OsSt
 }
 
 /// The arguments of one session, after the configured command.
-pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
+fn args(config: &Config, task: &Task) -> Vec<OsString> {
     let mut args = Arguments::default();
     // Partial messages show whether the provider is answering.
     args.add(["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]);

@@ -3,7 +3,7 @@
 //! Based on behaviour measured with version 2.1.325: [`capability`] checks an installation,
 //! [`command`] builds the command line and the environment, [`stream`] decodes the `stream-json`
 //! output, [`outcome`] classifies the end. Exit code 0 alone means nothing; see
-//! [`outcome::classify`].
+//! [`outcome::ClaudeDialect`].
 
 pub mod capability;
 pub mod command;
@@ -11,10 +11,9 @@ pub mod outcome;
 pub mod stream;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use super::outcome::provider_failure;
-use super::{Agent, Decoder, Expected, Passed, Task, Transcript};
+use super::outcome::{classify, provider_failure};
+use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript};
 use crate::model::{Outcome, Stage};
 use crate::session::SessionLimits;
 use crate::settings::Config;
@@ -37,21 +36,8 @@ impl Claude {
 }
 
 impl Agent for Claude {
-    fn args(&self, task: &Task) -> Vec<OsString> {
-        command::args(&self.config, task)
-    }
-
-    fn own_folders(&self, task: &Task) -> Vec<PathBuf> {
-        let folder = self.env(task).into_iter().find(|(name, _)| name == "CLAUDE_CONFIG_DIR");
-        folder.map(|(_, value)| PathBuf::from(value)).into_iter().collect()
-    }
-
-    fn env(&self, task: &Task) -> Vec<(OsString, OsString)> {
-        command::env(&self.config, &self.passed, task)
-    }
-
-    fn files(&self, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
-        vec![(task.scratch.join(SYSTEM_PROMPT_FILE), task.system_prompt.clone().into_bytes())]
+    fn command(&self, task: &Task) -> AgentCommand {
+        command::command(&self.config, &self.passed, task)
     }
 
     /// The CLI's own limit ends it cleanly and reports the cost; ours is twice as high and is the
@@ -65,7 +51,7 @@ impl Agent for Claude {
     }
 
     fn classify(&self, transcript: &Transcript) -> Outcome {
-        outcome::classify(transcript, Expected::Structured)
+        classify(&outcome::ClaudeDialect, transcript, Expected::Structured)
     }
 
     fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {

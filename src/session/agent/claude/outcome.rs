@@ -5,17 +5,12 @@
 //! slash never reaches the model and exits with 0. So success requires exit code, `is_error`,
 //! `terminal_reason` and structured output together; every other combination has its own outcome.
 
+use super::super::Exit;
 use super::super::outcome::{ApiFailure, Dialect, REFUSED_COMMAND_LINE};
-use super::super::{Exit, Expected, Transcript};
 use crate::model::{FailureKind, Outcome};
 
 /// How this CLI reports its ends.
-pub(super) struct ClaudeDialect;
-
-/// The outcome of a session that was not ended by the supervisor.
-pub fn classify(transcript: &Transcript, expected: Expected) -> Outcome {
-    super::super::outcome::classify(&ClaudeDialect, transcript, expected)
-}
+pub struct ClaudeDialect;
 
 impl Dialect for ClaudeDialect {
     /// The CLI turns SIGTERM, SIGHUP and SIGINT into exit codes of 128 plus the signal number.
@@ -88,7 +83,8 @@ fn names_a_setting(text: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::super::{AgentResult, Ending};
+    use super::super::super::outcome::classify;
+    use super::super::super::{AgentResult, Ending, Expected, Transcript};
     use super::*;
     use crate::model::Untrusted;
 
@@ -100,7 +96,7 @@ mod tests {
             last_error: (!last_error.is_empty()).then(|| last_error.to_owned()),
             stderr_tail: Untrusted::default(),
         };
-        classify(&transcript, Expected::Structured)
+        classify(&ClaudeDialect, &transcript, Expected::Structured)
     }
 
     fn good() -> AgentResult {
@@ -189,7 +185,7 @@ mod tests {
                 last_error: None,
                 stderr_tail: stderr.into(),
             };
-            classify(&transcript, Expected::Structured)
+            classify(&ClaudeDialect, &transcript, Expected::Structured)
         };
         let refused = Outcome::SpawnFailed { why: FailureKind::CommandLine };
         assert_eq!(end(1, 0, "error: unknown option '--nonsense'"), refused);

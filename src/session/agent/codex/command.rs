@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::super::{Passed, Task};
+use super::super::{AgentCommand, Passed, Task};
 use crate::model::Stage;
 use crate::settings::Config;
 
@@ -79,8 +79,20 @@ pub const DISABLED: [&str; 19] = [
 /// Also disabled in triage: every tool.
 pub const DISABLED_IN_TRIAGE: [&str; 2] = ["shell_tool", "unified_exec"];
 
+/// How the CLI is started for a task.
+pub fn command(config: &Config, passed: &Passed, task: &Task) -> AgentCommand {
+    let home = task.scratch.join(CODEX_HOME).into_os_string();
+    AgentCommand {
+        args: args(config, task),
+        env: passed.environment(task, vec![("CODEX_HOME".into(), home)]),
+        stdin: task.prompt.clone().into_bytes(),
+        files: files(config, task),
+        ..AgentCommand::default()
+    }
+}
+
 /// The arguments of one session, after the configured command.
-pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
+fn args(config: &Config, task: &Task) -> Vec<OsString> {
     let mut args = Arguments(Vec::new());
     args.add(["exec", "--json", "--ephemeral", "--ignore-user-config", "--ignore-rules"]);
     args.add(["--skip-git-repo-check", "--color", "never"]);
@@ -160,14 +172,8 @@ fn quoted(path: &Path) -> String {
     toml::Value::from(path.to_string_lossy().into_owned()).to_string()
 }
 
-/// The complete environment of one session.
-pub fn env(passed: &Passed, task: &Task) -> Vec<(OsString, OsString)> {
-    let home = task.scratch.join(CODEX_HOME).into_os_string();
-    passed.environment(task, vec![("CODEX_HOME".into(), home)])
-}
-
 /// Files named on the command line.
-pub fn files(config: &Config, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
+fn files(config: &Config, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
     let schema = crate::prompt::schema::in_order(&crate::prompt::schema::strict(&task.schema));
     let model = config.model_of(task.stage);
     let catalogue = catalogue(model).to_string();

@@ -12,10 +12,10 @@ pub mod outcome;
 pub mod stream;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::outcome::provider_failure;
-use super::{Agent, Decoder, Expected, Passed, Task, Transcript, Trial};
+use super::outcome::{classify, provider_failure};
+use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript, Trial};
 use crate::model::{Outcome, Stage};
 use crate::session::SessionLimits;
 use crate::session::confinement::{Confinement, port_of_address};
@@ -43,16 +43,8 @@ impl Codex {
 }
 
 impl Agent for Codex {
-    fn args(&self, task: &Task) -> Vec<OsString> {
-        command::args(&self.config, task)
-    }
-
-    fn env(&self, task: &Task) -> Vec<(OsString, OsString)> {
-        command::env(&self.passed, task)
-    }
-
-    fn files(&self, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
-        command::files(&self.config, task)
+    fn command(&self, task: &Task) -> AgentCommand {
+        command::command(&self.config, &self.passed, task)
     }
 
     /// Without its sandbox every command of an analysis fails, which the model ignores.
@@ -85,7 +77,7 @@ impl Agent for Codex {
     }
 
     fn classify(&self, transcript: &Transcript) -> Outcome {
-        outcome::classify(transcript, Expected::Structured)
+        classify(&outcome::CodexDialect, transcript, Expected::Structured)
     }
 
     fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {

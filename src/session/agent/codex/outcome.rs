@@ -5,16 +5,10 @@
 //! parsed from the sentence.
 
 use super::super::outcome::{ApiFailure, Dialect, REFUSED_COMMAND_LINE};
-use super::super::{Expected, Transcript};
 use crate::model::{FailureKind, Outcome};
 
 /// How this CLI reports its ends.
-pub(super) struct CodexDialect;
-
-/// The outcome of a session that was not ended by the supervisor.
-pub fn classify(transcript: &Transcript, expected: Expected) -> Outcome {
-    super::super::outcome::classify(&CodexDialect, transcript, expected)
-}
+pub struct CodexDialect;
 
 /// The HTTP status in a message such as `unexpected status 401 Unauthorized: …`.
 pub fn status_in(message: &str) -> Option<u16> {

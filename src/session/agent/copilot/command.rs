@@ -14,7 +14,8 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::super::{Passed, Task};
+use super::super::answer::combined_prompt;
+use super::super::{AgentCommand, Passed, Task};
 use crate::model::Stage;
 use crate::settings::{Config, CopilotProvider};
 
@@ -96,8 +97,19 @@ pub fn passed(config: &Config, lookup: &impl Fn(&str) -> Option<OsString>) -> Pa
     passed
 }
 
+/// How the CLI is started for a task.
+pub fn command(config: &Config, passed: &Passed, cache: &Path, task: &Task) -> AgentCommand {
+    AgentCommand {
+        args: args(config, task),
+        env: env(config, passed, cache, task),
+        stdin: combined_prompt(task).into_bytes(),
+        kept_folders: vec![cache.to_owned()],
+        ..AgentCommand::default()
+    }
+}
+
 /// The arguments of one session, after the configured command.
-pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
+fn args(config: &Config, task: &Task) -> Vec<OsString> {
     let mut args: Vec<OsString> = COMMON.iter().map(OsString::from).collect();
     let session = task.session.to_string();
     args.extend(["--session-id", &session, "--usage-output-file"].map(OsString::from));
@@ -115,12 +127,7 @@ pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
 }
 
 /// The complete environment of one session.
-pub fn env(
-    config: &Config,
-    passed: &Passed,
-    cache: &Path,
-    task: &Task,
-) -> Vec<(OsString, OsString)> {
+fn env(config: &Config, passed: &Passed, cache: &Path, task: &Task) -> Vec<(OsString, OsString)> {
     let copilot = &config.copilot;
     let mut own: Vec<(OsString, OsString)> = vec![
         ("COPILOT_HOME".into(), task.scratch.join(COPILOT_HOME).into_os_string()),

@@ -15,9 +15,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::answer::combined_prompt;
-use super::outcome::provider_failure;
-use super::{Agent, Decoder, Expected, Passed, Task, Transcript};
+use super::outcome::{classify, provider_failure};
+use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript};
 use crate::model::{Outcome, Stage, Usage};
 use crate::session::SessionLimits;
 use crate::session::confinement::Confinement;
@@ -44,20 +43,8 @@ impl Copilot {
 }
 
 impl Agent for Copilot {
-    fn args(&self, task: &Task) -> Vec<OsString> {
-        command::args(&self.config, task)
-    }
-
-    fn env(&self, task: &Task) -> Vec<(OsString, OsString)> {
-        command::env(&self.config, &self.passed, &self.cache, task)
-    }
-
-    fn stdin(&self, task: &Task) -> Vec<u8> {
-        combined_prompt(task).into_bytes()
-    }
-
-    fn kept_folders(&self) -> Vec<PathBuf> {
-        vec![self.cache.clone()]
+    fn command(&self, task: &Task) -> AgentCommand {
+        command::command(&self.config, &self.passed, &self.cache, task)
     }
 
     /// It executes programs in its cache. The cache is writable only until it is unpacked:
@@ -87,7 +74,7 @@ impl Agent for Copilot {
     }
 
     fn classify(&self, transcript: &Transcript) -> Outcome {
-        outcome::classify(transcript, Expected::Structured)
+        classify(&outcome::CopilotDialect, transcript, Expected::Structured)
     }
 
     fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {

@@ -5,16 +5,10 @@
 //! status.
 
 use super::super::outcome::{ApiFailure, Dialect, REFUSED_COMMAND_LINE};
-use super::super::{Expected, Transcript};
 use crate::model::{FailureKind, Outcome};
 
 /// How this CLI reports its ends.
-pub(super) struct CopilotDialect;
-
-/// The outcome of a session that was not ended by the supervisor.
-pub fn classify(transcript: &Transcript, expected: Expected) -> Outcome {
-    super::super::outcome::classify(&CopilotDialect, transcript, expected)
-}
+pub struct CopilotDialect;
 
 impl Dialect for CopilotDialect {
     fn complaint(&self, stderr: &str) -> Option<Outcome> {
