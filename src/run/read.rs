@@ -106,7 +106,7 @@ impl SourceReading {
             triaged: limits.max_deep_per_run.saturating_mul(2),
             urgent_priority: cx.config.order.urgent_priority,
         };
-        let to_read = cx.store().items().to_read(tracker.name.clone(), cx.now(), revisit).await?;
+        let to_read = cx.store().sources().to_read(tracker.name.clone(), cx.now(), revisit).await?;
         let ToRead { cursor, revisit: mut also, undelivered, first_run } = to_read;
         let first_run = first_run::decide(cx, &tracker, first_run).await?;
         also.extend(

@@ -1,42 +1,14 @@
 //! `heartbeat_state`: what is known of every item, and its phase.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::rows::{Ms, from_optional_json, from_word, to_json};
-use super::sources::{FirstRunFact, cursor, first_run, undelivered};
 use super::subjects::{Items, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::dedupe::KnownItem;
 use crate::event::{Decision, Event, Reason};
 use crate::model::{Complexity, ItemId, ItemKey, Verdict};
-
-/// How many queued items a run reads again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Revisit {
-    /// Items without a verdict; as many urgent ones in addition.
-    pub untriaged: u32,
-    /// Items that wait for deep analysis; as many urgent ones in addition.
-    pub triaged: u32,
-    /// This priority and higher ones are urgent.
-    pub urgent_priority: i64,
-}
-
-/// What a run reads from a source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToRead {
-    /// Start of the query; `None` before the first run.
-    pub cursor: Option<Timestamp>,
-    /// Items to read regardless of their date: queued work, attempts that are due, and open items
-    /// whose area is unknown because an older version stored them.
-    pub revisit: Vec<ItemId>,
-    /// Items that the query listed but no read delivered, with the number of runs that tried.
-    pub undelivered: BTreeMap<ItemId, u32>,
-    /// Progress of the first run on this state; `None` if there was none yet.
-    pub first_run: Option<FirstRunFact>,
-}
 
 /// Reads all items of a page in one statement: starting a statement costs as much as finding a row.
 const KNOWN: &str = "SELECT seen.key, phase, reason, revision, fingerprint, processed_fingerprint,
@@ -97,63 +69,6 @@ impl<R: Reader> Items<'_, R> {
         .await
     }
 
-    /// What a run reads from this source.
-    pub async fn to_read(
-        self,
-        source: String,
-        now: Timestamp,
-        limits: Revisit,
-    ) -> Result<ToRead, StoreError> {
-        self.read(move |connection| {
-            Ok(ToRead {
-                cursor: cursor(connection, &source)?,
-                revisit: to_revisit(connection, &source, now, limits)?,
-                undelivered: undelivered(connection, &source)?,
-                first_run: first_run(connection, &source)?,
-            })
-        })
-        .await
-    }
-}
-
-/// Longest waiting first, with a separate quota for urgent ones; other changes come with the query
-/// anyway.
-fn to_revisit(
-    connection: &Connection,
-    source: &str,
-    now: Timestamp,
-    limits: Revisit,
-) -> Sql<Vec<ItemId>> {
-    let part = |which: &str, limit: &str| {
-        format!(
-            "SELECT * FROM (SELECT item_id FROM heartbeat_state
-             WHERE (phase IN ('pending', 'claimed')
-                OR (phase = 'waiting' AND (next_attempt <= ?1 OR next_attempt > ?2)))
-               AND substr(key, 1, length(?6)) = ?6 AND {which}
-             ORDER BY deferrals DESC, priority IS NULL, priority, item_id LIMIT {limit})"
-        )
-    };
-    let sql = [
-        part("verdict IS NULL", "?3"),
-        part("verdict IS NULL AND priority <= ?5", "?3"),
-        part("verdict IS NOT NULL", "?4"),
-        part("verdict IS NOT NULL AND priority <= ?5", "?4"),
-    ]
-    .join(" UNION ");
-    let without_area = "SELECT * FROM (SELECT item_id FROM heartbeat_state
-         WHERE phase IN ('parked', 'waiting') AND area_path IS NULL
-           AND substr(key, 1, length(?6)) = ?6
-         ORDER BY item_id LIMIT ?3)";
-    let sql = format!("{sql} UNION {without_area}");
-    // A wait longer than any delay was written by a wrong clock, and counts as over.
-    let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
-    let Revisit { untriaged, triaged, urgent_priority } = limits;
-    let of_source = format!("{source}/");
-    let values = params![Ms(now), Ms(too_far), untriaged, triaged, urgent_priority, of_source];
-    connection.prepare_cached(&sql)?.query_map(values, |row| row.get(0).map(ItemId))?.collect()
-}
-
-impl<R: Reader> Items<'_, R> {
     /// Known items with this number, of all sources.
     pub async fn with_number(self, id: ItemId) -> Result<Vec<ItemKey>, StoreError> {
         let sql = "SELECT key FROM heartbeat_state WHERE item_id = ?1 ORDER BY key";

@@ -15,8 +15,8 @@ use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 use tokio::sync::{Notify, broadcast};
 
-use super::crashed::close_crashed_runs;
 use super::rows::{Ms, to_json};
+use super::runs::close_crashed_runs;
 use super::{Sql, Store, StoreError, fault};
 use crate::clock::Clock;
 use crate::event::fold::RunView;

@@ -11,7 +11,6 @@
 
 mod budget;
 mod claims;
-mod crashed;
 mod dry;
 mod duplicates;
 mod error;
@@ -63,7 +62,6 @@ use error::explain;
 
 pub use budget::{BudgetCaps, BudgetRefusal, SourceSpending, Spending};
 pub use claims::{Claim, ClaimRefusal};
-pub use crashed::close_crashed_runs;
 pub use dry::scratch_copy;
 pub use duplicates::{DuplicateGroup, DuplicateItem};
 pub use error::StoreError;
@@ -72,7 +70,6 @@ pub use fixes::UnfixedFinding;
 pub use hosted::UndeliveredEnd;
 pub use item_list::{Facet, ItemList, ItemQuery, ItemSort, ItemState, ListedItem};
 pub use item_rows::{ItemFilter, ItemRow, JudgedItem, OpenItems};
-pub use items::{Revisit, ToRead};
 pub use journal::{Journal, run_folder};
 pub use lock::{Held, Holder, HolderHealth, LockError, RunLock, WORKER};
 pub use migrate::{SCHEMA_VERSION, migrate};
@@ -83,10 +80,10 @@ pub use place::{prepare_folder, refuse_foreign};
 pub use readings::EarlierVerdicts;
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use retention::Pruned;
-pub use runs::{Digest, RunRow};
+pub use runs::{Digest, RunRow, close_crashed_runs};
 pub use scheduler::SchedulerMark;
 pub use sessions::{ActiveSession, AttemptRow, SessionRow};
-pub use sources::FirstRunFact;
+pub use sources::{FirstRunFact, Revisit, ToRead};
 pub use spending::StageSpending;
 pub use stale::AgeingFinding;
 pub use subjects::{

@@ -29,6 +29,31 @@ impl FirstRunFact {
     }
 }
 
+/// How many queued items a run reads again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Revisit {
+    /// Items without a verdict; as many urgent ones in addition.
+    pub untriaged: u32,
+    /// Items that wait for deep analysis; as many urgent ones in addition.
+    pub triaged: u32,
+    /// This priority and higher ones are urgent.
+    pub urgent_priority: i64,
+}
+
+/// What a run reads from a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToRead {
+    /// Start of the query; `None` before the first run.
+    pub cursor: Option<Timestamp>,
+    /// Items to read regardless of their date: queued work, attempts that are due, and open items
+    /// whose area is unknown because an older version stored them.
+    pub revisit: Vec<ItemId>,
+    /// Items that the query listed but no read delivered, with the number of runs that tried.
+    pub undelivered: BTreeMap<ItemId, u32>,
+    /// Progress of the first run on this state; `None` if there was none yet.
+    pub first_run: Option<FirstRunFact>,
+}
+
 /// Earlier versions had one source and one fact for the whole state. It applies to a source that
 /// was read then, and to every source while none was read.
 const FIRST_RUN: &str = "SELECT value FROM facts WHERE name = 'first_run/' || ?1
@@ -40,6 +65,24 @@ const FIRST_RUN: &str = "SELECT value FROM facts WHERE name = 'first_run/' || ?1
     LIMIT 1";
 
 impl<R: Reader> Sources<'_, R> {
+    /// What a run reads from this source.
+    pub async fn to_read(
+        self,
+        source: String,
+        now: Timestamp,
+        limits: Revisit,
+    ) -> Result<ToRead, StoreError> {
+        self.read(move |connection| {
+            Ok(ToRead {
+                cursor: cursor(connection, &source)?,
+                revisit: to_revisit(connection, &source, now, limits)?,
+                undelivered: undelivered(connection, &source)?,
+                first_run: first_run(connection, &source)?,
+            })
+        })
+        .await
+    }
+
     /// The stored memory of the source called `name`.
     pub async fn memory(self, name: String) -> Result<Option<String>, StoreError> {
         self.read(move |connection| {
@@ -140,7 +183,44 @@ impl SourceMemory for Journal {
     }
 }
 
-pub(super) fn first_run(connection: &Connection, source: &str) -> Sql<Option<FirstRunFact>> {
+/// Longest waiting first, with a separate quota for urgent ones; other changes come with the query
+/// anyway.
+fn to_revisit(
+    connection: &Connection,
+    source: &str,
+    now: Timestamp,
+    limits: Revisit,
+) -> Sql<Vec<ItemId>> {
+    let part = |which: &str, limit: &str| {
+        format!(
+            "SELECT * FROM (SELECT item_id FROM heartbeat_state
+             WHERE (phase IN ('pending', 'claimed')
+                OR (phase = 'waiting' AND (next_attempt <= ?1 OR next_attempt > ?2)))
+               AND substr(key, 1, length(?6)) = ?6 AND {which}
+             ORDER BY deferrals DESC, priority IS NULL, priority, item_id LIMIT {limit})"
+        )
+    };
+    let sql = [
+        part("verdict IS NULL", "?3"),
+        part("verdict IS NULL AND priority <= ?5", "?3"),
+        part("verdict IS NOT NULL", "?4"),
+        part("verdict IS NOT NULL AND priority <= ?5", "?4"),
+    ]
+    .join(" UNION ");
+    let without_area = "SELECT * FROM (SELECT item_id FROM heartbeat_state
+         WHERE phase IN ('parked', 'waiting') AND area_path IS NULL
+           AND substr(key, 1, length(?6)) = ?6
+         ORDER BY item_id LIMIT ?3)";
+    let sql = format!("{sql} UNION {without_area}");
+    // A wait longer than any delay was written by a wrong clock, and counts as over.
+    let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
+    let Revisit { untriaged, triaged, urgent_priority } = limits;
+    let of_source = format!("{source}/");
+    let values = params![Ms(now), Ms(too_far), untriaged, triaged, urgent_priority, of_source];
+    connection.prepare_cached(&sql)?.query_map(values, |row| row.get(0).map(ItemId))?.collect()
+}
+
+fn first_run(connection: &Connection, source: &str) -> Sql<Option<FirstRunFact>> {
     let value: Option<String> =
         connection.query_row(FIRST_RUN, [source], |row| row.get(0)).optional()?;
     Ok(value.map(|value| match value.as_str() {
@@ -149,7 +229,7 @@ pub(super) fn first_run(connection: &Connection, source: &str) -> Sql<Option<Fir
     }))
 }
 
-pub(super) fn cursor(connection: &Connection, source: &str) -> Sql<Option<Timestamp>> {
+fn cursor(connection: &Connection, source: &str) -> Sql<Option<Timestamp>> {
     connection
         .query_row("SELECT changed_since FROM cursors WHERE source = ?1", [source], |row| {
             row.get::<_, Ms>(0).map(|ms| ms.0)
@@ -157,7 +237,7 @@ pub(super) fn cursor(connection: &Connection, source: &str) -> Sql<Option<Timest
         .optional()
 }
 
-pub(super) fn undelivered(connection: &Connection, source: &str) -> Sql<BTreeMap<ItemId, u32>> {
+fn undelivered(connection: &Connection, source: &str) -> Sql<BTreeMap<ItemId, u32>> {
     let value: Option<String> = connection
         .query_row("SELECT value FROM facts WHERE name = 'undelivered/' || ?1", [source], |row| {
             row.get(0)
