@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 
 use crate::event::fold::RunView;
 use crate::event::{Event, LiveVerdict, Recorded, RunOutcome};
-use crate::model::{RunId, SessionId};
+use crate::model::{RunId, SessionId, milliseconds};
 
 pub const TARGET: &str = "lifecycle";
 
@@ -45,7 +45,7 @@ struct Lines {
 
 impl Lines {
     fn new(stall: Duration) -> Self {
-        let stall_ms = u64::try_from(stall.as_millis()).unwrap_or(u64::MAX);
+        let stall_ms = milliseconds(stall);
         Self { view: RunView::default(), stall_ms, planned: None, stale: HashSet::new() }
     }
 

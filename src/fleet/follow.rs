@@ -13,7 +13,7 @@ use super::order::{Beat, Done, Report, Task};
 use super::reports::{HostReports, ServerContact};
 use super::sessions::{AGAIN, Coordinator};
 use crate::event::{Event, Reason, Sink as _};
-use crate::model::{BoxFuture, Outcome, SessionEnd, SessionRef, Stage};
+use crate::model::{BoxFuture, Outcome, SessionEnd, SessionRef, Stage, milliseconds};
 use crate::ports::{Ledger as _, LedgerError};
 use crate::session::stop::StopState;
 use crate::session::{StopReason, StopSignal};
@@ -473,8 +473,4 @@ pub(super) async fn ready<T>(pending: &mut Option<BoxFuture<'static, T>>) -> T {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
-}
-
-pub(super) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::follow::milliseconds;
 use super::sessions::Coordinator;
 use crate::event::{Event, LiveVerdict, Liveness, Sink as _};
-use crate::model::SessionId;
+use crate::model::{SessionId, milliseconds};
 
 /// Liveness events while the end of a session is being determined.
 pub(super) struct LivenessReporter {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{Edges, RunError};
 use crate::event::{Event, Reason, Sink as _, Trigger};
 use crate::model::text::seconds;
-use crate::model::{ItemKey, RunId, WorkItem};
+use crate::model::{ItemKey, RunId, WorkItem, milliseconds};
 use crate::prompt::Prompts;
 use crate::schedule::Schedule;
 use crate::session::stop::StopState;
@@ -208,5 +208,5 @@ pub(super) const fn deferral_reason(stop: StopReason) -> Reason {
 }
 
 pub(super) fn readable(duration: Duration) -> String {
-    seconds(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    seconds(milliseconds(duration))
 }

@@ -224,7 +224,7 @@ impl<'a> Triage<'a> {
     /// A panic is a failed attempt of the batch's items.
     async fn ask(&mut self, batch: &Batch, round: RequestRound) -> Result<BatchOutcome, RunError> {
         let (cx, subject) = (self.cx, self.subject(&batch.keys()));
-        let asked = ask(cx.clone(), batch.clone(), round, subject.clone());
+        let asked = run_session(cx.clone(), batch.clone(), round, subject.clone());
         let Some(launched) = unless_panic(asked).await else {
             return Ok(BatchOutcome::Failed(self.count_panic(subject).await?));
         };
@@ -333,7 +333,7 @@ impl<'a> Triage<'a> {
 }
 
 /// Runs one session for a batch.
-async fn ask(
+async fn run_session(
     cx: RunContext,
     batch: Batch,
     round: RequestRound,

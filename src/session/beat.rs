@@ -9,9 +9,10 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use super::conversation::Conversation;
 use super::keeper::launch::Keeper;
 use super::liveness::{Rule, Sample, judge};
-use super::supervisor::{SupervisorSettings, milliseconds};
+use super::supervisor::SupervisorSettings;
 use super::tree::{TreeSample, TreeWatch};
 use crate::event::{LiveVerdict, Liveness};
+use crate::model::milliseconds;
 
 #[derive(Debug)]
 pub struct SessionTimers {

@@ -8,7 +8,7 @@ use super::agent::{AgentEvent, AgentResult, Decoder};
 use super::machine::Cause;
 use super::provider_wait::ProviderWait;
 use super::spec::SessionLimits;
-use crate::model::{SessionTranscript, Usage};
+use crate::model::{SessionTranscript, Usage, milliseconds};
 
 /// A session is ended above this total; ten times the output of a long one.
 pub const MAX_OUTPUT: u64 = 64 << 20;
@@ -188,7 +188,7 @@ impl Conversation {
         }
         self.lines += 1;
         let events = self.decoder.line(line);
-        let after_ms = u64::try_from((now - self.began).as_millis()).unwrap_or(u64::MAX);
+        let after_ms = milliseconds(now - self.began);
         for (kind, text) in self.decoder.take_transcript() {
             self.transcript.push(after_ms, kind, &text);
         }

@@ -15,10 +15,10 @@ use super::keeper::launch::Keeper;
 use super::keeper::protocol::{FromKeeper, OwnReason, ToKeeper};
 use super::machine::{Cause, Effect, End, Input, State, step};
 use super::stop::{StopSignal, StopState};
-use super::supervisor::{SupervisorSettings, milliseconds};
+use super::supervisor::SupervisorSettings;
 use super::{SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
-use crate::model::{FailureKind, Untrusted};
+use crate::model::{FailureKind, Untrusted, milliseconds};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::process;
 

@@ -24,7 +24,8 @@ use super::stop::{LiveSessions, StopSignal};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::model::{
-    FailureKind, Outcome, SessionEnd, SessionId, SessionTranscript, Untrusted, plain_text,
+    FailureKind, Outcome, SessionEnd, SessionId, SessionTranscript, Untrusted, milliseconds,
+    plain_text,
 };
 use crate::ports::{HeldCredentials, Ledger, LedgerError, LedgerRow};
 use crate::private;
@@ -374,8 +375,4 @@ pub(super) async fn remove_folder(scratch: &Path) {
         Err(error) => tracing::warn!(%error, folder = %scratch.display(), "could not remove \
                                                                            session directory"),
     }
-}
-
-pub(super) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

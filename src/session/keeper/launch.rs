@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use super::ARGUMENT;
 use super::protocol::{Frames, FromKeeper, Order, ToKeeper, encode};
-use crate::model::{ProcessIdentity, SessionId};
+use crate::model::{ProcessIdentity, SessionId, milliseconds};
 use crate::process;
 use crate::process::system::Pidfd;
 use crate::session::SessionSpec;
@@ -24,7 +24,6 @@ use crate::session::containment::Tier;
 use crate::session::mark;
 use crate::session::slots::Slots;
 use crate::session::spec::stdin_file;
-use crate::session::supervisor::milliseconds;
 use crate::settings::Containment;
 
 /// Argument for the strongest containment the machine allows.
