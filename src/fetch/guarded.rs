@@ -9,7 +9,7 @@ use super::{
 use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
-use crate::model::{BoxFuture, Breaker, BreakerState, ItemId};
+use crate::model::{BoxFuture, BreakerState, ItemId, SourceRecord};
 
 /// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the
 /// result of each read. Every change of the breaker is an event.
@@ -44,8 +44,12 @@ pub async fn close_breaker(
     sink: Arc<dyn Sink>,
 ) -> Result<(), FetchError> {
     let guard = Guard { notebook, clock, sink };
-    guard.change("closed by hand", Breaker::close).await?;
-    guard.notebook.update(|remembered| remembered.not_before = None).await
+    let close = |remembered: &mut SourceRecord| {
+        remembered.not_before = None;
+        remembered.breaker.close();
+        ((), "closed by hand")
+    };
+    guard.change(close).await
 }
 
 /// A source whose configuration cannot be used: every read returns the reason.
@@ -60,17 +64,17 @@ impl Source for Unusable {
 impl Details for Unusable {}
 
 impl Guard {
-    /// Changes and stores the breaker; emits an event if its state changed.
-    async fn change<T>(
+    /// Changes and stores what is remembered; emits an event if the breaker's state changed. The
+    /// change also returns its reason.
+    async fn change<'a, T>(
         &self,
-        reason: &str,
-        change: impl FnOnce(&mut Breaker) -> T + Send,
+        change: impl FnOnce(&mut SourceRecord) -> (T, &'a str) + Send,
     ) -> Result<T, FetchError> {
-        let (result, from, to) = self
+        let ((result, reason), from, to) = self
             .notebook
             .update(|remembered| {
                 let from = remembered.breaker.state.clone();
-                let result = change(&mut remembered.breaker);
+                let result = change(remembered);
                 (result, from, remembered.breaker.state.clone())
             })
             .await?;
@@ -88,7 +92,11 @@ impl Guard {
 
     async fn record(&self, signal: Signal, reason: &str) -> Result<(), FetchError> {
         let now = self.clock.now();
-        self.change(reason, move |breaker| breaker.record(signal, now, &TRACKER)).await
+        let record = |remembered: &mut SourceRecord| {
+            remembered.breaker.record(signal, now, &TRACKER);
+            ((), reason)
+        };
+        self.change(record).await
     }
 
     /// Records a failure and returns it, with the error of recording if there was one.
@@ -96,15 +104,15 @@ impl Guard {
         if error.is_state_failure() {
             return error;
         }
-        let signal = Signal::Failed(error.class);
-        let recorded = async {
-            self.record(signal, error.class.into_str()).await?;
-            if !error.class.needs_a_person() {
-                return Ok(());
+        let (now, class) = (self.clock.now(), error.class);
+        let record = |remembered: &mut SourceRecord| {
+            if class.needs_a_person() {
+                remembered.opened_with = setting;
             }
-            self.notebook.update(|remembered| remembered.opened_with = setting).await
+            remembered.breaker.record(Signal::Failed(class), now, &TRACKER);
+            ((), class.into_str())
         };
-        match recorded.await {
+        match self.change(record).await {
             Ok(()) => error,
             Err(memory) => FetchError {
                 message: format!("{}; also: {}", error.message, memory.message),
@@ -116,33 +124,40 @@ impl Guard {
 
     async fn admit(&self, setting: Option<&String>) -> Result<Admission, FetchError> {
         let now = self.clock.now();
-        let remembered = self.notebook.read().await?;
-        if let Some(not_before) = remembered.not_before.filter(|t| *t > now) {
-            let message = format!(
-                "source {:?} asked not to be called before {}; the next run after that tries again",
-                self.notebook.name(),
-                self.clock.local_time(not_before)
-            );
-            let error = FetchError::new(FailureClass::BreakerOpen, message);
-            return Err(FetchError { not_before: Some(not_before), ..error });
-        }
-        let opened_by = match remembered.breaker.state {
-            BreakerState::Open { class, .. } => Some(class),
-            _ => None,
+        let ask = |remembered: &mut SourceRecord| {
+            if let Some(not_before) = remembered.not_before.filter(|at| *at > now) {
+                return (Err(self.too_early(not_before)), "");
+            }
+            let opened_by = match remembered.breaker.state {
+                BreakerState::Open { class, .. } => Some(class),
+                _ => None,
+            };
+            let changed = opened_by.is_some_and(FailureClass::needs_a_person)
+                && setting.is_some()
+                && remembered.opened_with.as_ref() != setting;
+            let (admission, reason) = match changed {
+                true => (
+                    remembered.breaker.admit_changed(now, &TRACKER),
+                    "configuration or credential changed",
+                ),
+                false => (remembered.breaker.admit(now, &TRACKER), "the hold has expired"),
+            };
+            match admission {
+                Admission::Refused { until } => (Err(self.refused(until, opened_by)), reason),
+                admission => (Ok(admission), reason),
+            }
         };
-        let changed = opened_by.is_some_and(FailureClass::needs_a_person)
-            && setting.is_some()
-            && remembered.opened_with.as_ref() != setting;
-        let admission = if changed {
-            let reason = "configuration or credential changed";
-            self.change(reason, move |breaker| breaker.admit_changed(now, &TRACKER)).await?
-        } else {
-            self.change("the hold has expired", move |breaker| breaker.admit(now, &TRACKER)).await?
-        };
-        match admission {
-            Admission::Refused { until } => Err(self.refused(until, opened_by)),
-            admission => Ok(admission),
-        }
+        self.change(ask).await?
+    }
+
+    fn too_early(&self, not_before: jiff::Timestamp) -> FetchError {
+        let message = format!(
+            "source {:?} asked not to be called before {}; the next run after that tries again",
+            self.notebook.name(),
+            self.clock.local_time(not_before)
+        );
+        let error = FetchError::new(FailureClass::BreakerOpen, message);
+        FetchError { not_before: Some(not_before), ..error }
     }
 
     fn refused(&self, until: jiff::Timestamp, opened_by: Option<FailureClass>) -> FetchError {
