@@ -12,6 +12,37 @@
 //!
 //! [`run::perform`] has the same order.
 //!
+//! # The path of one item
+//!
+//! From `main` to the stored finding of a new item, with `heartbeat --once`, in call order. The
+//! session of triage takes the same steps as that of the analysis.
+//!
+//! | file | functions | what happens |
+//! |---|---|---|
+//! | `cli/mod.rs` | `main` → `dispatch` → `once` | the command line is parsed |
+//! | `app/running.rs` | `once` → `run_once` → `perform` | one run with its lock and its observers |
+//! | `app/setting.rs` | `for_one_run`, `run_context` | everything is built from the configuration |
+//! | `run/mod.rs` | `perform` → `work` | the stages, in order |
+//! | `run/recover.rs` | `finish_interrupted` | what a crash left is finished |
+//! | `run/sources.rs` | `read_all` | all sources are read concurrently |
+//! | `run/read.rs` | `read_source` → `next_page` → `dedupe_and_store` | a page is fetched, cleaned, compared and stored |
+//! | `fetch/guarded.rs` | `open`, `next` | the circuit breaker admits the read |
+//! | `fetch/ado/pages.rs` | `next` | the tracker is queried, its items are read |
+//! | `dedupe/plan.rs` | `add` | the item is new: it is queued |
+//! | `store/pages.rs` | `record_page` | the decision is stored with the cursor |
+//! | `run/triage.rs` | `judge` → `ask_all` → `take_answer` | one session judges all new items |
+//! | `run/analyse.rs` | `analyse_all` → `analyse` | code context, session, result |
+//! | `context/code_bases.rs` | `context` | files are ranked and packed |
+//! | `run/launch.rs` | `launch` → `wait_for_gates` → `ended` | gates, claim, session |
+//! | `store/claims.rs` | `take` | item, attempt and budget are taken |
+//! | `session/sessions.rs` | `perform` → `spec` | the agent's command, limits and confinement |
+//! | `session/supervisor.rs` | `run` → `run_keeper` → `conclude` | a keeper, a row, the agent, the certificate |
+//! | `session/live.rs` | `run` | the loop over output, timers and stop requests |
+//! | `store/ledger.rs` | `register`, `close` | the row of the session is committed and closed |
+//! | `run/deep_result.rs` | `result_of` | the finding is checked |
+//! | `store/results.rs` | `apply_deep` | the finding is stored; the item is done |
+//! | `run/mod.rs` | `end_run` | the run's outcome is stored |
+//!
 //! # Layers
 //!
 //! A module may use the layers listed in its row, all of them below it. Modules of one layer do not

@@ -197,6 +197,28 @@ fn no_file_is_too_long_to_read() {
     assert!(long.is_empty(), "over 500 lines: {long:?}");
 }
 
+/// The path of one item on the architecture page names files and functions.
+#[test]
+fn the_functions_on_the_path_of_an_item_exist() {
+    let page = std::fs::read_to_string(root().join("lib.rs")).unwrap();
+    let path = page.split("//! # The path of one item").nth(1).unwrap();
+    let path = path.split("//! # ").next().unwrap();
+    let rows: Vec<Vec<&str>> = path
+        .lines()
+        .filter(|line| line.starts_with("//! | `"))
+        .map(|line| line.split('|').collect())
+        .collect();
+    assert!(rows.len() > 10, "the table was not read");
+    for row in rows {
+        let file = names(row[1]).remove(0);
+        let code = std::fs::read_to_string(root().join(&file)).unwrap_or_else(|_| panic!("{file}"));
+        for name in names(row[2]) {
+            let is_there = ["(", "<"].iter().any(|next| code.contains(&format!("fn {name}{next}")));
+            assert!(is_there, "{file}: no function {name}");
+        }
+    }
+}
+
 /// Each invariant on the architecture page names the tests that check it.
 #[test]
 fn the_tests_named_beside_the_invariants_exist() {
