@@ -170,17 +170,20 @@ impl Plan {
         Some((over.key().clone(), limit))
     }
 
-    /// The queues, the items over each limit, and the counts.
-    pub fn finish(self) -> (Queues, [(Vec<ItemKey>, Reason); 2], PlanCounts) {
+    /// The queues, the items over each limit that was reached, and the counts.
+    pub fn finish(self) -> (Queues, Vec<(Vec<ItemKey>, Reason)>, PlanCounts) {
         let Self { untriaged, triaged, mut counts, .. } = self;
         let (untriaged, over_triage) = untriaged.into_order();
         let (triaged, over_deep) = triaged.into_order();
         let mut keys = |over: Vec<QueuedItem>| {
             over.iter().for_each(|item| counts.defer(item.reason));
-            over.iter().map(|item| item.key().clone()).collect()
+            over.iter().map(|item| item.key().clone()).collect::<Vec<_>>()
         };
-        let over =
-            [(keys(over_triage), Reason::MaxItemsPerRun), (keys(over_deep), Reason::MaxDeepPerRun)];
+        let mut over = vec![
+            (keys(over_triage), Reason::MaxItemsPerRun),
+            (keys(over_deep), Reason::MaxDeepPerRun),
+        ];
+        over.retain(|(keys, _)| !keys.is_empty());
         (Queues { untriaged, triaged }, over, counts)
     }
 }

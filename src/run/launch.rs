@@ -247,13 +247,13 @@ async fn ended(
     end: SessionEnd,
 ) -> Result<Launched, RunError> {
     let end = without_secrets(cx, id, end).await;
+    let Meaning { outcome, fault } = provider::after_session(cx, launch.stage, &end).await?;
     // The transcript is informational: a failure is logged and changes nothing.
     if !end.transcript.lines.is_empty()
         && let Err(error) = cx.journal.sessions().keep_transcript(id, end.transcript.clone()).await
     {
         tracing::warn!(session_id = %id, %error, "could not store the transcript");
     }
-    let Meaning { outcome, fault } = provider::after_session(cx, launch.stage, &end).await?;
     let end = SessionEnd { outcome, ..end };
     Ok(Launched::Ended(Box::new(EndedSession { id, attempt, end, fault })))
 }

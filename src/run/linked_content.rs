@@ -12,8 +12,8 @@ use crate::dedupe::QueuedItem;
 use crate::event::Event;
 use crate::fetch::Details;
 use crate::model::{
-    Attachment, AttachmentUse, Background, ChangeKind, Format, ItemId, ItemKey, LinkedChange,
-    LinkedContent, LinkedItem, ReadLinkedContent, Stage, text,
+    Attachment, AttachmentUse, ChangeKind, Format, ItemId, ItemKey, LinkedChange, LinkedContent,
+    LinkedItem, ReadLinkedContent, Stage, text,
 };
 use crate::prompt::cut_to_tokens;
 use crate::session::{Attached, AttachedFile};
@@ -64,30 +64,25 @@ pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> G
     for change in &mut found.changes {
         *change = with_details(cx, details, root, change.clone()).await;
     }
-    let mut gathered = Gathered { links: links_text(cx, &found), ..Gathered::default() };
     let mut used = Vec::with_capacity(files.len());
     let mut taking = Taking::default();
     for file in files {
         let note = taking.take(cx, details, &file).await;
         used.push(AttachmentUse { name: clean_line(&file.name), size: file.size, note });
     }
-    gathered.files = taking.text();
-    gathered.attached = (!taking.files.is_empty())
+    let (links, files) = (links_text(cx, &found), taking.text());
+    let attached = (!taking.files.is_empty())
         .then_some(Attached { marker: taking.marker, files: taking.files });
     let LinkedContent { items, changes, left_out, .. } = found;
     let read = Box::new(ReadLinkedContent { items, changes, files: used, left_out });
     cx.emit(Event::SurroundingsRead { item: item.key().clone(), read: read.clone() });
-    gathered.read = Some(read);
-    gathered
+    Gathered { links, files, attached, read: Some(read) }
 }
 
-/// Adds the names and sizes of attached files to triage's input, with one cheap request per source.
-/// Without them triage only has their number.
-pub(super) async fn name_files(
-    cx: &RunContext,
-    items: &[QueuedItem],
-    known: &mut HashMap<ItemKey, Background>,
-) {
+/// The names and sizes of attached files for triage, with one cheap request per source. Without them
+/// triage only has their number.
+pub(super) async fn file_names(cx: &RunContext, items: &[QueuedItem]) -> HashMap<ItemKey, String> {
+    let mut names = HashMap::new();
     let mut ids: BTreeMap<&str, Vec<ItemId>> = BTreeMap::new();
     let has_files = |item: &&QueuedItem| item.facts().links.files > 0;
     for item in items.iter().filter(has_files).filter(|_| cx.config.analyze.max_attachments > 0) {
@@ -102,18 +97,16 @@ pub(super) async fn name_files(
                 tracing::warn!(source, %error, "could not read the names of attached files; triage continues without them");
                 continue;
             }
-            None => return,
+            None => return names,
         };
         let mut files: HashMap<ItemId, Vec<Attachment>> = HashMap::new();
         for (id, file) in named {
             files.entry(id).or_default().push(file);
         }
-        for (id, files) in files {
-            if let Some(background) = known.get_mut(&ItemKey::new(source, id)) {
-                background.file_names = names_line(&files);
-            }
-        }
+        let line = |(id, files): (ItemId, Vec<_>)| (ItemKey::new(source, id), names_line(&files));
+        names.extend(files.into_iter().map(line));
     }
+    names
 }
 
 /// Such as `screen.png (120 kB), server.log (3 kB) and 2 more`.

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::launch::claim_for;
-use super::{RunContext, RunError, Secrets};
+use super::{RunContext, RunError};
 use crate::breaker::provider::{
     Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request,
 };
@@ -42,7 +42,8 @@ pub(super) async fn admit(cx: &RunContext, stage: Stage) -> Result<ProviderGate,
     let (now, by_hand) = (cx.now(), cx.trigger == Trigger::Manual);
     let secrets = Arc::clone(&cx.edges.secrets);
     let ask = move |record: &mut ProviderRecord| {
-        let credential = credential(&*secrets, agent, record);
+        let key = record.fingerprint_key.as_deref();
+        let credential = key.and_then(|key| secrets.agent_fingerprint(agent, key));
         record.admit(Request { now, credential: credential.as_deref(), by_hand })
     };
     match cx.journal.provider().update(agent, ask).await? {
@@ -232,19 +233,15 @@ async fn note<T: Send + 'static>(
     let change = move |record: &mut ProviderRecord| {
         let mut refused = None;
         if let Outcome::ProviderLimit { .. } = outcome {
-            record.fingerprint_key.get_or_insert_with(|| uuid::Uuid::now_v7().to_string());
-            refused = credential(&*secrets, agent, record);
+            let fresh = || uuid::Uuid::now_v7().to_string();
+            let key = record.fingerprint_key.get_or_insert_with(fresh);
+            refused = secrets.agent_fingerprint(agent, key);
         }
         let credential = refused.as_deref();
         record.note(Report { outcome: &outcome, until, now, credential, reason });
         also(record)
     };
     Ok(cx.journal.provider().update(agent, change).await?)
-}
-
-/// Fingerprint of this agent's credential; `None` until the provider first refused one.
-fn credential(secrets: &dyn Secrets, agent: AgentKind, record: &ProviderRecord) -> Option<String> {
-    secrets.agent_fingerprint(agent, record.fingerprint_key.as_deref()?)
 }
 
 /// Fails the run if work was refused because of the credential.

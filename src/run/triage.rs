@@ -118,8 +118,11 @@ async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunErr
         return Ok(Vec::new());
     }
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
-    let mut known = cx.store().items().background(new.clone(), EarlierVerdicts::All).await?;
-    linked_content::name_files(&cx, &new, &mut known).await;
+    let mut file_names = linked_content::file_names(&cx, &new).await;
+    let mut known = cx.store().items().background(new, EarlierVerdicts::All).await?;
+    for (key, background) in &mut known {
+        background.file_names = file_names.remove(key).unwrap_or_default();
+    }
     let code = cx.edges.code.overviews(items.clone()).await.join("\n\n");
     Ok(triage::plan_batches(&items, &known, &code, &cx.config.triage))
 }

@@ -32,7 +32,7 @@ pub fn question(
     use FailureKind::{SchemaIgnored, SchemaViolated};
     let misfit = matches!(end.outcome, Outcome::BadOutput { why: SchemaIgnored | SchemaViolated });
     let left = spec.limits.hard.saturating_sub(finished.duration);
-    if agent.enforces_schema() || !misfit || finished.row != Some(Row::Close) || left < LEAST_TIME {
+    if !misfit || finished.row != Some(Row::Close) || left < LEAST_TIME {
         return None;
     }
     let answer = finished.result.as_ref()?.text.as_ref()?.raw();

@@ -219,8 +219,9 @@ impl Supervisor {
         if row == Some(Row::Close) {
             release_keeper(keeper).await;
         }
-        let again = repair::question(spec, agent, &end, &finished);
-        if let Some(again) = again.filter(|_| stop.state().reason.is_none()) {
+        let may_ask = !agent.enforces_schema() && stop.state().reason.is_none();
+        let again = may_ask.then(|| repair::question(spec, agent, &end, &finished));
+        if let Some(again) = again.flatten() {
             let session = spec.session.id;
             let what = "asked again for an answer that fits the schema".to_owned();
             self.events.emit(Event::SessionProgressed { session, what });
