@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, LOCATION, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Url};
+use tokio::sync::OnceCell;
 
 use super::failure::{Facts, LONGEST_RETRY_AFTER, classify, is_success, percent_decode};
 use super::version::version_for;
@@ -62,6 +63,8 @@ pub(super) struct Transport {
     api_version: String,
     notebook: Arc<Notebook>,
     agreed: RwLock<BTreeMap<String, String>>,
+    /// Those of earlier runs were loaded.
+    loaded: OnceCell<()>,
 }
 
 impl Deref for Transport {
@@ -88,11 +91,12 @@ impl Transport {
             api_version: config.api_version.clone(),
             notebook,
             agreed: RwLock::default(),
+            loaded: OnceCell::new(),
         })
     }
 
     /// Loads the API versions that earlier runs agreed with the server.
-    pub async fn load_agreed_versions(&self) -> Result<(), FetchError> {
+    async fn load_agreed_versions(&self) -> Result<(), Failure> {
         let remembered = self.notebook.read().await?;
         *self.agreed.write().unwrap_or_else(PoisonError::into_inner) = remembered.api_versions;
         Ok(())
@@ -100,6 +104,7 @@ impl Transport {
 
     /// Sends `call`, with retries where they are safe and may help.
     pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+        self.loaded.get_or_try_init(|| self.load_agreed_versions()).await?;
         match self.http.send(&self.request(call)).await {
             Err(failure)
                 if failure.class == FailureClass::Version

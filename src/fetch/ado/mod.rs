@@ -51,6 +51,7 @@ use sha2::{Digest, Sha256};
 pub use decode::saved_item;
 
 use self::http::{Call, Transport};
+use super::failure::Failure;
 use super::http::Repeat;
 use super::retry::RetryPolicy;
 use super::{
@@ -125,14 +126,8 @@ impl AdoSource {
         self.0.transport.requests()
     }
 
-    /// Asks with the API versions that earlier runs agreed with the server.
-    async fn ask<T>(
-        &self,
-        question: impl Future<Output = Result<T, super::failure::Failure>>,
-    ) -> Result<Option<T>, FetchError> {
-        self.0.transport.load_agreed_versions().await?;
-        let answer = question.await;
-        answer.map(Some).map_err(|failure| failure.into_error(self.0.transport.now()))
+    fn to_error(&self, failure: Failure) -> FetchError {
+        failure.into_error(self.0.transport.now())
     }
 }
 
@@ -154,7 +149,6 @@ impl Inner {
 impl SourceTrait for AdoSource {
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
         Box::pin(async move {
-            self.0.transport.load_agreed_versions().await?;
             let pages = pages::AdoPages::new(Arc::clone(&self.0), request);
             Ok(Box::new(pages) as Box<dyn Pages>)
         })
@@ -168,7 +162,10 @@ impl SourceTrait for AdoSource {
         &self,
         request: FinishedRequest,
     ) -> BoxFuture<'_, Result<Option<Vec<FinishedItem>>, FetchError>> {
-        Box::pin(async move { self.ask(self.0.finished(request)).await })
+        Box::pin(async move {
+            let found = self.0.finished(request).await;
+            found.map(Some).map_err(|failure| self.to_error(failure))
+        })
     }
 
     fn as_of(
@@ -176,21 +173,24 @@ impl SourceTrait for AdoSource {
         ids: Vec<ItemId>,
         at: jiff::Timestamp,
     ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
-        Box::pin(async move { self.ask(self.0.items_as_of(&ids, at)).await })
+        Box::pin(async move {
+            let found = self.0.items_as_of(&ids, at).await;
+            found.map(Some).map_err(|failure| self.to_error(failure))
+        })
     }
 
     fn development_links(
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
-        Box::pin(async move { self.ask(self.0.development_links(&ids)).await })
+        Box::pin(async move {
+            let found = self.0.development_links(&ids).await;
+            found.map(Some).map_err(|failure| self.to_error(failure))
+        })
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
-        Box::pin(async move {
-            self.0.transport.load_agreed_versions().await?;
-            self.0.check().await.map_err(|failure| failure.into_error(self.0.transport.now()))
-        })
+        Box::pin(async move { self.0.check().await.map_err(|failure| self.to_error(failure)) })
     }
 }
 
@@ -199,7 +199,10 @@ impl Details for AdoSource {
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
-        Box::pin(async move { self.ask(self.0.current_states(&ids)).await })
+        Box::pin(async move {
+            let found = self.0.current_states(&ids).await;
+            found.map(Some).map_err(|failure| self.to_error(failure))
+        })
     }
 
     /// A saved query cannot be limited to single items.
@@ -211,10 +214,9 @@ impl Details for AdoSource {
             if !self.0.config.saved_query.is_empty() {
                 return Ok(None);
             }
-            self.0.transport.load_agreed_versions().await?;
             let text = query::query_of_ids(&ids, &self.0.config.where_clause);
             let asked = self.0.ask_text(&text, None, Repeat::Never).await;
-            let rows = asked.map_err(|failure| failure.into_error(self.0.transport.now()))?;
+            let rows = asked.map_err(|failure| self.to_error(failure))?;
             Ok(Some(rows.ids.into_iter().map(ItemId).collect()))
         })
     }
@@ -223,20 +225,26 @@ impl Details for AdoSource {
         &self,
         id: ItemId,
     ) -> BoxFuture<'_, Result<Option<LinkedContent>, FetchError>> {
-        Box::pin(async move { self.ask(self.0.linked_content(id)).await })
+        Box::pin(async move {
+            let found = self.0.linked_content(id).await;
+            found.map(Some).map_err(|failure| self.to_error(failure))
+        })
     }
 
     fn attached_files(
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
-        Box::pin(async move { self.ask(self.0.attached_files(&ids)).await })
+        Box::pin(async move {
+            let found = self.0.attached_files(&ids).await;
+            found.map(Some).map_err(|failure| self.to_error(failure))
+        })
     }
 
     fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {
         Box::pin(async move {
             let read = self.0.change(change).await;
-            read.map_err(|failure| failure.into_error(self.0.transport.now()))
+            read.map_err(|failure| self.to_error(failure))
         })
     }
 
@@ -247,7 +255,7 @@ impl Details for AdoSource {
     ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
         Box::pin(async move {
             let read = self.0.attachment(&file, limit).await;
-            read.map_err(|failure| failure.into_error(self.0.transport.now()))
+            read.map_err(|failure| self.to_error(failure))
         })
     }
 }

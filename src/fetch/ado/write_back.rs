@@ -35,7 +35,6 @@ impl AdoSource {
 
     async fn write(&self, write: &WriteBack<'_>, mode: Mode) -> Result<Written, FetchError> {
         ensure_writable(&self.0.transport, &self.0.notebook, write).await?;
-        self.0.transport.load_agreed_versions().await?;
         let now = self.0.transport.now();
         if write.may_be_there && mode == Mode::Apply {
             let there = self.0.has_mark(write).await;
