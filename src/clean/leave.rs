@@ -101,7 +101,8 @@ impl Walk<'_> {
         if is_plain || self.code_spans > 0 || text.contains('\n') {
             return;
         }
-        if self.writer.before(start) == Some('`') && !text.contains('`') {
+        let is_adjacent = self.writer.before(start) == Some('`');
+        if is_adjacent && !text.contains('`') && !self.writer.begins_span(start) {
             // Two adjacent spans are merged, or their backticks would read as an empty span.
             let text = text.to_owned();
             self.writer.replace(start - 1, &text);

@@ -352,6 +352,12 @@ impl Writer {
         Some(start)
     }
 
+    /// Whether an open span begins here, so that its text must not move.
+    pub(super) fn begins_span(&self, start: usize) -> bool {
+        let set = &self.marks[..self.marks.len() - self.unset];
+        set.last().is_some_and(|mark| *mark >= start)
+    }
+
     pub(super) fn ends_with(&self, end: &str) -> bool {
         self.out.ends_with(end)
     }

@@ -1,7 +1,8 @@
-//! What can end a run early.
+//! What can end a run early, and how it then ends.
 
-use super::{Backlog, UnreadSource};
+use super::{Backlog, RunContext, UnreadSource};
 use crate::context::CodeError;
+use crate::event::fold::RunView;
 use crate::event::{Reason, RunOutcome};
 use crate::fetch::FetchError;
 use crate::model::FailureClass;
@@ -72,6 +73,40 @@ impl RunError {
             Self::NoCodeBase(_) => Reason::NoCodeBase,
             _ => Reason::CannotStart,
         }
+    }
+}
+
+/// How a run ended that reported this error, or none.
+pub(super) fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutcome {
+    let figures = view.figures();
+    match error {
+        Some(RunError::Store(_)) => RunOutcome::StoreFailed,
+        Some(RunError::Fetch(error)) => fetch_outcome(error),
+        Some(RunError::SomeSources(_)) if cx.stop.requested() => RunOutcome::Interrupted,
+        Some(RunError::SomeSources(_)) => RunOutcome::SourcesFailed,
+        // If they differ, the first one in the configuration counts.
+        Some(RunError::AllSources(unread)) => {
+            let first = cx
+                .edges
+                .trackers
+                .iter()
+                .find_map(|tracker| unread.iter().find(|source| source.name == tracker.name));
+            outcome(cx, first.map(|source| &source.error), view)
+        }
+        Some(RunError::AgentCredential(_)) => RunOutcome::CredentialRefused,
+        Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
+            RunOutcome::ConfigRefused
+        }
+        Some(RunError::FirstRun(_) | RunError::CannotStart(_)) => RunOutcome::NotNow,
+        Some(RunError::AnalysisPanicked { .. }) => RunOutcome::SomeFailed,
+        Some(RunError::Panicked { .. }) => RunOutcome::Crashed,
+        None if cx.stop.requested() => RunOutcome::Interrupted,
+        None if view.triage_failed => RunOutcome::TriageFailed,
+        None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
+        None if view.work == 0 => RunOutcome::NothingNew,
+        // There was work, but no session was allowed to start.
+        None if figures.triaged == 0 && figures.analysed == 0 => RunOutcome::NotNow,
+        None => RunOutcome::Completed,
     }
 }
 

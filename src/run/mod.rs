@@ -29,7 +29,6 @@ mod sources;
 mod triage;
 
 use self::sources::ReadSources;
-use crate::event::fold::RunView;
 use crate::event::{Event, RunOutcome, RunSummary};
 use crate::store::{Digest, StoreError};
 
@@ -76,7 +75,7 @@ async fn end_run(cx: &RunContext, worked: Result<(), RunError>) -> Result<RunEnd
         cx.emit(Event::RunFailed { message: error.to_string() });
     }
     let view = cx.journal.settled_view().await?;
-    let (outcome, summary) = (outcome(cx, error.as_ref(), &view), view.figures());
+    let (outcome, summary) = (error::outcome(cx, error.as_ref(), &view), view.figures());
     let digest = match cx.config.report.webhook_env.is_empty() {
         true => Digest::None,
         false => Digest::Queued,
@@ -86,38 +85,5 @@ async fn end_run(cx: &RunContext, worked: Result<(), RunError>) -> Result<RunEnd
         // The first storage failure is the one to report.
         (Err(_), Some(RunError::Store(first))) => Err(first),
         (Err(failed), _) => Err(failed),
-    }
-}
-
-fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutcome {
-    let figures = view.figures();
-    match error {
-        Some(RunError::Store(_)) => RunOutcome::StoreFailed,
-        Some(RunError::Fetch(error)) => fetch_outcome(error),
-        Some(RunError::SomeSources(_)) if cx.stop.requested() => RunOutcome::Interrupted,
-        Some(RunError::SomeSources(_)) => RunOutcome::SourcesFailed,
-        // If they differ, the first one in the configuration counts.
-        Some(RunError::AllSources(unread)) => {
-            let first = cx
-                .edges
-                .trackers
-                .iter()
-                .find_map(|tracker| unread.iter().find(|source| source.name == tracker.name));
-            outcome(cx, first.map(|source| &source.error), view)
-        }
-        Some(RunError::AgentCredential(_)) => RunOutcome::CredentialRefused,
-        Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
-            RunOutcome::ConfigRefused
-        }
-        Some(RunError::FirstRun(_) | RunError::CannotStart(_)) => RunOutcome::NotNow,
-        Some(RunError::AnalysisPanicked { .. }) => RunOutcome::SomeFailed,
-        Some(RunError::Panicked { .. }) => RunOutcome::Crashed,
-        None if cx.stop.requested() => RunOutcome::Interrupted,
-        None if view.triage_failed => RunOutcome::TriageFailed,
-        None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
-        None if view.work == 0 => RunOutcome::NothingNew,
-        // There was work, but no session was allowed to start.
-        None if figures.triaged == 0 && figures.analysed == 0 => RunOutcome::NotNow,
-        None => RunOutcome::Completed,
     }
 }

@@ -300,3 +300,15 @@ proptest! {
         prop_assert_eq!(estimate_tokens(&text), (text.len() as u64).div_ceil(4));
     }
 }
+
+#[test]
+fn code_next_to_code_stays_whole_inside_other_marks() {
+    for (html, expected) in [
+        ("<p><code>one</code><code>two</code></p>", "`onetwo`"),
+        ("<p><code>one</code><q><code>two</code></q></p>", "`one`\"`two`\""),
+        ("<p><code>one</code><s><code>two</code></s> x</p>", "`one`~~`two`~~ x"),
+    ] {
+        let cleaned = clean_text(html, Format::Html, &Options::default());
+        assert_eq!(cleaned.text, expected, "{html}");
+    }
+}
