@@ -288,8 +288,15 @@ fn a_keeper_attacked_by_its_agent_leaves_nothing() {
     }
 }
 
+/// The kernel wakes stopped processes whose last relative in their session ends. This test adopts
+/// the keeper, so that it stays stopped.
 #[test]
 fn a_stopped_keeper_of_a_killed_heartbeat_is_woken_by_a_restart() {
+    let name = "crash::a_stopped_keeper_of_a_killed_heartbeat_is_woken_by_a_restart";
+    if support::ran_alone(name) {
+        return;
+    }
+    nix::sys::prctl::set_child_subreaper(true).unwrap();
     for _ in 0..rounds(3, 20) {
         let (folder, mut oracle) = setup();
         let mut driver = Driver::start(folder.path(), "subreaper", "run");

@@ -208,7 +208,7 @@ impl KeeperLoop {
                 ToKeeper::Beat(number) => self.control.send(&FromKeeper::Beat(number)),
                 ToKeeper::Stop if times.kill.is_none() => self.begin(times, None),
                 ToKeeper::Kill => return true,
-                ToKeeper::Stop | ToKeeper::Terminate | ToKeeper::Go(_) => {}
+                ToKeeper::Stop | ToKeeper::Terminate | ToKeeper::Noted | ToKeeper::Go(_) => {}
             }
         }
         // Heartbeat is gone: no grace period.

@@ -153,7 +153,7 @@ fn wait_for_go(control: &mut Channel, signals: &Signals) -> Option<Order> {
             match message {
                 ToKeeper::Go(order) => return Some(*order),
                 ToKeeper::Stop | ToKeeper::Terminate | ToKeeper::Kill => return None,
-                ToKeeper::Beat(_) => {}
+                ToKeeper::Noted | ToKeeper::Beat(_) => {}
             }
         }
         if !control.is_open() || signals.take().end_requests > 0 {

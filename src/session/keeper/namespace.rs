@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getgid, getuid};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
@@ -31,6 +32,8 @@ use crate::process::system::{self, SpawnTarget};
 
 /// Time limit for the init to start.
 const INIT_WITHIN: Duration = Duration::from_secs(5);
+/// Time limit for the keeper to note the agent's pid.
+const NOTED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The keeper's handle on the namespace.
 #[derive(Debug)]
@@ -87,15 +90,8 @@ impl Namespace {
         self.receive::<Up>(INIT_WITHIN).is_some()
     }
 
-    fn receive<M: serde::de::DeserializeOwned>(&mut self, within: Duration) -> Option<M> {
-        let until = Instant::now() + within;
-        while self.channel.is_open() && Instant::now() < until {
-            wait_readable(&self.channel, until.saturating_duration_since(Instant::now()));
-            if let Some(message) = self.channel.receive_one() {
-                return Some(message);
-            }
-        }
-        None
+    fn receive<M: DeserializeOwned>(&mut self, within: Duration) -> Option<M> {
+        receive(&mut self.channel, within)
     }
 
     /// Starts the agent in it; returns its pid as seen by the keeper.
@@ -103,7 +99,11 @@ impl Namespace {
         self.channel.send(&ToKeeper::Go(Box::new(order.clone())));
         let lost = StartFailure { step: StartStep::Fork, errno: libc::ESRCH };
         match self.receive::<FromKeeper>(Duration::from_secs(60)) {
-            Some(FromKeeper::Started { pid }) => Ok(self.outer_pid(pid).unwrap_or(0)),
+            Some(FromKeeper::Started { pid }) => {
+                let outer = self.outer_pid(pid);
+                self.channel.send(&ToKeeper::Noted);
+                Ok(outer.unwrap_or(0))
+            }
             Some(FromKeeper::NotStarted(failure)) => Err(failure),
             _ => Err(lost),
         }
@@ -188,6 +188,18 @@ fn prepare() -> bool {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_ok()
 }
 
+/// The next message, if it comes in time.
+fn receive<M: DeserializeOwned>(channel: &mut Channel, within: Duration) -> Option<M> {
+    let until = Instant::now() + within;
+    while channel.is_open() && Instant::now() < until {
+        wait_readable(channel, until.saturating_duration_since(Instant::now()));
+        if let Some(message) = channel.receive_one() {
+            return Some(message);
+        }
+    }
+    None
+}
+
 fn wait_readable(channel: &Channel, within: Duration) {
     let mut fds = [PollFd::new(channel.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
@@ -217,12 +229,12 @@ impl Init {
                 PollFd::new(self.lifeline.as_fd(), PollFlags::empty()),
             ];
             wait_at_rest(&mut fds, Duration::MAX);
-            for message in self.channel.receive::<ToKeeper>() {
+            while let Some(message) = self.channel.receive_one::<ToKeeper>() {
                 match message {
                     ToKeeper::Go(order) => leader = self.start(&order),
                     ToKeeper::Stop => signal_agent(leader, Signal::SIGINT),
                     ToKeeper::Terminate => signal_agent(leader, Signal::SIGTERM),
-                    ToKeeper::Beat(_) | ToKeeper::Kill => {}
+                    ToKeeper::Noted | ToKeeper::Beat(_) | ToKeeper::Kill => {}
                 }
             }
             if !self.channel.is_open() || is_hung_up(&self.lifeline, PollTimeout::ZERO) {
@@ -244,6 +256,8 @@ impl Init {
             Ok(pid) => {
                 let number = u32::try_from(pid.as_raw()).unwrap_or_default();
                 self.channel.send(&FromKeeper::Started { pid: number });
+                // Until it is collected, an agent that ended at once still has its number.
+                let _noted = receive::<ToKeeper>(&mut self.channel, NOTED_WITHIN);
                 Some(pid)
             }
             Err(failure) => {

@@ -25,6 +25,9 @@ pub enum ToKeeper {
     Stop,
     /// To a namespace's init only: SIGTERM to the agent.
     Terminate,
+    /// To a namespace's init only: the keeper knows the agent's pid, so that an agent that ended
+    /// already may be collected.
+    Noted,
     /// Ends the session without a grace period.
     Kill,
 }
