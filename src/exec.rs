@@ -89,7 +89,7 @@ pub enum ExecError {
         limit: usize,
     },
     /// Its output could not be read, or waiting for it failed.
-    #[error("lost control of `{program}`: {source}")]
+    #[error("cannot read the output of `{program}` or wait for its end: {source}")]
     Lost { program: String, source: std::io::Error },
     /// It exited with a failure.
     #[error("`{program}` failed ({status}): {}", stderr_text(.stderr))]

@@ -104,7 +104,7 @@ pub async fn follow_up(setting: &Setting, store: &Store, run: RunId) {
     match mark_stale(&setting.config, &setting.clock, store).await {
         Ok((0, 0)) => {}
         Ok((findings, queued)) => {
-            tracing::info!(run_id = %run, findings, queued, "files of findings changed since; queued items are analysed again");
+            tracing::info!(run_id = %run, findings, queued, "files named in findings were changed later; the queued items will be analysed again");
         }
         Err(error) => {
             tracing::error!(run_id = %run, %error, "could not compare findings with later commits");

@@ -91,26 +91,10 @@ impl CommandError {
             Self::Store(_) | Self::OldState(_) | Self::Lock(LockError::Io { .. }) => Code::Store,
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => Code::Store,
             Self::Lock(LockError::Held { .. }) | Self::NotNow(_) => Code::NotNow,
-            Self::Run(error) => run_code(error),
+            Self::Run(error) => Code::of_run(error.outcome()),
             Self::Usage(_) => Code::Usage,
             Self::Stopped { code, .. } => *code,
             Self::Command(_) | Self::NotFound(_) | Self::Io { .. } => Code::Unexpected,
         }
-    }
-}
-
-fn run_code(error: &RunError) -> Code {
-    match error {
-        RunError::Store(_) => Code::Store,
-        RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error)),
-        RunError::SomeSources(_) => Code::SourcesFailed,
-        RunError::AllSources(unread) => {
-            unread.first().map_or(Code::Unavailable, |source| run_code(&source.error))
-        }
-        RunError::AgentCredential(_) => Code::Credential,
-        RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_) => Code::Config,
-        RunError::FirstRun(_) | RunError::CannotStart(_) => Code::NotNow,
-        RunError::AnalysisPanicked { .. } => Code::SomeFailed,
-        RunError::Panicked { .. } => Code::Unexpected,
     }
 }

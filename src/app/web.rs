@@ -328,8 +328,8 @@ impl Actions for DashboardActions {
 
     fn run_now(&self) -> BoxFuture<'_, Result<RunId, ActionError>> {
         Box::pin(async move {
-            let here = "this process runs only once; start the service to trigger runs from \
-                        the dashboard";
+            let here = "this process does one run and exits; start the service to trigger runs \
+                        from the dashboard";
             let requests =
                 self.requests.as_ref().ok_or_else(|| ActionError::NotNow(here.into()))?;
             let (request, answer) = oneshot::channel();

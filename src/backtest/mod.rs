@@ -134,9 +134,7 @@ impl SkipReason {
             Self::Elsewhere => {
                 "the commits that the tracker links are not in this history (another repository or branch, or rewritten)"
             }
-            Self::OtherCodeBase => {
-                "the fix is in another code base than the item's (repository.routes)"
-            }
+            Self::OtherCodeBase => "the fix is not in the item's code base (repository.routes)",
             Self::NoFolder => "the folder of the code base did not exist yet",
             Self::NoText => "the tracker has no text of the item from before its fix",
         }

@@ -82,9 +82,9 @@ pub async fn read_past_texts(
     plan.set_past_texts(texts);
     if unknown > 0 {
         plan.notes.push(format!(
-            "{unknown} of {read} descriptions are current ones: the tracker keeps no earlier ones, and \
-             the items changed since. A description that was completed during the fix makes the \
-             ranking look better than it is"
+            "{unknown} of {read} descriptions are the current ones, not those from before the fix: the \
+             tracker keeps no earlier ones, and the items have changed since. A description that was \
+             completed during the fix makes the ranking look better than it is"
         ));
     }
     Ok(())

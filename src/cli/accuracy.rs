@@ -14,7 +14,7 @@ use crate::store::FindingRow;
 
 #[derive(Debug, Clone, Args)]
 pub struct AccuracyArgs {
-    /// Only findings made since: a duration such as 30d, a date such as 2026-11-09, or a time
+    /// Only findings made since WHEN: a duration such as 30d, a date such as 2026-11-09, or a time
     #[arg(long, value_name = "WHEN", default_value = "365d")]
     pub since: String,
     /// Break the figures down by area, model or prompt version

@@ -161,7 +161,7 @@ pub enum Command {
     Resume,
     /// Requeue an item with a fresh attempt count, or reset a circuit breaker
     Retry(RetryArgs),
-    /// End a live session with every process it started
+    /// End a live session and every process it started
     Kill(KillArgs),
     /// Rate the newest finding of an item: useful, wrong or done
     Feedback(super::feedback::FeedbackArgs),
@@ -191,14 +191,14 @@ pub enum Command {
     Clean(super::clean::CleanArgs),
     /// Rank the files of a code base by their relevance to a text
     Context(super::context::ContextArgs),
-    /// Test the file ranking against items that are already fixed; no model, no cost
+    /// Test the file ranking on items that are already fixed; no model or cost without --analyze
     Backtest(super::backtest::BacktestArgs),
     /// Compare findings with later fixes and with feedback
     ///
     /// A finding is right if it came before the fix and names a file that the fix changed. Commits
     /// are searched for after each run, in the local clones.
     Accuracy(super::accuracy::AccuracyArgs),
-    /// Run misbehaving agents against the supervisor; no process may survive
+    /// Run misbehaving agents against the supervisor and check that no process survives
     Selftest(super::selftest::SelftestArgs),
     /// Print completions for a shell
     Completions(super::completions::CompletionsArgs),
@@ -214,14 +214,21 @@ pub struct RetryArgs {
     /// Number of the item, or its key such as ado/123
     #[arg(required_unless_present_any = ["source", "provider", "parked", "failed"])]
     pub item: Option<String>,
-    /// Close the circuit breaker of one source or of all, and ignore the source's requested wait
+    /// Close the circuit breaker of one source, or of all if no name is given; also ignore a wait
+    /// that the source requested
     #[arg(long, value_name = "NAME", num_args = 0..=1)]
     pub source: Option<Option<String>>,
     /// Close the model provider's circuit breaker and lift its limits
     #[arg(long)]
     pub provider: bool,
     /// Analyse the item with these search terms, without another triage; may be repeated
-    #[arg(long, value_name = "TERM,…", value_delimiter = ',', requires = "item")]
+    #[arg(
+        long,
+        value_name = "TERM,…",
+        value_delimiter = ',',
+        requires = "item",
+        conflicts_with = "many"
+    )]
     pub terms: Vec<String>,
     /// Requeue all parked items
     #[arg(long, group = "many", conflicts_with = "item")]
@@ -230,7 +237,7 @@ pub struct RetryArgs {
     #[arg(long, group = "many", conflicts_with_all = ["item", "parked"])]
     pub failed: bool,
     /// Only items parked for this reason, such as attempts_exhausted
-    #[arg(long, requires = "parked", value_name = "REASON")]
+    #[arg(long, requires = "parked", conflicts_with_all = ["item", "failed"], value_name = "REASON")]
     pub reason: Option<String>,
     /// Only items in this area or below it, such as 'Shop\Web' or Shop/Web; case is ignored
     #[arg(long, requires = "many", value_name = "PATH")]
@@ -268,6 +275,6 @@ pub enum Simulate {
     Github(crate::simulate::github::SimulateGithubArgs),
     /// A Jira server, Cloud or Data Center, with a project and its issues, on loopback
     Jira(crate::simulate::jira::SimulateJiraArgs),
-    /// A scripted agent that writes the Claude Code CLI's stream format
+    /// A scripted agent that imitates the CLI of Claude Code, Codex or GitHub Copilot
     Agent(crate::simulate::agent::SimulateAgentArgs),
 }

@@ -25,13 +25,13 @@ const MOST_WORKERS: usize = 4;
 
 #[derive(Debug, Clone, Args)]
 pub struct BacktestArgs {
-    /// Use the tracker's finished items that changed since: a duration such as 365d, a date, or a
-    /// time
+    /// Use the tracker's finished items that changed since WHEN: a duration such as 365d, a date,
+    /// or a time
     #[arg(long, value_name = "WHEN", default_value = "365d", conflicts_with = "items")]
     pub since: String,
     /// Read finished items from a file instead, one JSON object per line or an array: work items as
     /// returned by Azure DevOps, what `gh issue list --json number,title,body,createdAt,url` prints,
-    /// or {"id", "title"} with "key", "text", "area", "type", "created" and "url" as wanted; `-` reads standard
+    /// or {"id", "title"}, optionally with "key", "text", "area", "type", "created" and "url"; `-` reads standard
     /// input
     #[arg(long, value_name = "FILE.jsonl")]
     pub items: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct BacktestArgs {
     #[arg(long, value_enum)]
     pub numbers: Option<FixNumbers>,
     /// Only show the commits that were found for each item, and why; nothing is ranked
-    #[arg(long, conflicts_with_all = ["tune", "analyze", "format"])]
+    #[arg(long, conflicts_with_all = ["tune", "analyze", "max_cost", "dry_run", "format"])]
     pub links: bool,
     /// Items processed in parallel; each worker needs its own index [default: one per core, at most
     /// 4]
@@ -52,7 +52,7 @@ pub struct BacktestArgs {
     /// nothing
     #[arg(long)]
     pub tune: bool,
-    /// Also analyse N of the items with the agent, in the code before their fixes; this costs money
+    /// Also analyse N of the items with the agent, on the code before their fixes; this costs money
     #[arg(long, value_name = "N", requires = "max_cost", value_parser = clap::value_parser!(u16).range(1..=500))]
     pub analyze: Option<u16>,
     /// Maximum cost of all analyses, in US dollars

@@ -130,7 +130,7 @@ impl NamedSource {
         };
         let project_text = project.as_ref().map(|project| format!(" and project {project}"));
         let note = format!(
-            "{address} is a page for people; using {GITHUB_API}{}",
+            "{address} is a web page, not the API; using {GITHUB_API}{}",
             project_text.unwrap_or_default()
         );
         Ok((Self { base_url: Some(GITHUB_API.to_owned()), project, ..self }, Some(note)))

@@ -47,7 +47,7 @@ impl Context {
         config: &Config,
     ) -> Result<Code, CommandError> {
         let ids: Vec<SessionId> = live.iter().map(|session| session.id).collect();
-        let question = format!("End {} live session(s) with all their processes?", ids.len());
+        let question = format!("End {} live session(s) and all their processes?", ids.len());
         if !ids.is_empty() && !confirm(&question, args.yes)? {
             return Ok(Code::Done);
         }

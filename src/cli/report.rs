@@ -17,7 +17,7 @@ pub struct ReportArgs {
     /// Report on this run, by its id or a prefix of it [default: the newest]
     #[arg(long, value_name = "ID", conflicts_with = "since")]
     pub run: Option<String>,
-    /// Report on everything since: a duration such as 7d, a date such as 2026-11-09, or a time
+    /// Report on everything since WHEN: a duration such as 7d, a date such as 2026-11-09, or a time
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
     /// Output format [default: md, or json with --json]

@@ -21,7 +21,7 @@ use crate::store::{
 };
 
 /// For what is recorded as running but is verified not to be.
-pub(super) const CRASHED: &str = "crashed, cleaned up at the next start";
+pub(super) const CRASHED: &str = "crashed; the next start cleans up";
 
 /// The start of a run's id, which is its time. Runs on one state never start at the same moment.
 pub(super) fn beginning(id: impl std::fmt::Display) -> String {
@@ -184,7 +184,7 @@ pub async fn why_not_requeued(
     Ok(if alive || is_held {
         format!("a session for {key} is running; `heartbeat kill` ends it")
     } else {
-        format!("the session for {key} {CRASHED}, which requeues the item")
+        format!("the session for {key} {CRASHED} and requeues the item")
     })
 }
 

@@ -138,9 +138,6 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// `EX_CONFIG`.
-    pub const EXIT_CODE: u8 = 78;
-
     pub(super) fn check(problems: Vec<Problem>) -> Result<(), Self> {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
     }

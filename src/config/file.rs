@@ -68,7 +68,7 @@ fn read(path: &Path) -> Result<Option<String>, ConfigError> {
             return Err(unreadable(reason, "this is not a configuration file; pass another one"));
         }
         _ => std::fs::read(path).map_err(|error| {
-            unreadable(error.to_string(), "make it readable for heartbeat's user")
+            unreadable(error.to_string(), "make it readable by heartbeat's user")
         })?,
     };
     String::from_utf8(bytes).map(Some).map_err(|error| {
@@ -85,20 +85,19 @@ pub(super) fn parse(file: &Path, text: &str, keys: &Keys) -> (Vec<Entry>, Vec<Pr
     let place = |span: Range<usize>| place_in(file, text, span.start);
     let mut problems = leaked(file, text);
     let (spans, syntax) = DeTable::parse_recoverable(text);
-    let values = match toml::from_str::<Table>(text) {
-        Ok(values) if syntax.is_empty() => values,
-        Ok(_) => Table::new(),
-        Err(error) if syntax.is_empty() => {
-            problems.push(malformed(&error, place));
-            Table::new()
-        }
-        Err(_) => Table::new(),
-    };
     if !syntax.is_empty() {
         let reported = syntax.iter().take(MAX_SYNTAX_PROBLEMS);
         problems.extend(reported.map(|error| malformed(error, place)));
         return (Vec::new(), problems);
     }
+    let values = match toml::from_str::<Table>(text) {
+        Ok(values) => values,
+        // Such as a number that no type can hold.
+        Err(error) => {
+            problems.push(malformed(&error, place));
+            return (Vec::new(), problems);
+        }
+    };
     let mut entries = Vec::new();
     for (section, content) in spans.get_ref() {
         let name = section.get_ref().to_string();

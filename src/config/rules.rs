@@ -52,7 +52,7 @@ fn one(checker: &mut Checker<'_>, config: &Config, rule: &Rule, section: &str) {
         checker.require_consistent(
             config.timeouts.stall <= timeout,
             [&key("timeout"), "timeouts.stall"],
-            "a hung session would not be detected before its timeout; make the stall shorter",
+            "a hung session would not be detected before its timeout; make timeouts.stall shorter",
         );
     }
 }

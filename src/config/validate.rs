@@ -196,12 +196,12 @@ fn sessions(checker: &mut Checker<'_>, config: &Config) {
     checker.require_consistent(
         triage.max_item_tokens <= triage.max_prompt_tokens,
         ["triage.max_item_tokens", "triage.max_prompt_tokens"],
-        "one item would not fit into the prompt",
+        "one item would not fit into the prompt; lower max_item_tokens or raise max_prompt_tokens",
     );
     checker.require_consistent(
         timeouts.stall <= analyze.timeout,
         ["timeouts.stall", "analyze.timeout"],
-        "a hung session would not be detected before its timeout; make the stall shorter",
+        "a hung session would not be detected before its timeout; make timeouts.stall shorter",
     );
     for (hard, key) in [(triage.timeout, "triage.timeout"), (analyze.timeout, "analyze.timeout")] {
         checker.require_consistent(

@@ -29,7 +29,7 @@ pub fn fix_line(row: &FindingRow) -> Option<String> {
     ))
 }
 
-/// `its files changed since: abc1234 Round once (2026-12-01), and 2 more commits: src/total.rs`
+/// `its files were changed later by abc1234 Round once (2026-12-01), and 2 more commits: src/total.rs`
 pub fn stale_line(row: &FindingRow) -> Option<String> {
     let stale = row.stale.as_ref()?;
     let one = |commit: &LaterCommit| {
@@ -43,7 +43,7 @@ pub fn stale_line(row: &FindingRow) -> Option<String> {
         more => format!(" and {more} more commits"),
     };
     let files = stale.files.join(", ");
-    Some(format!("its files changed since: {}{more}: {files}", commits.join(", ")))
+    Some(format!("its files were changed later by {}{more}: {files}", commits.join(", ")))
 }
 
 /// How many findings of items fixed in this period were right; `None` if there are none.

@@ -8,7 +8,8 @@ use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 
 use tokio::task::{Id, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
+use tracing::Instrument as _;
 
 use super::context::deferral_reason;
 use super::deep_result::result_of;
@@ -57,20 +58,28 @@ pub(super) async fn analyse_all(cx: &RunContext, items: Vec<QueuedItem>) -> Resu
     let (mut panicked, mut panics) = (Vec::<QueuedItem>::new(), 0);
     let mut end = ItemEnd::default();
     let mut recheck = tokio::time::interval_at(Instant::now() + RECHECK_EVERY, RECHECK_EVERY);
+    // A slow tracker is not asked again at once.
+    recheck.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         end.close = end.close.or_else(|| cx.stop.reason().map(deferral_reason));
         // After a panic nothing starts until the others are done and the panic is cleaned up.
         while end.close.is_none() && panicked.is_empty() && tasks.len() < slots {
             let Some(item) = queue.pop_front() else { break };
             let stop = StopHandle::new();
-            let task = tasks.spawn(analyse(cx.clone(), item.clone(), stop.clone()));
+            let span = tracing::error_span!("analysis", work_item_id = %item.key());
+            let analysis = analyse(cx.clone(), item.clone(), stop.clone()).instrument(span);
+            let task = tasks.spawn(analysis.in_current_span());
             live.insert(task.id(), LiveItem { item, stop });
         }
         tokio::select! {
             joined = tasks.join_next_with_id() => match joined {
                 Some(Ok((task, analysed))) => {
-                    let analysed = analysed?;
                     let item = live.remove(&task).map(|live| live.item.key().clone());
+                    let analysed = match analysed {
+                        Ok(end) => end,
+                        Err(error @ RunError::Store(_)) => return Err(error),
+                        Err(error) => defer_failed(cx, item.clone(), error).await?,
+                    };
                     end.close = end.close.or(analysed.close);
                     if let (None, Some(fault)) = (&end.fault, analysed.fault) {
                         cx.refuse_for(item, &fault);
@@ -93,6 +102,18 @@ pub(super) async fn analyse_all(cx: &RunContext, items: Vec<QueuedItem>) -> Resu
         None if panics > 0 => Err(RunError::AnalysisPanicked { items: panics }),
         None => Ok(()),
     }
+}
+
+/// An item that cannot be analysed, such as by a prompt that cannot be built for it, waits for the
+/// next run; the others go on.
+async fn defer_failed(
+    cx: &RunContext,
+    item: Option<ItemKey>,
+    error: RunError,
+) -> Result<ItemEnd, RunError> {
+    let items = item.into_iter().collect();
+    cx.journal.items().defer(items, error.refusal()).await?;
+    Ok(ItemEnd { close: None, fault: Some(error) })
 }
 
 /// Analyses one item: code context, session, stored finding.

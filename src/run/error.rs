@@ -18,7 +18,7 @@ pub enum RunError {
     /// Some of several sources could not be read; the items of the others were processed.
     #[error("{}. The items of the other sources were processed", each_source(.0))]
     SomeSources(Vec<UnreadSource>),
-    /// None of several sources could be read.
+    /// None of several sources could be read; in the order of the configuration.
     #[error("{}", each_source(.0))]
     AllSources(Vec<UnreadSource>),
     #[error(transparent)]
@@ -74,33 +74,35 @@ impl RunError {
             _ => Reason::CannotStart,
         }
     }
+
+    /// How a run ends with this error.
+    pub fn outcome(&self) -> RunOutcome {
+        match self {
+            Self::Store(_) => RunOutcome::StoreFailed,
+            Self::Fetch(error) => fetch_outcome(error),
+            Self::SomeSources(_) => RunOutcome::SourcesFailed,
+            // If they differ, the first one in the configuration counts.
+            Self::AllSources(unread) => {
+                let first = unread.first().map(|source| source.error.outcome());
+                first.unwrap_or(RunOutcome::SourceUnavailable)
+            }
+            Self::AgentCredential(_) => RunOutcome::CredentialRefused,
+            Self::Prompt(_) | Self::AgentConfig(_) | Self::NoCodeBase(_) => {
+                RunOutcome::ConfigRefused
+            }
+            Self::FirstRun(_) | Self::CannotStart(_) => RunOutcome::NotNow,
+            Self::AnalysisPanicked { .. } => RunOutcome::SomeFailed,
+            Self::Panicked { .. } => RunOutcome::Crashed,
+        }
+    }
 }
 
 /// How a run ended that reported this error, or none.
 pub(super) fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutcome {
     let figures = view.figures();
     match error {
-        Some(RunError::Store(_)) => RunOutcome::StoreFailed,
-        Some(RunError::Fetch(error)) => fetch_outcome(error),
-        Some(RunError::SomeSources(_)) if cx.stop.requested() => RunOutcome::Interrupted,
-        Some(RunError::SomeSources(_)) => RunOutcome::SourcesFailed,
-        // If they differ, the first one in the configuration counts.
-        Some(RunError::AllSources(unread)) => {
-            let first = cx
-                .edges
-                .trackers
-                .iter()
-                .find_map(|tracker| unread.iter().find(|source| source.name == tracker.name));
-            outcome(cx, first.map(|source| &source.error), view)
-        }
-        Some(RunError::AgentCredential(_)) => RunOutcome::CredentialRefused,
-        Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
-            RunOutcome::ConfigRefused
-        }
-        Some(RunError::FirstRun(_) | RunError::CannotStart(_)) => RunOutcome::NotNow,
-        Some(RunError::AnalysisPanicked { .. }) => RunOutcome::SomeFailed,
-        Some(RunError::Panicked { .. }) => RunOutcome::Crashed,
-        None if cx.stop.requested() => RunOutcome::Interrupted,
+        Some(RunError::SomeSources(_)) | None if cx.stop.requested() => RunOutcome::Interrupted,
+        Some(error) => error.outcome(),
         None if view.triage_failed => RunOutcome::TriageFailed,
         None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
         None if view.work == 0 => RunOutcome::NothingNew,
@@ -110,7 +112,7 @@ pub(super) fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView)
     }
 }
 
-pub fn fetch_outcome(error: &FetchError) -> RunOutcome {
+fn fetch_outcome(error: &FetchError) -> RunOutcome {
     if error.is_state_failure() {
         return RunOutcome::StoreFailed;
     }

@@ -35,7 +35,7 @@ use crate::store::{Digest, StoreError};
 pub use context::RunContext;
 pub use dry_run::{DryRun, DryRunDecision, DryRunPrompt, dry_run};
 pub use edges::{Edges, Publisher, Publishing, Secrets, Tracker};
-pub use error::{RunError, fetch_outcome};
+pub use error::RunError;
 pub use first_run::Backlog;
 pub use sources::UnreadSource;
 

@@ -68,6 +68,10 @@ pub(super) async fn read_all(cx: &RunContext) -> Result<ReadSources, RunError> {
             Err(error) => unread.push(note_failure(cx, name, error)),
         }
     }
+    let place = |source: &UnreadSource| {
+        cx.edges.trackers.iter().position(|tracker| tracker.name == source.name)
+    };
+    unread.sort_by_key(place);
     if read.is_empty()
         && let Some(first) = unread.pop()
     {

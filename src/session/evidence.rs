@@ -69,7 +69,7 @@ pub fn warn_of_unproven(pids: &[u32]) {
     if !pids.is_empty() {
         tracing::warn!(
             ?pids,
-            "processes have a session's mark, but no proof that they belong to it; they were not killed"
+            "found processes with a session's marker but no proof that they belong to it; they were not killed"
         );
     }
 }

@@ -192,7 +192,7 @@ pub enum FixNumbers {
     Auto,
     /// An item of the tracker.
     Items,
-    /// An issue of the repository's own host. Its pull requests never share a number with an issue.
+    /// An issue on the repository's own host, where issues and pull requests never share a number.
     Issues,
     /// Not an item; only AB#123 and the configured patterns refer to items.
     OtherHost,

@@ -38,7 +38,7 @@ fn a_finding_whose_files_changed_is_marked_and_its_item_analysed_again_if_wanted
     assert_eq!((&stale["total"], &stale["files"][0]), (&1.into(), &file.into()), "{stale}");
     assert_eq!(story["item"]["phase"], "done", "marked, and left alone");
     let shown = text(&world.heartbeat(&["show", &number]).output().unwrap());
-    assert!(shown.contains("its files changed since: "), "{shown}");
+    assert!(shown.contains("its files were changed later by "), "{shown}");
     assert!(shown.contains(" Tidy it up (2035-01-01)"), "{shown}");
 
     // Configured, but the finding is new; then it is a week old.

@@ -231,6 +231,13 @@ fn files_that_cannot_be_read_say_why() {
     assert!(problems.iter().any(|problem| problem.contains(":4:")), "{problems:#?}");
     let place = Place::with_file("[log]\nlevel = \"info\"\nlevel = \"debug\"\n");
     contains(&place.problem(), &["heartbeat.toml:3:1", "duplicate key"]);
+    // The parser of values refuses what the syntax allows: one problem, not one per section.
+    let place = Place::with_file(
+        "[log]\nlevel = \"info\"\n[limits]\nmax_deep_per_run = 99999999999999999999\n",
+    );
+    let problems = place.problems();
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+    contains(&problems[0], &["heartbeat.toml:4:20"]);
 }
 
 #[test]

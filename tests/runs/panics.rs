@@ -85,3 +85,26 @@ async fn triage_that_always_panics_ends_with_the_stated_default() {
     }
     assert_eq!(world.count("SELECT count(*) FROM heartbeat_state WHERE verdict IS NULL"), 0);
 }
+
+#[tokio::test]
+async fn a_prompt_that_cannot_be_built_for_one_item_stops_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let template = folder.path().join("deep.md");
+    // An item that the sample of the check at start does not show.
+    let broken = "{{ fence }} {{ item }} {% if id == 2 %}{{ item.missing.part }}{% endif %}";
+    std::fs::write(&template, broken).unwrap();
+    let config = config(|config| {
+        config.limits.max_live_sessions = 2;
+        config.prompts.deep_user = template.clone();
+    });
+    let world = World::new(folder.path(), config);
+    (1..=3).for_each(|id| world.add(id, 1, 2));
+    let ended = run(&world).await;
+    assert_eq!(ended.outcome, RunOutcome::ConfigRefused);
+    assert!(matches!(ended.error, Some(RunError::Prompt(_))), "{ended:?}");
+    for other in [1, 3] {
+        assert_eq!(world.row(other).unwrap().0, "done", "{other} is analysed all the same");
+    }
+    let (phase, reason, attempts) = world.row(2).unwrap();
+    assert_eq!((phase.as_str(), reason.as_str(), attempts), ("pending", "agent_config", 0));
+}

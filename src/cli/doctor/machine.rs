@@ -119,7 +119,7 @@ pub(super) fn free_resources(input: &DoctorInput) -> Check {
         Err((_, why)) => Check::warning(
             "room",
             format!("a session would wait now: {why}"),
-            "wait, or see limits.max_load_per_core and limits.min_free_memory",
+            "wait, raise limits.max_load_per_core, or lower limits.min_free_memory",
         ),
     }
 }

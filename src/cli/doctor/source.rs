@@ -126,7 +126,7 @@ const fn github_fix_of(class: FailureClass) -> &'static str {
         }
         FailureClass::BadQuery => "correct source.where, such as label:bug -label:wontfix",
         FailureClass::Version => "set source.api_version to 2022-11-28",
-        FailureClass::Throttled => "wait until the account's rate limit is renewed",
+        FailureClass::Throttled => "wait until the account's rate limit resets",
         _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
     }
 }
@@ -144,7 +144,7 @@ const fn jira_fix_of(class: FailureClass) -> &'static str {
         FailureClass::BadQuery | FailureClass::TooSlow => {
             "try the condition of source.where in Jira's own search and correct it"
         }
-        FailureClass::Throttled => "wait until the limit is renewed",
+        FailureClass::Throttled => "wait until the rate limit resets",
         _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
     }
 }

@@ -64,7 +64,7 @@ fn first_run(input: &DoctorInput, came: Option<FirstRunFact>) -> Option<Check> {
     let asks = input.config.schedule.first_run == FirstRun::Ask && came.is_none();
     asks.then(|| {
         let found =
-            "the first scheduled run will abort: schedule.first_run does not decide on existing items";
+            "the first scheduled run will abort: schedule.first_run does not say what to do with existing items";
         let fix = "set schedule.first_run to \"baseline\" (mark them as seen) or \"process\" \
                    (analyse them); `heartbeat --once` processes them";
         Check::warning("first run", found, fix)

@@ -27,8 +27,8 @@ impl Scope {
     pub fn parse(project: &str) -> Result<Self, FetchError> {
         let wrong = |name: &str| {
             let message = format!(
-                "source.project {name:?} is not a repository; write owner/repository, several of \
-                 them with commas, or only the owner for all of its repositories"
+                "source.project {name:?} is not a repository; write owner/repository, several \
+                 separated by commas, or only the owner for all of its repositories"
             );
             FetchError::new(FailureClass::Config, message)
         };

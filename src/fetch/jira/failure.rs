@@ -155,8 +155,8 @@ fn explain(
         ),
         Class::Config if head.status == 407 => proxy_needs_credential(base_url),
         Class::Config if head.status == 410 => format!(
-            "{base_url} has removed the API that heartbeat uses for {what}: is it Jira Cloud, and \
-             is source.base_url its own address?"
+            "{base_url} has removed the API that heartbeat uses for {what}; if it is Jira Cloud, \
+             set source.base_url to its own address, such as https://SITE.atlassian.net"
         ),
         Class::Config if head.status == 404 => format!(
             "{base_url} cannot find {what}: check source.base_url (with the path of the server, \

@@ -39,7 +39,7 @@ pub enum EngineError {
     Unreachable(String, String),
     /// The call had no effect, and will not until its version, a setting, the namespace or a
     /// credential changes.
-    #[error("the fleet's server {server} refuses: {why}; {fix}")]
+    #[error("the fleet's server {server} refuses requests: {why}; {fix}")]
     Refused { server: String, why: String, fix: &'static str },
     /// The call had no effect and never will.
     #[error("the fleet's server {0} rejected the request: {1}")]
@@ -73,7 +73,7 @@ impl EngineError {
     pub fn message_and_fix(&self) -> (String, String) {
         match self {
             Self::Refused { server, why, fix } => {
-                (format!("the fleet's server {server} refuses: {why}"), (*fix).to_owned())
+                (format!("the fleet's server {server} refuses requests: {why}"), (*fix).to_owned())
             }
             error => {
                 let fix = "check [fleet] address, the network and the certificates";

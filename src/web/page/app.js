@@ -51,7 +51,7 @@ function show() {
   const lost = document.body.dataset.link === "lost";
   button.disabled = !state.can.run || running || lost;
   byId("schedule-pause").disabled = lost;
-  mark(button, "title", state.can.run ? null : "This process runs only once; start the service to run on demand.");
+  mark(button, "title", state.can.run ? null : "This process does one run and exits; start the service to run on demand.");
   document.title = `${running ? `● ${state.sessions.length} running · ` : ""}heartbeat`;
   say(byId("version"), `heartbeat ${state.version}`);
 }

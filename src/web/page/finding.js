@@ -62,7 +62,7 @@ function finding(row, feedback, key) {
   const found = row.finding;
   return h("article.found",
     h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, version(row.revision))),
-    row.stale && h("p.alarm-box", { role: "note" }, h("strong", "Files changed since: "), row.stale.commits.map((commit) => `${commit.id.slice(0, 10)} ${commit.subject}`).join(", "), beyond(row.stale), ` (${row.stale.files.join(", ")})`),
+    row.stale && h("p.alarm-box", { role: "note" }, h("strong", "Files changed after this finding, by: "), row.stale.commits.map((commit) => `${commit.id.slice(0, 10)} ${commit.subject}`).join(", "), beyond(row.stale), ` (${row.stale.files.join(", ")})`),
     h("p.prose", prose(found.summary)),
     found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", prose(cause))))),
     found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", h("code", file.path), file.exists === false ? " — not in the repository" : "", h("div.prose", prose(file.reason)))))),

@@ -137,7 +137,7 @@ export function figureTable(data, by) {
   const rows = by === "Weeks" ? weeks(data.days) : data.days.slice(0, 28);
   if (!rows.length) return [h("p.empty", "No sessions in the last 12 weeks.")];
   const most = Math.max(...rows.map((row) => row.triage + row.deep), 1e-9);
-  return [data.accuracy && h("p.prose", data.accuracy), table(`Cost and findings by ${by === "Weeks" ? "week" : "day"}`, [by === "Weeks" ? "Week of" : "Day", ".Findings", ".Sessions", ".Cost", "Share"], rows.map((row) => {
+  return [data.accuracy && h("p.prose", data.accuracy), table(`Cost and findings by ${by === "Weeks" ? "week" : "day"}`, [by === "Weeks" ? "Week of" : "Day", ".Findings", ".Sessions", ".Cost", "Relative cost"], rows.map((row) => {
     const cost = row.triage + row.deep;
     const each = row.findings ? `${dollars(cost / row.findings)} each` : "no finding";
     return [named(row.day), String(row.findings), String(row.sessions), dollars(cost), [h("progress", { max: "1", value: String(cost / most), "aria-label": `${named(row.day)}: ${dollars(cost)}, ${each}`, title: `triage ${dollars(row.triage)}, analysis ${dollars(row.deep)}, ${each}` })]];

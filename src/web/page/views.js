@@ -167,7 +167,7 @@ const PROVIDER = { outage: "does not answer, no sessions", probing: "is being pr
 function sourceText(state, source, now) {
   const breaker = source.breaker.state;
   if (breaker.is !== "closed") return `breaker ${words(breaker.is)}${breaker.until ? ` for ${span(Date.parse(breaker.until) - now)}` : ""}`;
-  if (source.not_before) return `asked to wait until ${clock(source.not_before)}`;
+  if (source.not_before) return `no requests before ${clock(source.not_before)}, as the source asked`;
   if (state.run?.source_failed && state.sources.length === 1) return "the last read failed";
   return state.run ? "reachable" : "not read yet";
 }

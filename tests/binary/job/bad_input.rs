@@ -93,6 +93,25 @@ fn ways_of_running_do_not_go_with_commands() {
     }
 }
 
+/// An option that would be ignored is refused: `--parked --terms x` must not requeue everything.
+#[test]
+fn options_that_do_not_go_together_are_refused() {
+    let world = World::new(0);
+    for args in [
+        &["retry", "5", "--reason", "for_a_person"][..],
+        &["retry", "--parked", "--terms", "total"],
+        &["retry", "--failed", "--terms", "total"],
+        &["retry", "--failed", "--reason", "for_a_person"],
+        &["retry", "5", "--area", "Shop"],
+        &["backtest", "--links", "--max-cost", "3"],
+        &["backtest", "--links", "--dry-run"],
+        &["backtest", "--max-cost", "3"],
+    ] {
+        let output = world.plain(args).output().unwrap();
+        assert_eq!(code(&output), 2, "{args:?}: {}", text(&output));
+    }
+}
+
 #[test]
 fn a_working_directory_that_is_no_repository_is_reported() {
     let world = World::new(0);

@@ -130,7 +130,7 @@ fn after_a_kill_nothing_dead_is_reported_as_alive() {
     run.output();
     eventually("the end of every process", || world.session_processes().is_empty());
     let say = |args: &[&str]| super::world::text(&world.heartbeat(args).output().unwrap());
-    let crashed = "crashed, cleaned up at the next start";
+    let crashed = "crashed; the next start cleans up";
     let status = say(&["status"]);
     assert!(!status.contains("in progress") && !status.contains(" s of "), "{status}");
     assert!(status.contains(crashed), "{status}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heartbeat::app::exit::Code;
 use heartbeat::model::{BreakerState, FailureClass as Class};
-use heartbeat::run::fetch_outcome;
+use heartbeat::run::RunError;
 use heartbeat::simulate::fault::Misbehaviour as _;
 use heartbeat::simulate::github::{ActiveFault, Fault, SimulatorOptions};
 
@@ -67,7 +67,11 @@ async fn every_fault_has_its_class_action_breaker_effect_exit_code_and_message()
         let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
         assert_eq!(error.class, class, "{name}: {error}");
         assert!(error.message.contains(message), "{name}: {error}");
-        assert_eq!(Code::of_run(fetch_outcome(&error)).number(), exit_code, "{name}");
+        assert_eq!(
+            Code::of_run(RunError::from(error.clone()).outcome()).number(),
+            exit_code,
+            "{name}"
+        );
         assert_eq!(setup.simulator.requests_of("issues"), requests, "{name}: {error}");
         let remembered = setup.remembered().await;
         let effect = match (&remembered.breaker.state, remembered.breaker.failures) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use heartbeat::app::exit::Code;
 use heartbeat::fetch::Tracker as _;
 use heartbeat::model::{BreakerState, FailureClass as Class};
-use heartbeat::run::fetch_outcome;
+use heartbeat::run::RunError;
 use heartbeat::simulate::fault::Misbehaviour as _;
 use heartbeat::simulate::jira::{ActiveFault, Fault, SimulatorOptions};
 
@@ -90,7 +90,7 @@ async fn every_fault_has_its_class_action_breaker_effect_exit_code_and_message()
             let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
             assert_eq!(error.class, expected.class, "{name}: {error}");
             assert!(error.message.contains(expected.message), "{name}: {error}");
-            let code = Code::of_run(fetch_outcome(&error)).number();
+            let code = Code::of_run(RunError::from(error.clone()).outcome()).number();
             assert_eq!(code, expected.exit_code, "{name}");
             let searches = setup.simulator.requests_of("search");
             assert_eq!(searches, expected.searches, "{name}: {searches} searches");
