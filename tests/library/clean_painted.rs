@@ -27,7 +27,7 @@ impl Case {
 fn cases() -> Vec<Case> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/visibility");
     let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}.jsonl")).unwrap();
-    let names = ["painted", "blind", "modern", "gaps", "outside"];
+    let names = ["painted", "blind", "modern", "gaps", "outside", "together"];
     let lines = names.map(read).concat();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -168,6 +168,11 @@ pub(super) struct Impact {
     pub(super) pulls: bool,
     /// It moves the text after it far away.
     pub(super) drags: Option<Drag>,
+    /// The negative margins beside it in its line, and above and below it, in pixels.
+    pub(super) pull_back: f32,
+    pub(super) pull_up: f32,
+    /// It is part of a line.
+    pub(super) in_line: bool,
 }
 
 /// How far a negative margin reaches.
@@ -185,6 +190,9 @@ pub(super) struct Frame {
     pub(super) height: Option<f32>,
     pub(super) overflow: Overflow,
     pub(super) has_unknown_size: bool,
+    /// Whether it is a cell that is narrower than its words.
+    pub(super) is_squeezed: bool,
+    /// Whether it may be larger than its declared size.
     pub(super) is_padded: bool,
 }
 
@@ -198,6 +206,8 @@ const FRAME: u64 = bits([
     Slot::MaxHeight,
     Slot::PaddingRight,
     Slot::PaddingBottom,
+    Slot::ClipPath,
+    Slot::ContentVisibility,
 ]);
 
 impl Frame {
@@ -207,6 +217,7 @@ impl Frame {
         height: None,
         overflow: Overflow::Visible,
         has_unknown_size: false,
+        is_squeezed: false,
         is_padded: false,
     };
 
@@ -214,7 +225,10 @@ impl Frame {
         if !slots.has(FRAME) {
             return Self::FREE;
         }
+        let clips = Some(Value::Overflow(Overflow::Clips));
+        let is_clipped = [Slot::ClipPath, Slot::ContentVisibility].map(|slot| slots.get(slot));
         let overflow = match (slots.get(Slot::OverflowX), slots.get(Slot::OverflowY)) {
+            _ if is_clipped.contains(&clips) => Overflow::Clips,
             (None, None) => Overflow::Visible,
             (Some(Value::Overflow(Overflow::Clips)), _)
             | (_, Some(Value::Overflow(Overflow::Clips))) => Overflow::Clips,
@@ -250,9 +264,11 @@ impl Frame {
             height: size([Slot::Height, Slot::MaxHeight], 0.0).filter(|_| applies),
             overflow,
             has_unknown_size,
-            is_padded: [Slot::PaddingRight, Slot::PaddingBottom].into_iter().any(|slot| {
-                slots.get(slot).is_some_and(|value| value != Value::Length(Length::Px(0.0)))
-            }),
+            is_squeezed: false,
+            is_padded: slots.flag(Slot::MinSize)
+                || [Slot::PaddingRight, Slot::PaddingBottom].into_iter().any(|slot| {
+                    slots.get(slot).is_some_and(|value| value != Value::Length(Length::Px(0.0)))
+                }),
         }
     }
 

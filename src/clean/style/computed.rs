@@ -6,16 +6,13 @@ use super::boxes::{BoxKind, Flow, Frame, Impact, Slots, bits, kind_of};
 use super::color::Color;
 use super::declaration::{Display, Position, Slot, TextSpace, Value};
 use super::length::Length;
+use super::stack::Afloat;
 use crate::model::{VisibilityIssue, VisibilityIssues};
 
 /// Smaller text cannot be read.
-const UNREADABLE_PX: f32 = 2.5;
+pub(super) const UNREADABLE_PX: f32 = 2.5;
 /// Lower opacity counts as invisible.
 const UNSEEN_OPACITY: f32 = 0.06;
-/// Text with a smaller colour difference to its background is invisible.
-const UNSEEN_DISTANCE: f32 = 0.127;
-/// Small text needs more, by its size in pixels.
-const SMALL_TEXT: [(f32, f32); 2] = [(6.0, 0.55), (8.0, 0.25)];
 /// The narrowest window assumed.
 pub(super) const PAGE_WIDTH: f32 = 900.0;
 
@@ -41,22 +38,26 @@ pub(super) struct Computed {
     pub(super) font_px: f32,
     pub(super) color: Color,
     /// Whether the colour is that of the tracker's page, which is not exactly known.
-    is_default_color: bool,
+    pub(super) is_default_color: bool,
     /// Colour of links.
     pub(super) link: Color,
-    fill: Option<Color>,
+    pub(super) fill: Option<Color>,
     /// Colour of the text stroke, if there is one.
-    stroke: Option<Color>,
-    is_stroked: bool,
+    pub(super) stroke: Option<Color>,
+    pub(super) is_stroked: bool,
     /// Whether the text has a shadow or an outline.
-    is_outlined: bool,
+    pub(super) is_outlined: bool,
     /// Background of the text, of the nearest block, and of the page.
     pub(super) behind: Color,
     block_behind: Color,
-    page: Color,
+    pub(super) page: Color,
     /// Alternative background.
-    perhaps_behind: Option<Color>,
-    own_background: bool,
+    pub(super) perhaps_behind: Option<Color>,
+    pub(super) own_background: bool,
+    /// The product of `zoom` on the path from the root.
+    pub(super) zoom: f32,
+    /// `visibility: collapse`, which removes rows with all their content.
+    pub(super) collapsed: bool,
     pub(super) space: TextSpace,
     pub(super) nowrap: bool,
     pub(super) rtl: bool,
@@ -77,6 +78,19 @@ pub(super) struct Computed {
     pub(super) layered: bool,
     /// Whether its box may be smaller than its text.
     pub(super) shrunk: bool,
+    /// Whether its text certainly leaves its box.
+    pub(super) spills: bool,
+    /// The box outside the normal flow that contains it.
+    pub(super) afloat: Option<Afloat>,
+    /// The nearest element with a layer of its own, and the outermost above all others.
+    pub(super) stack: Option<u32>,
+    pub(super) raised: Option<u32>,
+    /// How far it is moved to the right, and up if negative, in pixels.
+    pub(super) shift: f32,
+    pub(super) rise: f32,
+    /// The element of the clipping box, and how far that is moved.
+    pub(super) clip_at: u32,
+    pub(super) clip_shift: f32,
     pub(super) doubts: VisibilityIssues,
 }
 
@@ -99,6 +113,8 @@ impl Computed {
         page: Color::WHITE,
         perhaps_behind: None,
         own_background: false,
+        zoom: 1.0,
+        collapsed: false,
         space: TextSpace::Collapse,
         nowrap: false,
         rtl: false,
@@ -111,6 +127,14 @@ impl Computed {
         positioned: None,
         layered: false,
         shrunk: false,
+        spills: false,
+        afloat: None,
+        stack: None,
+        raised: None,
+        shift: 0.0,
+        rise: 0.0,
+        clip_at: 0,
+        clip_shift: 0.0,
         doubts: VisibilityIssues::NONE,
     };
 
@@ -172,6 +196,12 @@ impl Computed {
             self.color = inherited.color;
             self.is_default_color = inherited.is_default_color;
         }
+        if slots.has(bits([Slot::MarginLeft, Slot::PaddingLeft])) {
+            self.shift = inherited.shift;
+        }
+        if slots.get(Slot::FontSize).is_some() {
+            self.font_px = inherited.font_px;
+        }
         if slots.get(Slot::BackgroundColor).is_some() {
             self.behind = inherited.behind;
             self.block_behind = inherited.block_behind;
@@ -231,19 +261,27 @@ impl Computed {
             return (flow, impact);
         }
         self.apply_opacity(slots);
+        self.apply_zoom(slots);
+        self.leave_collapsed(kind);
         let mut frame = Frame::new(slots, self, kind);
         flow.tiny = frame.is_tiny();
         self.apply_place(slots, position, kind, in_flex, at);
         self.apply_margins(slots, kind, &mut impact);
         if !out_of_flow {
             impact.drags = self.drags(slots, kind, in_flex || floats);
+            self.pulls(slots, kind, in_flex || floats, &mut impact);
         }
         self.doubt_in_clipped_flex(in_flex);
         self.apply_sizes(slots, kind, in_flex || flow.blockified, &mut frame);
+        if floats && frame.width.is_some_and(|width| width > PAGE_WIDTH) {
+            // It leaves the page on the other side.
+            self.doubts.add(VisibilityIssue::Moved);
+        }
         self.apply_overflow(&frame, kind);
         self.apply_clips(slots, out_of_flow, kind);
         self.apply_background(slots, kind, flow.blockified, &frame, &mut impact);
         self.apply_effects(slots, kind, &mut impact);
+        self.apply_layers(slots, position, in_flex, at);
         (flow, impact)
     }
 
@@ -255,6 +293,7 @@ impl Computed {
             return;
         }
         self.leave_line(kind, false);
+        self.leave_collapsed(kind);
         match kind {
             BoxKind::Table | BoxKind::TablePart | BoxKind::Cell => self.share_table_room(),
             BoxKind::Inline => {}
@@ -290,35 +329,23 @@ impl Computed {
             Some(Value::Initial) => self.invisible = false,
             _ => {}
         }
+        match slots.get(Slot::Collapse) {
+            Some(Value::Flag(collapsed)) => self.collapsed = collapsed,
+            Some(Value::Initial) => self.collapsed = false,
+            _ => {}
+        }
         match slots.get(Slot::WhiteSpace) {
             Some(Value::Space(space, nowrap)) => (self.space, self.nowrap) = (space, nowrap),
             Some(Value::Initial) => (self.space, self.nowrap) = (TextSpace::Collapse, false),
             _ => {}
         }
+        self.nowrap |= slots.flag(Slot::NoWrap);
         match slots.get(Slot::Direction) {
             Some(Value::Flag(rtl)) => self.rtl = rtl,
             Some(Value::Initial) => self.rtl = false,
             _ => {}
         }
         self.apply_colors(slots);
-    }
-
-    /// Spacing of lines, letters and words.
-    fn apply_spacing(&mut self, slots: &Slots) {
-        let ems = |slot: Slot| {
-            slots
-                .length(slot)
-                .map(|length| length.pixels(self.font_px, self.font_px) / self.font_px.max(1.0))
-        };
-        let bad_height = ems(Slot::LineHeight).is_some_and(|height| !(0.5..=8.0).contains(&height));
-        let tight = ems(Slot::LineHeight).is_some_and(|height| height < 0.9);
-        let bad_letters =
-            ems(Slot::LetterSpacing).is_some_and(|space| !(-0.08..=1.5).contains(&space));
-        let bad_words = ems(Slot::WordSpacing).is_some_and(|space| !(-0.2..=3.0).contains(&space));
-        if bad_height || bad_letters || bad_words {
-            self.doubts.add(VisibilityIssue::Sized);
-        }
-        self.shrunk |= tight;
     }
 
     fn apply_colors(&mut self, slots: &Slots) {
@@ -385,7 +412,8 @@ impl Computed {
             Some(Value::Inherit) => self.opacity *= self.opacity,
             _ => {}
         }
-        if self.opacity < UNSEEN_OPACITY {
+        // An animation can make it opaque.
+        if self.opacity < UNSEEN_OPACITY && !self.doubts.has(VisibilityIssue::Animated) {
             self.gone = true;
         }
     }
@@ -455,45 +483,5 @@ impl Computed {
             self.confined_to = None;
         }
         self.layered |= kind == BoxKind::InlineBlock;
-    }
-
-    /// Whether text here is visible, and if that is unknown, why.
-    pub(super) fn sight(&self) -> (Sight, VisibilityIssues) {
-        if self.gone || self.invisible {
-            return (Sight::Hidden, VisibilityIssues::NONE);
-        }
-        let may_grow =
-            self.doubts.has(VisibilityIssue::Moved) || self.doubts.has(VisibilityIssue::Sized);
-        if self.font_px < UNREADABLE_PX && !may_grow {
-            return (Sight::Hidden, VisibilityIssues::NONE);
-        }
-        if !self.doubts.is_empty() {
-            return (Sight::Doubtful, self.doubts);
-        }
-        let small = SMALL_TEXT.iter().find(|(px, _)| self.font_px < *px);
-        let least = small.map_or(UNSEEN_DISTANCE, |(_, least)| *least);
-        let color = self.fill.unwrap_or(self.color);
-        let is_seen_on =
-            |behind: Color| color.over(behind).distance(behind) * self.opacity >= least;
-        let painted = (Sight::Doubtful, VisibilityIssues::of(VisibilityIssue::Painted));
-        let is_default = self.is_default_color && self.fill.is_none();
-        if is_default && is_seen_on(self.behind) && self.behind.distance_to_text() < least {
-            return painted;
-        }
-        // The stroke covers part of the letters.
-        if self.is_stroked
-            && self.stroke.is_some_and(|line| line.over(self.behind).distance(self.behind) < least)
-        {
-            return painted;
-        }
-        match (is_seen_on(self.behind), self.perhaps_behind) {
-            (true, None) => (Sight::Shown, VisibilityIssues::NONE),
-            (true, Some(other)) if is_seen_on(other) => (Sight::Shown, VisibilityIssues::NONE),
-            (true, Some(_)) => painted,
-            (false, _) if self.is_outlined => painted,
-            (false, Some(other)) if is_seen_on(other) => painted,
-            (false, _) if self.own_background => (Sight::Hidden, VisibilityIssues::NONE),
-            (false, _) => (Sight::LowContrast, VisibilityIssues::NONE),
-        }
     }
 }

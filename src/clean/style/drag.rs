@@ -7,7 +7,7 @@ use scraper::Node;
 use super::boxes::{BoxKind, Drag};
 use super::computed::Computed;
 use super::declaration::Slot;
-use super::element_style::is_cut_line;
+use super::element_style::{is_cut_line, is_named};
 use super::verdict::{Frame, Judge, MAX_COVERS};
 use crate::clean::element::Role;
 use crate::model::{VisibilityIssue, VisibilityIssues};
@@ -41,6 +41,11 @@ impl Judge<'_> {
         let edges = [Slot::PaddingLeft, Slot::PaddingRight, Slot::PaddingTop, Slot::PaddingBottom];
         let beside = edges.map(pixels).iter().sum::<f32>() + pixels(Slot::TextIndent).abs();
         let is_control = matches!(role, Role::Input | Role::TextArea | Role::Select);
+        // Its text does not leave it, unlike that of other boxes.
+        let is_closed = is_control || is_named(node, "marquee");
+        if is_closed && style.shrunk {
+            style.doubts.add(VisibilityIssue::Clipped);
+        }
         if is_control && (beside > MOST_BESIDE || self.slots.flag(Slot::WideBorder)) {
             style.doubts.add(VisibilityIssue::Clipped);
         }
@@ -54,6 +59,7 @@ impl Judge<'_> {
             .filter(|_| !is_table && !matches!(kind, BoxKind::Inline | BoxKind::Contents));
         let is_narrow = is_table && style.is_fixed_table && style.nowrap;
         style.keep_in_dark_box(around, width, is_narrow);
+        self.doubt_spilled(node, kind, style);
         if is_cut_line(node, style) {
             style.doubts.add(VisibilityIssue::Clipped);
         }

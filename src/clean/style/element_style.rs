@@ -13,6 +13,8 @@ use crate::clean::element::{Role, attribute};
 use crate::clean::enter::whole_number;
 use crate::model::VisibilityIssue;
 
+/// How far a list or a quotation is moved to the right, in pixels.
+const USUAL_INDENT: f32 = 40.0;
 /// Lines of at most this many pixels cover no text.
 const THIN_LINE: i64 = 3;
 /// Characters and nodes examined to check whether a line fits its box.
@@ -73,7 +75,7 @@ pub(super) fn narrowest_column(table: NodeRef<'_, Node>) -> f32 {
     if narrowest < f32::MAX { narrowest } else { 0.0 }
 }
 
-fn is_named(node: NodeRef<'_, Node>, name: &str) -> bool {
+pub(super) fn is_named(node: NodeRef<'_, Node>, name: &str) -> bool {
     node.value().as_element().is_some_and(|element| element.name() == name)
 }
 
@@ -143,6 +145,18 @@ fn has_no_contents(name: &str, role: Role) -> bool {
         || matches!(name, "svg" | "br" | "wbr")
 }
 
+impl Computed {
+    /// Whether the attribute `hidden` hides an element, unless it declares a display.
+    pub(super) fn is_hidden_by(&mut self, value: &str, element: &Element) -> bool {
+        // What a search finds is shown, as is the text of an inline element.
+        let is_doubtful = element.name.ns != ns!(html) || value.eq_ignore_ascii_case("until-found");
+        if is_doubtful {
+            self.doubts.add(VisibilityIssue::Element);
+        }
+        !is_doubtful
+    }
+}
+
 /// Whether its attributes give it a thick border, or paint a whole `<hr>`.
 pub(super) fn is_painted(element: &Element, role: Role) -> bool {
     let is_thick = |name: &str| {
@@ -155,18 +169,18 @@ pub(super) fn is_painted(element: &Element, role: Role) -> bool {
     }
 }
 
-/// The next smaller size; a browser stops at six pixels.
-fn smaller(font_px: f32) -> f32 {
-    (font_px * 0.83).max(font_px.min(6.0))
-}
-
 /// A browser's default style sheet.
 pub(super) fn usual_style(name: &str, role: Role, element: &Element, style: &mut Computed) {
     match role {
         Role::Preformatted => (style.space, style.nowrap) = (TextSpace::Keep, true),
         Role::Link if attribute(element, "href").is_some() => style.set_color(style.link),
         Role::Drawing => style.doubts.add(VisibilityIssue::Element),
-        Role::Raised | Role::Lowered => style.font_px = smaller(style.font_px),
+        Role::Raised | Role::Lowered => style.make_smaller(0.83),
+        Role::Heading(5) => style.make_smaller(0.83),
+        Role::Heading(6) => style.make_smaller(0.67),
+        Role::BulletList | Role::NumberedList | Role::Quote | Role::Definition => {
+            style.move_by(USUAL_INDENT);
+        }
         Role::RubyText => style.font_px *= 0.5,
         Role::Input | Role::TextArea | Role::Select => {
             style.set_color(Color::BLACK);
@@ -176,7 +190,7 @@ pub(super) fn usual_style(name: &str, role: Role, element: &Element, style: &mut
         _ => {}
     }
     match name {
-        "small" => style.font_px = smaller(style.font_px),
+        "small" => style.make_smaller(0.83),
         "big" => style.font_px *= 1.2,
         "nobr" => style.nowrap = true,
         "mark" => {

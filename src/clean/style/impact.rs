@@ -8,6 +8,9 @@ use super::length::Length;
 /// Colours nearer than this to the page or its text could hide something.
 const SAFE_DISTANCE: f32 = 0.4;
 
+/// A generated box of more pixels takes most of a line.
+const WIDE: f32 = 400.0;
+
 /// Effects of generated boxes on text.
 #[derive(Debug, Default)]
 pub(super) struct Generated {
@@ -15,12 +18,15 @@ pub(super) struct Generated {
     pub(super) covers: bool,
     /// One moves the text after it away.
     pub(super) drags: bool,
+    /// One is so wide that it pushes the text after it away.
+    pub(super) widens: bool,
 }
 
 impl Generated {
     pub(super) fn note(&mut self, declarations: &[Declaration]) {
         self.covers |= covers(declarations);
         self.drags |= drags(declarations);
+        self.widens |= widens(declarations);
     }
 }
 
@@ -103,6 +109,23 @@ fn drags(declarations: &[Declaration]) -> bool {
         Value::Length(length) => {
             is_margin(declaration.property) && length.pixels(16.0, 900.0) < DRAGGING
         }
+        _ => false,
+    })
+}
+
+/// Whether a generated box with these takes most of a line.
+fn widens(declarations: &[Declaration]) -> bool {
+    declarations.iter().any(|declaration| match (declaration.property, declaration.value) {
+        (
+            Property::Known(
+                Slot::Width
+                | Slot::MarginLeft
+                | Slot::MarginRight
+                | Slot::PaddingLeft
+                | Slot::PaddingRight,
+            ),
+            Value::Length(length),
+        ) => !matches!(length, Length::Share(_)) && length.pixels(16.0, 0.0) > WIDE,
         _ => false,
     })
 }

@@ -86,6 +86,10 @@ impl Computed {
                 self.confined_to =
                     self.positioned.filter(|_| fills && position == Position::Absolute);
             }
+            if position == Position::Absolute && slots.flag(Slot::Fixed) {
+                // Nobody can scroll to what is outside the window, and its size is not known.
+                self.doubts.add(VisibilityIssue::Moved);
+            }
             if position == Position::Absolute && self.clip_room.is_some() {
                 self.doubts.add(VisibilityIssue::Clipped);
             }
@@ -129,6 +133,13 @@ impl Computed {
                     && within(bottom, -400.0, 5.0)
             }
         };
+        match position {
+            Position::Absolute => (self.shift, self.rise) = (left.unwrap_or(self.shift), 0.0),
+            _ => {
+                self.move_by(left.or(right.map(|right| -right)).unwrap_or(0.0));
+                self.raise_by(top.or(bottom.map(|bottom| -bottom)).unwrap_or(0.0));
+            }
+        }
         let moves_in_clip =
             self.clip_room.is_some() && pixels.iter().flatten().any(|by| by.abs() > 1.0);
         if !passes && !is_off {
@@ -155,6 +166,11 @@ impl Computed {
                 && by == Length::Share(-0.5)
                 && matches!(offset, Some(Length::Share(share)) if (0.4..=0.6).contains(&share));
             let pixels = by.pixels(self.font_px, PAGE_WIDTH);
+            match slot {
+                _ if centres => {}
+                Slot::TranslateX => self.move_by(pixels),
+                _ => self.raise_by(pixels),
+            }
             if centres || pixels.abs() <= 5.0 {
                 continue;
             }
@@ -192,10 +208,8 @@ impl Computed {
         {
             self.doubts.add(VisibilityIssue::Moved);
         }
-        if [inner_left, inner_right, inner_top, inner_bottom]
-            .into_iter()
-            .any(|padding| padding > 400.0)
-        {
+        let paddings = [inner_left, inner_right, inner_top, inner_bottom];
+        if paddings.into_iter().any(|padding| padding > 400.0) {
             self.doubts.add(VisibilityIssue::Sized);
         }
         if [left, right, top, bottom].into_iter().any(|margin| margin < -4.0) {
@@ -219,6 +233,8 @@ impl Computed {
         {
             self.doubts.add(VisibilityIssue::Moved);
         }
+        self.move_by(left + inner_left);
+        self.raise_by(top);
         let taken = left.max(0.0) + right.max(0.0) + inner_left + inner_right;
         // Moved by more than half of its clipping box.
         if self.clip_room.is_some_and(|clip| taken > clip / 2.0) {
@@ -246,6 +262,20 @@ impl Computed {
         }
     }
 
+    /// The sum of its negative margins.
+    pub(super) fn pulls(&self, slots: &Slots, kind: BoxKind, is_beside: bool, impact: &mut Impact) {
+        let pull = |slot: Slot| {
+            let length = slots.length(slot);
+            length.map_or(0.0, |length| length.pixels(self.font_px, PAGE_WIDTH).min(0.0))
+        };
+        if is_beside || matches!(kind, BoxKind::Inline | BoxKind::InlineBlock) {
+            impact.pull_back = pull(Slot::MarginLeft) + pull(Slot::MarginRight);
+        }
+        if kind != BoxKind::Inline {
+            impact.pull_up = pull(Slot::MarginTop) + pull(Slot::MarginBottom);
+        }
+    }
+
     pub(super) fn apply_sizes(
         &mut self,
         slots: &Slots,
@@ -258,6 +288,7 @@ impl Computed {
             if kind != BoxKind::Inline {
                 self.share_table_room();
             }
+            self.squeeze_cell(slots, kind, frame);
             return;
         }
         if frame.width.is_some_and(|width| width > 2600.0)
@@ -300,7 +331,7 @@ impl Computed {
         let is_table = matches!(kind, BoxKind::Table | BoxKind::TablePart | BoxKind::Cell);
         if frame.is_tiny() && !is_table {
             // Content that leaves the box is still visible in its padding.
-            match frame.is_padded {
+            match frame.is_padded || !self.doubts.is_empty() {
                 true => self.doubts.add(VisibilityIssue::Clipped),
                 false => self.gone = true,
             }
@@ -316,7 +347,9 @@ impl Computed {
             return;
         }
         let is_cut = match is_table {
-            true => self.nowrap || (self.is_fixed_table && self.column_room <= 0.0),
+            true => {
+                self.nowrap || frame.is_squeezed || (self.is_fixed_table && self.column_room <= 0.0)
+            }
             false => frame.height.is_some() || self.room <= 0.0 || frame.has_unknown_size,
         };
         if is_cut {

@@ -7,7 +7,8 @@
 //! matches them within a budget, `pseudo` tells which of their pseudo-classes are known, `computed`
 //! combines inherited values, `impact` tells what declarations could do anywhere, `verdict`
 //! traverses the tree, `unseen` handles elements without readable text, `drag`
-//! those that move others, and `fonts` lists the
+//! those that move others, `stack` those that are painted over others, `spill` text that leaves its
+//! box, `shift` and `shrink` what many small steps do together, and `fonts` lists the
 //! families that draw characters as written. `page` and `outer` tell what is known of the
 //! page around a text.
 
@@ -32,6 +33,10 @@ mod reader_paint;
 mod seen;
 mod selector;
 mod sheet;
+mod shift;
+mod shrink;
+mod spill;
+mod stack;
 mod text;
 mod unseen;
 mod value;

@@ -88,6 +88,9 @@ impl<'a> Judge<'a> {
         if matches.generated.covers {
             self.field.add(VisibilityIssue::Covered);
         }
+        if matches.generated.widens {
+            style.doubts.add(VisibilityIssue::Sized);
+        }
         if matches.generated.drags {
             style.doubts.add(VisibilityIssue::Moved);
             self.drags = Some(Drag::Page);

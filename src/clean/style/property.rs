@@ -16,7 +16,16 @@ pub(super) fn is_harmless(name: &str) -> bool {
 /// Whether values of the property are read. `false` for most of the harmless ones.
 pub(super) fn is_read(name: &str) -> bool {
     !is_harmless(name)
-        || matches!(name, "text-decoration-line" | "white-space-collapse" | "mso-list")
+        || matches!(
+            name,
+            "text-decoration-line"
+                | "white-space-collapse"
+                | "mso-list"
+                | "text-wrap"
+                | "text-wrap-mode"
+                | "isolation"
+                | "will-change"
+        )
 }
 
 /// Properties of which no value can hide text.

@@ -1,6 +1,6 @@
 //! Reads one declaration: evaluated values go to their slots, all others are harmless or doubtful.
 
-use super::declaration::{Declaration, Property, Slot, Value};
+use super::declaration::{Declaration, Overflow, Property, Slot, Value};
 use super::property::without_vendor;
 use super::text::Text;
 use super::value::{
@@ -59,7 +59,12 @@ impl Reader<'_> {
     pub(super) fn property(&mut self, name: &str, text: &Text<'_>) {
         match without_vendor(name) {
             "display" => self.one(Slot::Display, false, text, display),
-            "visibility" => self.one(Slot::Visibility, true, text, visibility),
+            "visibility" => {
+                self.one(Slot::Visibility, true, text, visibility);
+                self.one(Slot::Collapse, true, text, |value| {
+                    flag(value, &["collapse"], &["visible", "hidden"])
+                });
+            }
             "opacity" => self.one(Slot::Opacity, false, text, opacity),
             "color" => self.one(Slot::Color, true, text, color),
             "text-fill-color" => self.one(Slot::TextFill, true, text, color),
@@ -76,7 +81,17 @@ impl Reader<'_> {
                     flag(value, &["left", "right", "inline-start", "inline-end"], &["none"])
                 });
             }
-            "position" => self.one(Slot::Position, false, text, position),
+            "position" => {
+                self.one(Slot::Position, false, text, position);
+                self.one(Slot::Fixed, false, text, |value| {
+                    flag(value, &["fixed"], &["static", "relative", "absolute"])
+                });
+            }
+            "text-wrap" | "text-wrap-mode" => {
+                self.one(Slot::NoWrap, true, text, |value| {
+                    flag(value, &["nowrap"], &["wrap", "balance", "pretty", "stable", "auto"])
+                });
+            }
             "z-index" => self.one(Slot::ZIndex, false, text, z_index),
             "direction" => self.one(Slot::Direction, true, text, direction),
             "text-indent" => self.one(Slot::TextIndent, true, text, text_indent),
@@ -85,10 +100,15 @@ impl Reader<'_> {
             }
             "all" => self.all(text),
             "content-visibility" => {
-                self.one(Slot::ContentVisibility, false, text, |value| {
-                    flag(value, &["hidden"], &["visible", "auto"])
+                self.one(Slot::ContentVisibility, false, text, |value| match value {
+                    // What leaves the box is not painted, even if the box is.
+                    "auto" => Some(Value::Overflow(Overflow::Clips)),
+                    _ => flag(value, &["hidden"], &["visible"]),
                 });
             }
+            "isolation" if text.text == "isolate" => self.push(Slot::Stacks, Value::Flag(true)),
+            "will-change" if text.text != "auto" => self.push(Slot::Stacks, Value::Flag(true)),
+            "isolation" | "will-change" => {}
             bare => self.paint_property(bare, name, text),
         }
     }
@@ -168,8 +188,10 @@ impl Reader<'_> {
 }
 
 /// Evaluated properties that children inherit.
-const INHERITED: [Slot; 12] = [
+const INHERITED: [Slot; 14] = [
     Slot::Visibility,
+    Slot::Collapse,
+    Slot::NoWrap,
     Slot::Color,
     Slot::TextFill,
     Slot::Stroke,

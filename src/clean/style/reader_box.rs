@@ -45,6 +45,11 @@ impl Reader<'_> {
             "padding-block" => self.two([Slot::PaddingTop, Slot::PaddingBottom], text, padding),
             "inset-inline" => self.two([Slot::Left, Slot::Right], text, offset),
             "inset-block" => self.two([Slot::Top, Slot::Bottom], text, offset),
+            "zoom" => {
+                let zoom = number(&text.text).filter(|zoom| (0.5..=2.0).contains(zoom));
+                self.push(Slot::Zoom, zoom.map_or(Value::Initial, Value::Number));
+                self.rarely_hiding(name, text);
+            }
             "overflow" => self.overflow(text),
             "overflow-x" => self.one(Slot::OverflowX, false, text, overflow),
             "overflow-y" => self.one(Slot::OverflowY, false, text, overflow),
@@ -55,7 +60,19 @@ impl Reader<'_> {
                 self.push(Slot::BorderNone, Value::Flag(words.contains(&"none")));
                 self.near_zero(name, text);
             }
-            _ => self.rarely_hiding(name, text),
+            "filter" | "-webkit-filter" if casts_shadow(&text.text) => {
+                // A shadow lies over the text beside its box.
+                self.other(name, Some(VisibilityIssue::Covered));
+            }
+            _ => {
+                if matches!(name, "scale" | "rotate") && text.text != "none" {
+                    self.push(Slot::Stacks, Value::Flag(true));
+                }
+                if name.starts_with("min-") && Length::parse(&text.text) != Some(Length::Px(0.0)) {
+                    self.push(Slot::MinSize, Value::Flag(true));
+                }
+                self.rarely_hiding(name, text);
+            }
         }
     }
 
@@ -217,4 +234,9 @@ fn is_small_shift(value: &str) -> bool {
         Some(length) => length.pixels(12.0, 12.0).abs() <= 8.0,
         None => value.starts_with(|c: char| c.is_ascii_alphabetic()) && !value.contains('('),
     }
+}
+
+/// Whether a filter paints outside its box.
+fn casts_shadow(value: &str) -> bool {
+    value.contains("drop-shadow") || value.contains("url(")
 }

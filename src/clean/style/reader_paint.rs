@@ -1,6 +1,6 @@
 //! Declarations about paint: backgrounds, shadows, outlines, clips and shifts.
 
-use super::declaration::{Slot, Value};
+use super::declaration::{Overflow, Slot, Value};
 use super::length::Length;
 use super::property::{self, without_vendor};
 use super::reader::Reader;
@@ -16,6 +16,7 @@ const INSET_BLUR: f32 = 16.0;
 struct Layer {
     color: Option<Value>,
     is_picture: bool,
+    /// Its clip leaves some of the text without background.
     clips_to_text: bool,
 }
 
@@ -29,8 +30,9 @@ impl Layer {
         for word in &words {
             match *word {
                 "none" => pictures += 1,
-                "border-box" | "padding-box" | "content-box" => boxes += 1,
-                "text" | "border-area" => {
+                "border-box" | "padding-box" => boxes += 1,
+                // Text beside the content, as an indented line, is not on it.
+                "text" | "border-area" | "content-box" => {
                     boxes += 1;
                     read.clips_to_text = true;
                 }
@@ -118,14 +120,17 @@ impl Reader<'_> {
     }
 
     pub(super) fn background_clip(&mut self, text: &Text<'_>) {
-        let is_box = |word: &str| {
-            matches!(word, "border-box" | "padding-box" | "content-box" | "border-area")
-        };
+        let is_box = |word: &str| matches!(word, "border-box" | "padding-box" | "border-area");
         let layers = layers(&text.text);
         let value = match &*text.text {
             "initial" | "unset" | "revert" => Value::Initial,
             _ if layers.iter().all(|layer| is_box(layer.trim())) => Value::Initial,
-            value if value == "inherit" || text.is_computed() || value.contains("text") => {
+            value
+                if value == "inherit"
+                    || text.is_computed()
+                    || value.contains("text")
+                    || value.contains("content-box") =>
+            {
                 Value::Doubt(VisibilityIssue::Painted)
             }
             _ => return,
@@ -219,11 +224,16 @@ impl Reader<'_> {
                 let inset =
                     argument(value, "inset").map(|inset| inset.split("round").next().unwrap_or(""));
                 match inset.and_then(plain_lengths) {
-                    Some(sides) if sides.iter().all(|side| *side <= 0.0) => Value::Initial,
+                    Some(sides) if sides.iter().all(|side| *side <= 0.0) => {
+                        Value::Overflow(Overflow::Clips)
+                    }
                     _ => Value::Doubt(VisibilityIssue::Clipped),
                 }
             }
         };
+        if value != Value::Initial {
+            self.push(Slot::Stacks, Value::Flag(true));
+        }
         self.push(Slot::ClipPath, value);
     }
 
@@ -240,6 +250,7 @@ impl Reader<'_> {
             self.other(name, None);
             return;
         }
+        self.push(Slot::Stacks, Value::Flag(true));
         let shift = |inside: &str| -> Option<(Value, Value)> {
             let parts = words(inside);
             let zero = Value::Length(Length::Px(0.0));

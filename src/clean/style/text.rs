@@ -73,7 +73,7 @@ impl<'i> Text<'i> {
         };
         let plain_text: Cow<'i, str> = match slice.contains(['\\', '*']) {
             true => Cow::Owned(plain(slice)),
-            false => Cow::Borrowed(slice.trim()),
+            false => Cow::Borrowed(slice.trim_matches(is_space)),
         };
         text.text = match plain_text.bytes().any(|byte| byte.is_ascii_uppercase()) {
             true => Cow::Owned(plain_text.to_ascii_lowercase()),
@@ -122,7 +122,12 @@ fn plain(value: &str) -> String {
         let Ok(token) = input.next_including_whitespace_and_comments() else { break };
         write_plain(token, &mut rebuilt);
     }
-    rebuilt.trim().to_owned()
+    rebuilt.trim_matches(' ').to_owned()
+}
+
+/// White space of CSS, which has fewer kinds than Unicode: a value with another kind is invalid.
+fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n' | '\r' | '\u{c}')
 }
 
 /// The token without escapes; bracketed content is omitted, so that it is not mistaken for a known

@@ -20,6 +20,10 @@ impl<'a> Judge<'a> {
         parent: Option<&Frame<'a>>,
     ) {
         let Some(parent) = parent else { return };
+        if makes_a_box(element.name()) && parent.style.clip_room.is_some() {
+            self.slots.clear();
+            self.note_wide(element, &parent.style, parent);
+        }
         match element.name() {
             "col" => self.note_column(node, element, parent),
             "colgroup" => {
@@ -53,8 +57,9 @@ impl<'a> Judge<'a> {
         self.slots.clear();
         let element_in_tree = Matched::new(node, self.work);
         self.declare(Some(element), &element_in_tree, inline, &mut style);
-        let (flow, mut impact) =
-            style.apply(&self.slots, BoxKind::InlineBlock, parent.is_flex, u32::MAX);
+        let at = u32::try_from(self.verdicts.len()).unwrap_or(u32::MAX);
+        let (flow, mut impact) = style.apply(&self.slots, BoxKind::InlineBlock, parent.is_flex, at);
+        impact.in_line = true;
         if is_box || flow.display.is_some() {
             impact.paints |= is_box;
             self.drags = self.drags.or(impact.drags);

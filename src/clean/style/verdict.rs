@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use ego_tree::NodeRef;
 use ego_tree::iter::Edge;
-use html5ever::ns;
 use rustc_hash::FxHashMap;
 use scraper::Node;
 use scraper::node::Element;
@@ -15,13 +14,13 @@ use super::computed::Computed;
 use super::condition::{self, Holds};
 use super::declaration::{self, Declaration, Display, Slot, Value};
 use super::drag::Dragged;
-use super::element_style::{
-    is_left_out, is_painted, kind_of, narrowest_column, takes_bgcolor, usual_style,
-};
+use super::element_style::{is_left_out, is_painted, kind_of, takes_bgcolor, usual_style};
 use super::fonts::names_odd_font;
 use super::seen::Verdict;
 use super::selector::{Matched, Work};
 use super::sheet::{Matches, Sheet};
+use super::shift::block_of;
+use super::stack::Layers;
 use super::value::fills_its_box;
 use crate::clean::element::{Role, attribute};
 use crate::clean::parse::Parsed;
@@ -48,7 +47,8 @@ pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
         field: VisibilityIssues::NONE,
         covers: Vec::new(),
         pulls: false,
-        paints_layers: false,
+        layers: Layers::default(),
+        line_pulls: FxHashMap::default(),
         page_is_flex: false,
         drags: None,
         dragged: Vec::new(),
@@ -78,7 +78,9 @@ pub(super) struct Judge<'a> {
     /// Elements whose text may be covered.
     pub(super) covers: Vec<u32>,
     pulls: bool,
-    paints_layers: bool,
+    layers: Layers,
+    /// The sum of negative margins in the lines of each block, in pixels.
+    pub(super) line_pulls: FxHashMap<u32, f32>,
     /// Whether the element around the text may place its children next to each other.
     pub(super) page_is_flex: bool,
     /// What the current element moves.
@@ -94,6 +96,8 @@ pub(super) struct Frame<'a> {
     pub(super) is_flex: bool,
     /// The nearest table, since columns affect its cells.
     pub(super) table: Option<u32>,
+    /// The nearest block, for what is in the same line.
+    pub(super) block: u32,
 }
 
 impl<'a> Judge<'a> {
@@ -209,6 +213,13 @@ impl<'a> Judge<'a> {
             ),
         };
         self.note_impact(impact, &style);
+        let block = block_of(impact.in_line, place, parent);
+        self.note_pull(impact, node, block);
+        if let Some(parent) =
+            parent.filter(|parent| parent.style.clip_room.is_some() && !style.is_gone())
+        {
+            self.note_wide(element, &style, parent);
+        }
         let verdict = self.verdict(role, &style, flow, style.is_gone() || is_root);
         self.verdicts.push(verdict);
         let is_flex = match flow.display {
@@ -220,7 +231,7 @@ impl<'a> Judge<'a> {
         };
         let table =
             if role == Role::Table { Some(place) } else { parent.and_then(|frame| frame.table) };
-        Some(Frame { node, at, style, is_flex, table })
+        Some(Frame { node, at, style, is_flex, table, block })
     }
 
     fn verdict(&self, role: Role, style: &Computed, flow: Flow, is_plain: bool) -> Verdict {
@@ -258,6 +269,8 @@ impl<'a> Judge<'a> {
             is_word_marker: flag(Slot::WordMarker),
             word_list_level,
             is_shrunk: style.shrunk,
+            spills: style.spills,
+            afloat: style.afloat,
         }
     }
 
@@ -282,15 +295,7 @@ impl<'a> Judge<'a> {
         for (name, value) in &element.attrs {
             match &*name.local {
                 "style" => inline = Some(&**value),
-                "hidden" if element.name.ns != ns!(html) => {
-                    style.doubts.add(VisibilityIssue::Element);
-                }
-                "hidden" => {
-                    is_hidden = true;
-                    if value.eq_ignore_ascii_case("until-found") {
-                        style.hide();
-                    }
-                }
+                "hidden" => is_hidden |= style.is_hidden_by(value, element),
                 "popover" => is_hidden = true,
                 "bgcolor" if takes_bgcolor(element.name()) => {
                     paints |= style.paint_legacy(value, kind);
@@ -315,11 +320,16 @@ impl<'a> Judge<'a> {
         }
         let own_kind = boxes::kind_of(kind, flow, in_flex);
         self.doubt_pushed_out(node, role, own_kind, &inherited, style);
+        impact.in_line = matches!(own_kind, BoxKind::Inline | BoxKind::InlineBlock);
         impact.paints |= paints;
+        style.note_clip(&inherited, at);
         if role == Role::Table {
-            style.column_room = if style.is_fixed_table { narrowest_column(node) } else { 0.0 };
+            self.apply_table(node, element, style, at);
         }
-        if is_hidden && flow.display.is_none() {
+        if is_hidden && self.slots.get(Slot::Display) == Some(Value::Initial) {
+            // The declared default replaces that of `hidden`.
+            style.doubts.add(VisibilityIssue::Element);
+        } else if is_hidden && flow.display.is_none() {
             style.hide();
         } else {
             self.drags = self.drags.or(impact.drags);
@@ -378,7 +388,11 @@ impl<'a> Judge<'a> {
             return;
         }
         self.pulls |= impact.pulls;
-        self.paints_layers |= impact.paints && style.layered;
+        let at = u32::try_from(self.verdicts.len()).unwrap_or(u32::MAX);
+        self.layers.note(impact, style, at);
+        if impact.paints && style.spills && style.stack.is_some() {
+            self.cover(style);
+        }
         if impact.reaches_out {
             self.field.add(VisibilityIssue::Covered);
         }
@@ -409,7 +423,7 @@ impl<'a> Judge<'a> {
 
     /// Applies doubts about the whole text.
     fn finish(mut self) -> Vec<Verdict> {
-        if self.pulls && self.paints_layers {
+        if self.pulls && self.layers.any() {
             self.field.add(VisibilityIssue::Covered);
         }
         if self.covers.len() > MAX_COVERS {
@@ -423,12 +437,9 @@ impl<'a> Judge<'a> {
             }
         }
         self.doubt_dragged();
-        let overlaps = self.paints_layers;
+        self.layers.apply(&mut self.verdicts);
         let field = self.field;
-        for verdict in self.verdicts.iter_mut().filter(|_| overlaps || !field.is_empty()) {
-            if verdict.is_shrunk && overlaps {
-                verdict.doubt(VisibilityIssues::of(VisibilityIssue::Covered));
-            }
+        for verdict in self.verdicts.iter_mut().filter(|_| !field.is_empty()) {
             verdict.doubt(field);
         }
         self.verdicts
