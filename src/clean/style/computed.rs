@@ -273,7 +273,7 @@ impl Computed {
         }
         self.doubt_in_clipped_flex(in_flex);
         self.apply_sizes(slots, kind, in_flex || flow.blockified, &mut frame);
-        if floats && frame.width.is_some_and(|width| width > PAGE_WIDTH) {
+        if (floats || in_flex) && frame.width.is_some_and(|width| width > PAGE_WIDTH) {
             // It leaves the page on the other side.
             self.doubts.add(VisibilityIssue::Moved);
         }
@@ -338,6 +338,9 @@ impl Computed {
             Some(Value::Space(space, nowrap)) => (self.space, self.nowrap) = (space, nowrap),
             Some(Value::Initial) => (self.space, self.nowrap) = (TextSpace::Collapse, false),
             _ => {}
+        }
+        if let Some(Value::Space(space, _)) = slots.get(Slot::SpaceCollapse) {
+            self.space = space;
         }
         self.nowrap |= slots.flag(Slot::NoWrap);
         match slots.get(Slot::Direction) {

@@ -116,6 +116,7 @@ pub(super) enum Slot {
     Zoom,
     Collapse,
     NoWrap,
+    SpaceCollapse,
     MinSize,
     Fixed,
     Stacks,

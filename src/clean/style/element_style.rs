@@ -58,7 +58,10 @@ fn is_wide(node: NodeRef<'_, Node>, room: f32) -> bool {
     };
     let is_box = makes_a_box(element.name())
         || matches!(element.name(), "img" | "svg" | "input" | "textarea" | "select" | "mspace");
-    changes_width || (is_box && !is_small())
+    // Padding or margins of a hundred pixels and more.
+    let is_spread = (style.contains("padding") || style.contains("margin"))
+        && style.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 2);
+    changes_width || is_spread || (is_box && !is_small())
 }
 
 /// The narrowest column of a table by the `width` of its columns; 0 if one has none.
@@ -146,6 +149,17 @@ fn has_no_contents(name: &str, role: Role) -> bool {
 }
 
 impl Computed {
+    /// The `size` of `<font>`, from 1 to 7, or relative to 3.
+    fn set_legacy_size(&mut self, element: &Element) {
+        const SIZES: [f32; 7] = [10.0, 13.0, 16.0, 18.0, 24.0, 32.0, 48.0];
+        let Some(value) = attribute(element, "size") else { return };
+        let Some(size) = whole_number(value) else { return };
+        let is_relative = value.trim_start().starts_with(['+', '-']);
+        let size = if is_relative { size.saturating_add(3) } else { size };
+        let at = usize::try_from(size.clamp(1, 7)).unwrap_or(1) - 1;
+        self.font_px = SIZES[at];
+    }
+
     /// Whether the attribute `hidden` hides an element, unless it declares a display.
     pub(super) fn is_hidden_by(&mut self, value: &str, element: &Element) -> bool {
         // What a search finds is shown, as is the text of an inline element.
@@ -181,6 +195,7 @@ pub(super) fn usual_style(name: &str, role: Role, element: &Element, style: &mut
         Role::BulletList | Role::NumberedList | Role::Quote | Role::Definition => {
             style.move_by(USUAL_INDENT);
         }
+        Role::Font => style.set_legacy_size(element),
         Role::RubyText => style.font_px *= 0.5,
         Role::Input | Role::TextArea | Role::Select => {
             style.set_color(Color::BLACK);

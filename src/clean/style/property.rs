@@ -38,7 +38,6 @@ const HARMLESS: &[&str] = &[
     "background-size",
     "behavior",
     "border-collapse",
-    "border-spacing",
     "box-align",
     "box-flex",
     "box-orient",

@@ -73,8 +73,10 @@ impl Reader<'_> {
             "line-height" => self.one(Slot::LineHeight, true, text, line_height),
             "letter-spacing" => self.one(Slot::LetterSpacing, true, text, spacing),
             "word-spacing" => self.one(Slot::WordSpacing, true, text, spacing),
-            "white-space" | "white-space-collapse" | "text-space-collapse" => {
-                self.one(Slot::WhiteSpace, true, text, white_space);
+            "white-space" => self.one(Slot::WhiteSpace, true, text, white_space),
+            // Whether lines wrap is declared elsewhere.
+            "white-space-collapse" | "text-space-collapse" => {
+                self.one(Slot::SpaceCollapse, true, text, white_space);
             }
             "float" => {
                 self.one(Slot::Float, false, text, |value| {

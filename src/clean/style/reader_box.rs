@@ -11,6 +11,9 @@ use super::value::{
 };
 use crate::model::VisibilityIssue;
 
+/// Cells may be this far from each other, in pixels.
+const WIDE_SPACING: f32 = 50.0;
+
 impl Reader<'_> {
     pub(super) fn box_property(&mut self, name: &str, text: &Text<'_>) {
         let sides = |prefix: &str| match prefix {
@@ -45,16 +48,28 @@ impl Reader<'_> {
             "padding-block" => self.two([Slot::PaddingTop, Slot::PaddingBottom], text, padding),
             "inset-inline" => self.two([Slot::Left, Slot::Right], text, offset),
             "inset-block" => self.two([Slot::Top, Slot::Bottom], text, offset),
-            "zoom" => {
-                let zoom = number(&text.text).filter(|zoom| (0.5..=2.0).contains(zoom));
-                self.push(Slot::Zoom, zoom.map_or(Value::Initial, Value::Number));
-                self.rarely_hiding(name, text);
-            }
             "overflow" => self.overflow(text),
             "overflow-x" => self.one(Slot::OverflowX, false, text, overflow),
             "overflow-y" => self.one(Slot::OverflowY, false, text, overflow),
             "outline" | "outline-width" => self.outline(text),
             _ if name.starts_with("border-image-") => {}
+            _ => self.unusual_box_property(name, text),
+        }
+    }
+
+    /// Properties of boxes that matter with some values only.
+    fn unusual_box_property(&mut self, name: &str, text: &Text<'_>) {
+        match name {
+            "zoom" => {
+                let zoom = number(&text.text).filter(|zoom| (0.5..=2.0).contains(zoom));
+                self.push(Slot::Zoom, zoom.map_or(Value::Initial, Value::Number));
+                self.rarely_hiding(name, text);
+            }
+            "border-spacing" => {
+                // Cells far from each other leave a clipping box.
+                let is_wide = text.is_computed() || !small_lengths(&text.text, WIDE_SPACING);
+                self.other(name, is_wide.then_some(VisibilityIssue::Sized));
+            }
             "border" => {
                 let words = text.words();
                 self.push(Slot::BorderNone, Value::Flag(words.contains(&"none")));

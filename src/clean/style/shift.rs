@@ -18,6 +18,8 @@ use crate::model::VisibilityIssue;
 
 /// A table with larger distances between its cells is wider than its text.
 const MOST_BETWEEN_CELLS: f32 = 50.0;
+/// A box with more space at its sides pushes its neighbours far away.
+const MOST_BESIDE: f32 = 200.0;
 /// A box that leaves less than this of a clipping box pushes what follows out of it.
 const LEAST_BESIDE: f32 = 100.0;
 
@@ -110,7 +112,14 @@ impl<'a> Judge<'a> {
         let is_stiff = parent.is_flex
             && style.doubts.has(VisibilityIssue::Sized)
             && !parent.style.doubts.has(VisibilityIssue::Sized);
-        if self.width_of(element, style) <= room - LEAST_BESIDE && !is_stiff {
+        let beside = [Slot::PaddingLeft, Slot::PaddingRight, Slot::MarginLeft, Slot::MarginRight]
+            .into_iter()
+            .filter_map(|slot| self.slots.length(slot))
+            .map(|length| length.pixels(style.font_px, PAGE_WIDTH))
+            .sum::<f32>();
+        let is_wide = self.width_of(element, style) > room - LEAST_BESIDE
+            || (beside > MOST_BESIDE && room < f32::MAX);
+        if !is_wide && !is_stiff {
             return;
         }
         let table = parent.table.filter(|table| *table > parent.style.clip_at);
