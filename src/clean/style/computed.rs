@@ -7,6 +7,7 @@ use super::color::Color;
 use super::declaration::{Display, Position, Slot, TextSpace, Value};
 use super::length::Length;
 use super::stack::Afloat;
+use crate::clean::element::Role;
 use crate::model::{VisibilityIssue, VisibilityIssues};
 
 /// Smaller text cannot be read.
@@ -191,12 +192,14 @@ impl Computed {
     }
 
     /// Declarations replace the colours of the element's name and attributes.
-    pub(super) fn replace_usual(&mut self, inherited: &Self, slots: &Slots) {
+    pub(super) fn replace_usual(&mut self, inherited: &Self, slots: &Slots, role: Role) {
         if slots.get(Slot::Color) == Some(Value::Inherit) {
             self.color = inherited.color;
             self.is_default_color = inherited.is_default_color;
         }
-        if slots.has(bits([Slot::MarginLeft, Slot::PaddingLeft])) {
+        // Lists are indented by their padding, quotations by their margin.
+        let is_list = matches!(role, Role::BulletList | Role::NumberedList);
+        if slots.get(if is_list { Slot::PaddingLeft } else { Slot::MarginLeft }).is_some() {
             self.shift = inherited.shift;
         }
         if slots.get(Slot::FontSize).is_some() {

@@ -311,7 +311,7 @@ impl<'a> Judge<'a> {
         if !(inline.is_none() && self.sheet.is_empty()) {
             let element_in_tree = Matched::new(node, self.work);
             self.declare(Some(element), &element_in_tree, inline, style);
-            style.replace_usual(&inherited, &self.slots);
+            style.replace_usual(&inherited, &self.slots, role);
         }
         let (flow, mut impact) = style.apply(&self.slots, kind, in_flex, at);
         style.leave_hidden_background(&inherited, name, kind);
