@@ -117,10 +117,6 @@ impl Line<'_> {
         mentions.filter(points).map(|mention| mention.item).collect()
     }
 
-    pub fn is_lone(&self, line: &str) -> bool {
-        !self.lone(line).is_empty()
-    }
-
     /// The numbers of a line that contains nothing else.
     pub fn lone(&self, line: &str) -> Vec<Named> {
         let link = |mention: &Mention| Named::plain(mention.item, Reason::Number);

@@ -2,7 +2,8 @@
 //!
 //! A number is a link if the message says that the commit is about the item: in the subject, after
 //! a word such as `Fixes` or `Refs`, at the beginning of a line, in a list after one of these.
-//! Items that are only mentioned (`since #12`, `follow-up to #12`, `as in #12`) are not linked.
+//! Items that are only mentioned (`since #12`, `follow-up to #12`, `as in #12`) are not linked; one
+//! that the message points to (`see #12`) is, if the message names no other.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +13,9 @@ use super::subject::{
     is_import, is_merge_up, is_release, is_revert, pull_request, switches_off_test,
 };
 use super::{Link, Numbers, Reason, Rules, branch};
+
+/// A message that points to more items is about none of them.
+const MOST_POINTED: usize = 2;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Commit<'a> {
@@ -66,11 +70,16 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
     drop_mentioned(&mut found, begins_with_key(commit.subject, rules));
     let is_named = found.iter().any(|named| !(named.points || is_request(named)));
     drop_pointers(&mut found, is_named || switches_off_test(commit.subject));
-    let mut found: Vec<Link> = found.into_iter().map(|named| named.link).collect();
-    found.retain(|link| link.item != ANOTHER);
-    found.sort_unstable();
-    found.dedup_by_key(|link| link.item);
-    found
+    strongest(found)
+}
+
+/// Each item once with its strongest reason, ordered by number.
+fn strongest(found: Vec<Named>) -> Vec<Link> {
+    let mut links: Vec<Link> = found.into_iter().map(|named| named.link).collect();
+    links.retain(|link| link.item != ANOTHER);
+    links.sort_unstable();
+    links.dedup_by_key(|link| link.item);
+    links
 }
 
 /// A merge of a main branch contains other people's work, and git may list it with an indent. What a
@@ -78,8 +87,9 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
 fn resolved_by_merge(body: &str, rules: &Rules) -> Vec<Link> {
     let is_own = |line: &&str| !line.starts_with([' ', '\t', '*', '-', '#']);
     let own: Vec<&str> = body.lines().filter(is_own).collect();
-    let named = Body::read(&own.join("\n"), false, rules).named;
-    named.into_iter().filter(|named| named.settles).map(|named| named.link).collect()
+    let mut named = Body::read(&own.join("\n"), false, rules).named;
+    named.retain(|named| named.settles);
+    strongest(named)
 }
 
 /// Azure DevOps lists every item that the text mentions, also those that the reader is sent to.
@@ -115,8 +125,6 @@ fn begins_with_key(subject: &str, rules: &Rules) -> bool {
     first.is_some_and(|start| subject[..start].trim_matches(['[', '(', ' ']).is_empty())
 }
 
-/// A message that points to more items is about none of them.
-const MOST_POINTED: usize = 2;
 /// The items in the body of a message.
 #[derive(Default)]
 struct Body {
@@ -148,12 +156,16 @@ impl Body {
             };
             let here = Line { place, above, rules };
             above = if lower.ends_with(char::is_alphabetic) { line } else { "" };
-            found.named.extend(here.links(line));
-            if is_paragraph {
-                found.lone.extend(here.lone(line));
+            // Most lines name nothing.
+            if !line.bytes().any(|byte| byte.is_ascii_digit()) {
+                is_paragraph = lower.is_empty();
+                continue;
             }
-            is_paragraph = lower.is_empty() || is_paragraph && here.is_lone(line);
+            found.named.extend(here.links(line));
             found.pointed_to.extend(here.pointed_to(line));
+            let lone = if is_paragraph { here.lone(line) } else { Vec::new() };
+            is_paragraph = !lone.is_empty();
+            found.lone.extend(lone);
         }
         found
     }

@@ -216,9 +216,10 @@ fn pull_requests_are_known_by_the_subjects_that_hosts_write() {
 proptest! {
     #[test]
     fn any_message_is_read_and_each_item_stands_once(
-        subject in ".{0,80}", body in "(?s).{0,300}", pattern in ".{0,6}\\{id\\}.{0,3}"
+        subject in "(Merge branch 'main'|.{0,80})", body in "(?s)(.{0,300}|(Fixes #[0-9]{1,2}\n){0,4})",
+        pattern in ".{0,6}\\{id\\}.{0,3}", merge: bool
     ) {
-        let commit = Commit { subject: &subject, body: &body, merge: false };
+        let commit = Commit { subject: &subject, body: &body, merge };
         let rules = Rules { patterns: vec![pattern], ..rules(Numbers::Items) };
         let found = links(commit, &rules);
         let _any = pull_request(commit);
