@@ -31,9 +31,7 @@ impl<'i> Text<'i> {
         let mut end = start;
         let mut after_bang = false;
         let mut count = 0_usize;
-        loop {
-            let before = input.position();
-            let Ok(token) = input.next_including_whitespace_and_comments() else { break };
+        while let Ok(token) = input.next_including_whitespace_and_comments() {
             count += 1;
             if count > MAX_TOKENS {
                 text.is_broken = true;
@@ -55,7 +53,8 @@ impl<'i> Text<'i> {
             match token {
                 Token::Delim('!') => {
                     after_bang = true;
-                    end = before;
+                    // Not the place before it: after a function that is the place of its argument.
+                    end = input.position();
                 }
                 Token::CurlyBracketBlock => text.has_braces = true,
                 Token::BadString(_)
@@ -68,7 +67,7 @@ impl<'i> Text<'i> {
         }
         text.is_invalid |= after_bang && !text.important;
         let slice = match after_bang {
-            true => input.slice(start..end),
+            true => input.slice(start..end).trim_end_matches('!'),
             false => input.slice_from(start),
         };
         let plain_text: Cow<'i, str> = match slice.contains(['\\', '*']) {
@@ -192,6 +191,7 @@ mod tests {
         for (css, text, important) in [
             (" none ", "none", false),
             ("NONE !important", "none", true),
+            ("rgb(1, 2, 3)!important", "rgb(1, 2, 3)", true),
             ("n\\6fne", "none", false),
             ("/* x */ none/**/!/**/important", "none", true),
             ("rgb(1, 2, 3) url(A.png)", "rgb(1, 2, 3) url(a.png)", false),
