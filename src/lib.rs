@@ -55,14 +55,17 @@
 //! | **app** | [`app`] | all below | builds all parts from one configuration; daemon, `--once`, `--demo`, self-test |
 //! | **fleet** | [`fleet`] | edges, state, ports, system, pure, data | sessions on other hosts (feature `fleet`) |
 //! | **backtest** | [`backtest`] | readers, edges, system, pure, data | compares the ranking with past fixes |
-//! | **readers** | [`web`] → [`report`] | state, system, pure, data | show what the store holds: dashboard, health, metrics, reports, terminal |
+//! | **readers** | [`web`], [`brief`] → [`report`] | state, system, pure, data | show what the store holds: dashboard, health, metrics, reports, terminal; findings as tasks for agents |
 //! | **stages** | [`run`] | edges, state, ports, pure, data | one run, from fetch to record |
-//! | **edges** | [`config`], [`fetch`], [`context`], [`session`], [`simulate`] | ports, system, pure, data | files, the tracker, the code base, agent processes; and simulators of them |
+//! | **edges** | [`config`], [`fetch`], [`context`], [`simulate`], [`session`] → [`gateway`] | ports, system, pure, data | files, the tracker, the code base, agent processes, their way to the model provider; and simulators of them |
 //! | **state** | [`store`] | ports, system, pure, data | SQLite: items, runs, sessions, findings, budget, the event log |
 //! | **ports** | [`ports`] | data | interfaces of the state for edges: the session ledger, the stored state of sources |
-//! | **system** | [`clock`], [`exec`], [`private`], [`process`] | data | the operating system: time, helper commands, private files, processes |
+//! | **system** | [`clock`], [`exec`], [`outbound`], [`private`], [`process`] | data | the operating system: time, helper commands, private files, processes; messages to webhooks and monitors |
 //! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`fixes`], [`triage`], [`analyze`] → [`prompt`] | data | decisions and texts: no IO, no clock |
 //! | **data** | [`event`], [`settings`] → [`model`] | nothing | plain data: items, verdicts, findings, events, configuration values |
+//!
+//! [`clean`] and the data of texts in [`model`] come from the crate `visible_text` (`crates/visible-text`), which
+//! cleans one text and knows nothing of the job.
 //!
 //! The store implements the ports for `fetch` and `session`, so none of the three depends on another.
 //! `.clippy.toml` bans processes, clocks, the environment and exits outside their modules. Only
@@ -96,8 +99,10 @@
 //! - **I8** Every live session has a liveness event every interval, by a timer, never gated on
 //!   output. Held by `ten_silent_minutes_have_no_gap`, `quiet_and_busy_stages_beat_at_every_interval`.
 //! - **I9** No secret in a log, a prompt, an argument list, a report or the environment of a child
-//!   that does not need it. The tracker's credential never reaches the agent. Held by
-//!   `the_trackers_credential_is_nowhere`, `a_finding_that_holds_a_credential_shows_it_nowhere`.
+//!   that does not need it. The tracker's credential never reaches the agent, and the provider's
+//!   key does not reach a session behind the gateway. Held by
+//!   `no_process_of_a_session_knows_the_providers_key`, `the_trackers_credential_is_nowhere`,
+//!   `a_finding_that_holds_a_credential_shows_it_nowhere`.
 //! - **I10** Never two runs at once on one state. Held by
 //!   `of_two_simultaneous_runs_one_runs_and_the_other_reports_why_not`.
 //! - **I11** What is not the item's fault (provider, tracker, machine, configuration, a person)
@@ -113,7 +118,8 @@
 //! - **I13** heartbeat signals only processes that one of its sessions started, verified by pid,
 //!   start time and boot. Held by `reused_pids_are_never_killed`.
 //! - **I14** Text that a person would not see in the tracker does not reach a prompt unmarked.
-//!   Held by `every_case_shows_what_a_browser_shows`.
+//!   Held by `every_case_shows_what_a_browser_shows`,
+//!   `what_a_browser_does_not_paint_hardly_ever_comes_out_unmarked`.
 //! - **I15** A finding is published once, or given up visibly: its comment is stored in the same
 //!   transaction. Held by
 //!   `a_comment_that_was_not_taken_is_delivered_by_a_later_run_and_does_not_requeue_the_item`,
@@ -148,6 +154,7 @@ pub mod analyze;
 
 pub mod clock;
 pub mod exec;
+pub mod outbound;
 pub mod private;
 pub mod process;
 
@@ -155,6 +162,7 @@ pub mod ports;
 pub mod store;
 pub mod config;
 pub mod fetch;
+pub mod gateway;
 pub mod context;
 pub mod session;
 pub mod simulate;
@@ -162,6 +170,7 @@ pub mod simulate;
 pub mod run;
 pub mod fleet;
 pub mod backtest;
+pub mod brief;
 pub mod report;
 pub mod web;
 pub mod app;

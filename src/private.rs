@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+pub mod beneath;
+
 /// Creates a folder and its missing parents. Existing ones are not changed.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
@@ -37,10 +39,18 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(refused()) }
 }
 
-/// The text of a regular file of at most `most` bytes; otherwise `None`.
-pub fn read_small(path: &Path, most: u64) -> Option<String> {
-    let about = std::fs::symlink_metadata(path).ok()?;
-    (about.is_file() && about.len() <= most).then(|| std::fs::read_to_string(path).ok()).flatten()
+/// The bytes of a file of the user, who may have put a link in its place; at most `most`.
+pub fn read_own(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let real = std::fs::canonicalize(path)?;
+    let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    };
+    beneath::read(folder, Path::new(name), most)
+}
+
+/// Creates a folder where nothing is; its parent exists.
+pub fn create_new_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
 }
 
 /// Replaces a file atomically: a reader sees either the old content or the new.

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../tests/support/src/properties/stream.rs"]
+#[path = "../../tests/support/src/stream_properties.rs"]
 mod body;
 #[path = "../bodies/meter.rs"]
 mod meter;

@@ -2,18 +2,11 @@
 
 #![no_main]
 
-// The body speaks of `heartbeat`, which here is this crate.
-extern crate self as heartbeat;
-
-#[path = "../../tests/support/src/properties/clean.rs"]
+#[path = "../../crates/visible-text/tests/visible/bounded.rs"]
 #[allow(dead_code, reason = "the other target checks the other property")]
 mod body;
-#[path = "../../src/clean/mod.rs"]
-pub mod clean;
 #[path = "../bodies/meter.rs"]
 mod meter;
-#[path = "../../src/model/mod.rs"]
-pub mod model;
 
 #[global_allocator]
 static METER: meter::Meter = meter::Meter;

@@ -5,50 +5,77 @@
 
 use std::fmt::Write;
 
-use crate::model::{FileRole, Finding, mask, plain_text, unmask_markdown};
+use super::parts::{Body, Grade, Part, Place, parts};
+use crate::model::{Finding, mask, plain_text, unmask_markdown};
 
 /// Without a title.
 pub fn markdown(finding: &Finding) -> String {
-    let mut page = format!("{}\n", mask(&finding.summary));
-    list(&mut page, "Likely causes", finding.likely_causes.iter().map(|cause| mask(cause)));
-    list(
-        &mut page,
-        "Where to look",
-        finding.files.iter().map(|file| {
-            let missing = if file.exists == Some(false) { " (not in the repository)" } else { "" };
-            let role = match file.role {
-                Some(FileRole::Change) => " (change)",
-                Some(FileRole::Test) => " (test)",
-                Some(FileRole::Understand) | None => "",
-            };
-            let unread = if file.read == Some(false) { " (not read)" } else { "" };
-            format!("`{}`{role}{unread}{missing}: {}", code(&file.path), mask(&file.reason))
-        }),
-    );
-    section(&mut page, "Suggested change", &mask(&finding.suggested_change));
-    list(&mut page, "Tests", finding.tests.iter().map(|text| mask(text)));
-    list(&mut page, "Pitfalls", finding.pitfalls.iter().map(|text| mask(text)));
-    let grades = format!(
-        "risk **{}** \u{b7} effort **{}** \u{b7} confidence **{}**",
-        finding.risk, finding.effort, finding.confidence
-    );
-    section(&mut page, "Assessment", &grades);
-    list(&mut page, "Not checked", finding.not_checked.iter().map(|text| mask(text)));
-    list(&mut page, "Open questions", finding.open_questions.iter().map(|text| mask(text)));
+    markdown_of(&parts(finding))
+}
+
+/// As a comment on the work item. It says first that no person wrote it.
+pub fn comment(finding: &Finding) -> String {
+    format!("{COMMENT_OPENING}\n\n{}", markdown(finding))
+}
+
+/// Opening of every comment.
+const COMMENT_OPENING: &str = "**Written by a program (heartbeat), not by a person.** It read this \
+    item and the code and may be wrong. If it is, reply \u{201c}wrong\u{201d} with the reason to \
+    whoever runs heartbeat: they record it with `heartbeat feedback`.";
+
+/// The same, of parts that may have links.
+pub fn markdown_of(parts: &[Part]) -> String {
+    let mut page = String::new();
+    for part in parts {
+        let text = match &part.body {
+            Body::Text(text) => mask(text),
+            Body::List(entries) | Body::Ranked(entries) => {
+                list(entries.iter().map(|text| mask(text)))
+            }
+            Body::Places(places) => list(places.iter().map(place)),
+            Body::Grades(grades) => grades.iter().map(grade).collect::<Vec<_>>().join(" \u{b7} "),
+            Body::Code(text) => block(text),
+        };
+        section(&mut page, part.title, &text);
+    }
     unmask_markdown(&page)
+}
+
+fn grade(grade: &Grade) -> String {
+    format!("{} **{}**", grade.name, grade.value)
+}
+
+fn place(place: &Place) -> String {
+    let name = format!("`{}`", code(&place.name()));
+    let name = match &place.address {
+        Some(address) => format!("[{name}]({address})"),
+        None => name,
+    };
+    let notes: String = place.notes.iter().map(|note| format!(" ({note})")).collect();
+    let quote = place.quote.as_deref().map(|quote| format!("\n\n{}", block(quote)));
+    format!("{name}{notes}: {}{}", mask(&place.text), quote.unwrap_or_default())
+}
+
+/// Fenced; the fence is longer than any in the text, so that no text can end it.
+fn block(text: &str) -> String {
+    let text = plain_text(text);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}", mask(&text))
 }
 
 fn section(page: &mut String, title: &str, text: &str) {
     // Writing to a String cannot fail.
-    let _ = write!(page, "\n#### {title}\n\n{text}\n");
+    let _ = match title {
+        "" => writeln!(page, "{text}"),
+        title => write!(page, "\n#### {title}\n\n{text}\n"),
+    };
 }
 
-fn list(page: &mut String, title: &str, entries: impl Iterator<Item = String>) {
+fn list(entries: impl Iterator<Item = String>) -> String {
     let lines: Vec<String> =
         entries.map(|entry| format!("- {}", entry.replace('\n', "\n  "))).collect();
-    if !lines.is_empty() {
-        section(page, title, &lines.join("\n"));
-    }
+    lines.join("\n")
 }
 
 fn code(path: &str) -> String {
@@ -95,6 +122,10 @@ mod tests {
     fn reads_well() {
         let expected = "The total is rounded twice.
 
+#### Assessment
+
+risk **low** \u{b7} effort **small** \u{b7} confidence **high**
+
 #### Likely causes
 
 - Rounding per line.
@@ -109,10 +140,6 @@ mod tests {
 
 1. Round once.
 2. Test it.
-
-#### Assessment
-
-risk **low** \u{b7} effort **small** \u{b7} confidence **high**
 ";
         assert_eq!(markdown(&finding()), expected);
     }

@@ -4,6 +4,7 @@
 
 mod check;
 mod markdown;
+pub mod parts;
 
 use minijinja::context;
 
@@ -15,7 +16,7 @@ use crate::prompt::{
 use crate::settings::Analyze;
 
 pub use check::{CheckError, check, mark_missing_files};
-pub use markdown::markdown;
+pub use markdown::{comment, markdown, markdown_of};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {

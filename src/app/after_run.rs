@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::model::RunId;
 use crate::ports::HeldCredentials as _;
 use crate::private;
-use crate::report::code_links::{CodeLinks, origin_of};
+use crate::report::code_links::CodeLinks;
 use crate::report::digest::{Report, Scope};
 use crate::report::{html, markdown, webhook};
 use crate::settings::{Config, ReportFormat};
@@ -68,7 +68,9 @@ impl Reporter {
     async fn gather(&self, store: &Store, scope: Scope) -> Result<Report, CommandError> {
         let (projects, now) = (self.config.projects(), self.clock.now());
         let report = Report::gather(store, scope, &projects, now).await?;
-        Ok(report.linked(code_links(&self.config)).without(&self.secrets.held_now().await))
+        Ok(report
+            .linked(CodeLinks::configured(&self.config))
+            .without(&self.secrets.held_now().await))
     }
 }
 
@@ -92,7 +94,7 @@ pub async fn follow_up(setting: &Setting, store: &Store, run: RunId) {
         tracing::error!(run_id = %run, %error, "could not read the outbox");
     }
     // Last, because a long history takes time and nothing waits for it.
-    match score_findings(&setting.config, &setting.clock, store).await {
+    match score_findings(&setting.config, &setting.clock, store, &setting.code).await {
         Ok(0) => {}
         Ok(findings) => {
             tracing::info!(run_id = %run, findings, "found commits that fix items with findings");
@@ -101,7 +103,7 @@ pub async fn follow_up(setting: &Setting, store: &Store, run: RunId) {
             tracing::error!(run_id = %run, %error, "could not score findings by later commits");
         }
     }
-    match mark_stale(&setting.config, &setting.clock, store).await {
+    match mark_stale(&setting.config, &setting.clock, store, &setting.code).await {
         Ok((0, 0)) => {}
         Ok((findings, queued)) => {
             tracing::info!(run_id = %run, findings, queued, "files named in findings were changed later; the queued items will be analysed again");
@@ -114,16 +116,6 @@ pub async fn follow_up(setting: &Setting, store: &Store, run: RunId) {
 
 async fn report_of(setting: &Setting, store: &Store, run: RunId) -> Result<Report, CommandError> {
     Reporter::new(setting).gather(store, Scope::Run { run }).await
-}
-
-/// Web address of the code base: from the configured pattern, or from the git remote.
-pub fn code_links(config: &Config) -> Option<CodeLinks> {
-    if !config.report.code_url.is_empty() {
-        return CodeLinks::by_pattern(&config.report.code_url);
-    }
-    let file = config.repository.path.join(".git").join("config");
-    let text = std::fs::read_to_string(file).ok()?;
-    CodeLinks::of_remote(origin_of(&text)?)
 }
 
 /// Sends the digests that are due: of this run, and of earlier ones whose webhook failed.

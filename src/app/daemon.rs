@@ -7,9 +7,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use tokio::sync::mpsc::Receiver;
 use tokio_util::task::TaskTracker;
 
 use super::demo::{self, DemoMode, Fresh};
+use super::early::Early;
 use super::error::CommandError;
 use super::exit::Code;
 use super::integrity::IntegrityCheck;
@@ -19,8 +22,8 @@ use super::setting::{ensure_configured, load_request};
 use super::signals::SignalRequest;
 use super::timetable::Timetable;
 use super::waker::{LONGEST_SLEEP, Pace, WakeSource};
-use super::web::{AnnounceOptions, RunRequest, RunRequests};
-use super::{Notifier, Setting, Signals, StartOptions, after_run, startup};
+use super::web::{AnnounceOptions, Requests, RunRequest, RunRequests};
+use super::{Notifier, Setting, Signals, StartOptions, after_run, pings, silence, startup};
 use crate::config::{Changed, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
@@ -49,14 +52,26 @@ struct Daemon<F> {
     store_fault: Option<String>,
     integrity: IntegrityCheck,
     notifier: Notifier,
+    silence_checked: Option<Timestamp>,
+    /// An event that a tracker sent, until a run has followed it.
+    early: Early,
     /// Reports and webhooks of finished runs.
     reports: TaskTracker,
 }
 
 type Stamp = (u64, Option<std::time::SystemTime>, PathBuf);
 
-/// Runs on schedule until a signal; returns the exit code for that signal.
+/// Runs on schedule until a signal; returns the exit code for that signal. If it cannot, the monitor
+/// is told why.
 pub async fn follow(options: &StartOptions) -> Result<Code, CommandError> {
+    let ended = Box::pin(follow_schedule(options)).await;
+    if let Err(error) = &ended {
+        pings::cannot_run(options, None, error).await;
+    }
+    ended
+}
+
+async fn follow_schedule(options: &StartOptions) -> Result<Code, CommandError> {
     let demo = match options.demo {
         true => Some(demo::start(options, Fresh::Yes, DemoMode::Schedule).await?),
         false => None,
@@ -106,7 +121,9 @@ where
         what: "cannot start the scheduler".into(),
         source: std::io::Error::other(error),
     })?;
-    let (requests, mut requested) = tokio::sync::mpsc::channel(1);
+    let (runs, mut requested) = tokio::sync::mpsc::channel(1);
+    let (events, mut happened) = tokio::sync::mpsc::channel(1);
+    let requests = Requests { runs, events };
     let announce_options = AnnounceOptions::service(options);
     let dashboard =
         super::web::serve(&mut setting, Some(requests), announce_options, progress).await?;
@@ -130,9 +147,11 @@ where
         store_fault: None,
         integrity: IntegrityCheck::default(),
         notifier,
+        silence_checked: None,
+        early: Early::default(),
         reports: TaskTracker::new(),
     };
-    daemon.run(&mut signals, &mut waker, &mut requested).await;
+    daemon.run(&mut signals, &mut waker, (&mut requested, &mut happened)).await;
     daemon.finish_reports().await;
     if let Some(dashboard) = dashboard {
         dashboard.stop().await;
@@ -151,7 +170,7 @@ where
         &mut self,
         signals: &mut Signals,
         waker: &mut WakeSource,
-        requests: &mut RunRequests,
+        (requests, events): (&mut RunRequests, &mut Receiver<()>),
     ) {
         loop {
             let sleep = match self.act().await {
@@ -173,8 +192,9 @@ where
             let sleep = self.notifier.cap_sleep(sleep);
             tokio::select! {
                 Some(request) = requests.recv() => self.accept(request),
+                Some(()) = events.recv() => self.early.note(self.setting.clock.now()),
                 _ = waker.woken(sleep) => self.reload_config(ReloadWhen::Changed),
-                () = running::ended(&mut self.running) => self.running = None,
+                () = running::ended(&mut self.running) => {}
                 asked = signals.next() => match asked {
                     SignalRequest::Reload => self.reload_config(ReloadWhen::Always),
                     SignalRequest::Stop => return self.stop(signals).await,
@@ -186,14 +206,58 @@ where
     /// Does what is due and stores observations. Returns how long nothing will be due.
     async fn act(&mut self) -> Result<Duration, CommandError> {
         let sleep = self.decide().await?;
+        let sleep = sleep.min(self.start_early().await?);
         self.journal.flush().await?;
         if self.running.is_none() {
             let (store, now) = (self.journal.store(), self.setting.clock.now());
             if let Some(damage) = self.integrity.run_if_due(store, now).await {
                 self.setting.observers.report_fault(Some(damage.clone()));
             }
+            self.notice_silence();
         }
         Ok(sleep)
+    }
+
+    /// Starts the run that events of a tracker asked for, if it is time. Returns how long it is not.
+    async fn start_early(&mut self) -> Result<Duration, CommandError> {
+        let (now, interval) = (self.setting.clock.now(), self.setting.config.http.min_interval);
+        match self.early.wait(now, interval) {
+            None => Ok(LONGEST_SLEEP),
+            // Its end wakes the loop, and the event is not forgotten.
+            Some(_) if self.running.is_some() => Ok(LONGEST_SLEEP),
+            Some(wait) if wait > Duration::ZERO => Ok(wait),
+            Some(_) if self.journal.ticks().pause_state().await?.is_some() => {
+                self.early.forget();
+                Ok(LONGEST_SLEEP)
+            }
+            Some(_) => {
+                self.reload_config(ReloadWhen::Always);
+                let id = RunId(uuid::Uuid::now_v7());
+                match self.take_lock("event", id) {
+                    // As the schedule would have started it, only earlier.
+                    Ok(lock) => self.start(id, Trigger::Schedule, lock),
+                    // Another process reads the tracker now; whatever it misses, the schedule reads.
+                    Err(LockError::Held { .. }) => self.early.forget(),
+                    Err(error) => return Err(error.into()),
+                }
+                Ok(LONGEST_SLEEP)
+            }
+        }
+    }
+
+    /// In the background: a webhook that does not answer holds up nothing.
+    fn notice_silence(&mut self) {
+        let now = self.setting.clock.now();
+        let is_due = |last: Timestamp| now.duration_since(last) >= silence::EVERY || now < last;
+        if !self.silence_checked.is_none_or(is_due) {
+            return;
+        }
+        self.silence_checked = Some(now);
+        let (setting, store) = (self.setting.clone(), self.journal.store().clone());
+        let (schedule, since) = (self.timetable.schedule.clone(), self.timetable.since);
+        self.reports.spawn(async move {
+            silence::tell(&setting, &store, Some((&schedule, since))).await;
+        });
     }
 
     /// Logged once, shown in `/health`, and retried.
@@ -201,6 +265,10 @@ where
         let message = error.to_string();
         if self.store_fault.as_ref() != Some(&message) {
             tracing::error!(error = %message, "cannot use the state database; will retry");
+            if let Some(monitor) = pings::monitor_of(&self.setting) {
+                let (signal, text) = pings::failure(&self.setting, error.code(), &message);
+                self.reports.spawn(async move { monitor.tell(signal, None, &text).await });
+            }
         }
         self.setting.observers.report_fault(Some(message.clone()));
         self.store_fault = Some(message);
@@ -281,6 +349,7 @@ where
         let running =
             Running::start(&self.setting, id, trigger, lock, self.progress, &self.reports);
         self.running = Some(running);
+        self.early.run_started(self.setting.clock.now());
     }
 
     /// Notifies the service manager's watchdog after a write probe of the state.

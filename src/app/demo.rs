@@ -39,6 +39,8 @@ pub struct Demo {
     pub request: LoadRequest,
     /// The sample code base, if it is not part of the state.
     _code: Option<TemporaryFolder>,
+    /// The state of a dry run.
+    _scratch: TemporaryFolder,
 }
 
 impl Demo {
@@ -76,9 +78,13 @@ pub async fn start(
     mode: DemoMode,
 ) -> Result<Demo, CommandError> {
     let StartOptions { overrides, environment, clock, .. } = options;
+    let unwritable = || CommandError::io("cannot create a temporary folder");
+    let scratch = TemporaryFolder::new("demo-state").map_err(unwritable())?;
     let state = match &overrides.state_dir {
         Some(folder) => std::path::absolute(folder)
             .map_err(CommandError::io("cannot determine the state folder"))?,
+        // A dry run shows what a first run would do, also after a demo that has done it.
+        None if fresh == Fresh::No => scratch.path().join("state"),
         None => temporary_state()?,
     };
     if fresh == Fresh::Yes && overrides.state_dir.is_none() {
@@ -96,7 +102,7 @@ pub async fn start(
     let loaded = load(&request)?;
     let secret = FixedCredential::new(SecretString::from(TOKEN), "the demo");
     let setting = Setting::new(loaded.config, options, Some(Arc::new(secret)), &request.cwd)?;
-    Ok(Demo { setting, simulator, request, _code: temporary })
+    Ok(Demo { setting, simulator, request, _code: temporary, _scratch: scratch })
 }
 
 /// One folder per user, so that the demo's findings can be read afterwards and old folders do not

@@ -17,7 +17,7 @@ macro_rules! exit_codes {
             /// In ascending order.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// As shown in `--help` and in the README.
+            /// As shown in `--help` and in docs/operations.md.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $meaning,)+ }
             }
@@ -71,7 +71,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// The table in `--help` and the README.
+/// The table in `--help` and docs/operations.md.
 pub fn table() -> String {
     let rows: Vec<String> = Code::ALL
         .iter()

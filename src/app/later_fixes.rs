@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::backtest::{Awaited, LaterFix, fixes_of};
 use crate::clock::Clock;
-use crate::context::code_base_of;
+use crate::context::{CodeCopies, code_base_of};
 use crate::fixes::ItemName;
 use crate::model::{Fix, FixCommit, ItemKey, SessionId};
 use crate::settings::{Config, Fixes};
@@ -24,6 +24,7 @@ pub async fn score_findings(
     config: &Config,
     clock: &Clock,
     store: &Store,
+    copies: &CodeCopies,
 ) -> Result<usize, StoreError> {
     let now = clock.now();
     let back = |span| now.checked_sub(span).unwrap_or(Timestamp::MIN);
@@ -32,7 +33,7 @@ pub async fn score_findings(
     for finding in waiting {
         let source = finding.key.source().to_owned();
         let root = code_base_of(config, &source, &[&finding.area], &finding.item_type);
-        by_code_base.entry((root.to_owned(), source)).or_default().push(finding);
+        by_code_base.entry((copies.latest(root), source)).or_default().push(finding);
     }
     let mut found = Vec::new();
     for ((root, source), findings) in by_code_base {

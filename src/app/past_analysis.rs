@@ -14,7 +14,7 @@ use crate::backtest::{
     BacktestError, Memory, PastAnalysis, PastFinding, PastTree, Task, analysis_key,
     changed_functions,
 };
-use crate::context::{CodeBase, CodeBases, CodeContext, CodeError};
+use crate::context::{CodeBase, CodeBases, CodeContext, CodeError, Upstream};
 use crate::event::{RunOutcome, Trigger};
 use crate::fetch::{Details, FetchError, FetchRequest, Page, Pages, Source};
 use crate::model::{
@@ -277,7 +277,9 @@ impl CodeBase for PastCode {
                 source.routes.clear();
                 source.repository = PathBuf::new();
             }
-            CodeBases::new(&config, &self.place.join("index")).context(item, verdict).await
+            CodeBases::new(&config, &self.place.join("index"), Upstream::off())
+                .context(item, verdict)
+                .await
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Performs runs: one run or a dry run for the command line, background tasks for the daemon.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use jiff::SignedDuration;
@@ -13,13 +14,17 @@ use super::fleet::FleetRun;
 use super::logging::{self, Purpose};
 use super::signals::SignalRequest;
 use super::web::{self, AnnounceOptions};
-use super::{Setting, Signals, StartOptions, TemporaryFolder, after_run, lifecycle};
+use super::{
+    Setting, Signals, StartOptions, TemporaryFolder, after_run, lifecycle, pings, silence,
+};
 use crate::event::fold::RunView;
 use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
+use crate::outbound::ping::RunPings;
 use crate::report::live;
 use crate::report::summary::{MOST_OPEN, RunReport, TextSaving};
-use crate::report::terminal::{Progress, show};
+use crate::report::terminal::{Progress, say, show};
+use crate::report::worth;
 use crate::run::{self, DryRun, RunEnd};
 use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, RunLock, Store};
@@ -29,28 +34,73 @@ const KEEP_INDEXES: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// Performs one run, with its progress on the terminal and, if configured, on the dashboard.
 /// Returns its report and its state folder.
-pub async fn once(options: &StartOptions) -> Result<(RunReport, PathBuf), CommandError> {
+pub async fn once(options: &StartOptions) -> Result<(RunReport, PathBuf, Staying), CommandError> {
+    let id = RunId(uuid::Uuid::now_v7());
+    let ended = Box::pin(once_as(options, id)).await;
+    if let Err(error) = &ended {
+        pings::cannot_run(options, Some(id), error).await;
+    }
+    ended
+}
+
+/// A demo on a terminal: its dashboard stays until the person leaves.
+#[derive(Default)]
+pub struct Staying(Option<(web::Dashboard, super::demo::Demo)>);
+
+impl Staying {
+    /// Waits for Ctrl-C or another signal, if there is something to look at.
+    pub async fn until_stopped(self) -> Result<(), CommandError> {
+        let Some((dashboard, demo)) = self.0 else { return Ok(()) };
+        say(Progress::Live, "DEMO: the dashboard above stays open; Ctrl-C ends it.");
+        Signals::listen()?.next().await;
+        dashboard.stop().await;
+        demo.simulator.stop().await;
+        Ok(())
+    }
+}
+
+async fn once_as(
+    options: &StartOptions,
+    id: RunId,
+) -> Result<(RunReport, PathBuf, Staying), CommandError> {
     let (mut setting, demo) = Setting::for_one_run(options, Purpose::Command).await?;
     setting.telemetry = logging::start(&setting.config, options, Purpose::Command)?;
     super::guard_children();
     let announce_options = AnnounceOptions::single_run(options);
     let dashboard =
         web::serve_in_background(&mut setting, announce_options, options.progress).await;
-    let report = run_once(&setting, options).await;
-    if let Some(dashboard) = dashboard {
-        dashboard.stop().await;
+    if options.demo {
+        say(options.progress, "DEMO: tracker and agent are simulated; prices are pretended.");
     }
+    let report = run_once(&setting, options, id).await;
     setting.telemetry.clone().finish().await;
-    if let Some(demo) = demo {
-        demo.simulator.stop().await;
-    }
-    Ok((report?, setting.state))
+    let is_watched = options.progress == Progress::Live && std::io::stdin().is_terminal();
+    let staying = match (dashboard, demo) {
+        (Some(dashboard), Some(demo)) if is_watched && report.is_ok() => {
+            Staying(Some((dashboard, demo)))
+        }
+        (dashboard, demo) => {
+            if let Some(dashboard) = dashboard {
+                dashboard.stop().await;
+            }
+            if let Some(demo) = demo {
+                demo.simulator.stop().await;
+            }
+            Staying::default()
+        }
+    };
+    let report = report.map(|report| RunReport { simulated: options.demo, ..report })?;
+    Ok((report, setting.state, staying))
 }
 
-async fn run_once(setting: &Setting, options: &StartOptions) -> Result<RunReport, CommandError> {
-    let id = RunId(uuid::Uuid::now_v7());
+async fn run_once(
+    setting: &Setting,
+    options: &StartOptions,
+    id: RunId,
+) -> Result<RunReport, CommandError> {
     let store = Store::open(&setting.state)?;
     let lock = RunLock::acquire(&setting.state, "--once", Some(id), &setting.clock)?;
+    let pings = pings::begin(setting, id);
     let journal = Journal::begin_run(store.clone(), setting.clock.clone(), id).await?;
     let mut signals = Signals::listen()?;
     let (stop, run) = (StopHandle::new(), (id, Trigger::Manual));
@@ -60,14 +110,28 @@ async fn run_once(setting: &Setting, options: &StartOptions) -> Result<RunReport
         // Never ends on its own; runs alongside the run.
         never = signals.pass_on(&stop) => match never {},
     };
-    let report = report(&store, id, performed, signals.stopped_by()).await?;
+    let code = code_of(performed.end.outcome, signals.stopped_by());
+    let (signal, text) = pings::end_of_run(setting, &performed.end, code);
+    // Beside the rest, which may fail or take long.
+    let pinged = tokio::spawn(pings.end(signal, text));
+    let report = report(&store, id, performed, code).await;
     // The run is over and stored; a chat or a git history that does not answer is not waited for
     // longer.
     let after = after_run::follow_up(setting, &store, id);
     if tokio::time::timeout(after_run::PATIENCE, after).await.is_err() {
         tracing::error!(run_id = %id, "the webhook or the search for fixes took too long and was abandoned; the next run tries again");
     }
-    Ok(report)
+    silence::tell(setting, &store, None).await;
+    pings::patiently(async { pinged.await.unwrap_or_default() }).await;
+    report
+}
+
+/// The exit code of a run; for an interruption the signal decides.
+fn code_of(outcome: RunOutcome, stopped_by: Option<Code>) -> Code {
+    match (outcome, stopped_by) {
+        (RunOutcome::Interrupted, Some(code)) => code,
+        (outcome, _) => Code::of_run(outcome),
+    }
 }
 
 struct Performed {
@@ -150,24 +214,23 @@ async fn report(
     store: &Store,
     run: RunId,
     performed: Performed,
-    stopped_by: Option<Code>,
+    code: Code,
 ) -> Result<RunReport, CommandError> {
     let Performed { end, view } = performed;
-    let code = match (end.outcome, stopped_by) {
-        (RunOutcome::Interrupted, Some(code)) => code,
-        (outcome, _) => Code::of_run(outcome),
-    };
     // A run that started nothing reports what it waited for.
     let refused = view.waits_for.filter(|_| end.outcome == RunOutcome::NotNow);
+    let mut findings = store.findings().in_run(run).await?;
+    worth::sort(&mut findings);
     Ok(RunReport {
         run,
         outcome: end.outcome,
         exit_code: code.number(),
+        simulated: false,
         error: end.error.map(|error| error.to_string()).or(refused),
         summary: end.summary,
         text: TextSaving::of(view.raw_bytes, view.clean_bytes, view.fetched, view.alarms),
         alarmed: view.alarmed,
-        findings: store.findings().in_run(run).await?,
+        findings,
         open: store.items().open(MOST_OPEN).await?,
     })
 }
@@ -194,6 +257,9 @@ pub(super) struct Running {
     pub(super) id: RunId,
     stop: StopHandle,
     task: JoinHandle<Result<RunEnd, CommandError>>,
+    setting: Setting,
+    pings: RunPings,
+    reports: TaskTracker,
 }
 
 impl Running {
@@ -208,6 +274,7 @@ impl Running {
         reports: &TaskTracker,
     ) -> Self {
         let stop = StopHandle::new();
+        let (pings, kept) = (pings::begin(setting, id), (setting.clone(), reports.clone()));
         let (setting, handle, reports) = (setting.clone(), stop.clone(), reports.clone());
         let task = tokio::spawn(async move {
             let store = Store::open(&setting.state)?;
@@ -218,7 +285,21 @@ impl Running {
             reports.spawn(async move { after_run::follow_up(&setting, &store, id).await });
             Ok(performed.end)
         });
-        Self { id, stop, task }
+        let (setting, reports) = kept;
+        Self { id, stop, task, setting, pings, reports }
+    }
+
+    /// Logs the end and pings the monitor about it, whatever it was.
+    fn conclude(self, ended: Ended) {
+        let (signal, text) = match &ended {
+            Ok(Ok(end)) => pings::end_of_run(&self.setting, end, Code::of_run(end.outcome)),
+            Ok(Err(error)) => pings::failure(&self.setting, error.code(), &error.to_string()),
+            Err(panic) => {
+                pings::failure(&self.setting, Code::Unexpected, &format!("a run panicked: {panic}"))
+            }
+        };
+        log_end(ended);
+        self.reports.spawn(self.pings.end(signal, text));
     }
 
     /// Ends the run with its sessions and waits for it; a second signal skips the grace period.
@@ -226,7 +307,7 @@ impl Running {
         self.stop.stop(StopReason::Shutdown);
         loop {
             tokio::select! {
-                ended = &mut self.task => return log_end(ended),
+                ended = &mut self.task => return self.conclude(ended),
                 request = signals.next() => if request == SignalRequest::Stop {
                     self.stop.stop_now(StopReason::Shutdown);
                 },
@@ -235,15 +316,20 @@ impl Running {
     }
 }
 
-/// Waits for the end of the run and logs it; never returns if there is no run.
+/// Waits for the end of the run, logs it and takes it away; never returns if there is no run.
 pub(super) async fn ended(running: &mut Option<Running>) {
-    match running {
-        Some(running) => log_end((&mut running.task).await),
+    let ended = match running {
+        Some(running) => (&mut running.task).await,
         None => std::future::pending().await,
+    };
+    if let Some(running) = running.take() {
+        running.conclude(ended);
     }
 }
 
-fn log_end(ended: Result<Result<RunEnd, CommandError>, tokio::task::JoinError>) {
+type Ended = Result<Result<RunEnd, CommandError>, tokio::task::JoinError>;
+
+fn log_end(ended: Ended) {
     match ended {
         Ok(Ok(ended)) => match ended.error {
             Some(error) => tracing::error!(outcome = ?ended.outcome, %error, "run ended"),

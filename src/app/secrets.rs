@@ -57,7 +57,9 @@ impl Secrets for SettingSecrets {
         if agent == AgentKind::Claude && config.agent.auth == AgentAuth::Login {
             let home = environment.text("HOME").map(|home| PathBuf::from(home).join(".claude"));
             let folder = environment.text("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(home)?;
-            hash.update(std::fs::read(folder.join(".credentials.json")).unwrap_or_default());
+            // A file that is not a login does not change the fingerprint.
+            let login = crate::private::read_own(&folder.join(".credentials.json"), 1 << 16);
+            hash.update(login.unwrap_or_default());
         }
         Some(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
     }

@@ -13,7 +13,7 @@ use super::web::Observers;
 use super::{ConfiguredCredential, Telemetry, TemporaryFolder, trackers};
 use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest, Loaded, load};
-use crate::context::CodeBases;
+use crate::context::{CodeBases, CodeCopies, Upstream};
 use crate::event::Trigger;
 use crate::fetch::{Credential, Turns};
 use crate::model::RunId;
@@ -26,6 +26,9 @@ use crate::session::{
 };
 use crate::settings::{Config, Environment, LogFormat, LogLevel};
 use crate::store::Journal;
+
+/// In the state folder: work trees of the code bases' newest commits.
+pub const CODE_FOLDER: &str = "code";
 
 /// Command line options that override the configuration.
 #[derive(Debug, Clone, Default)]
@@ -112,6 +115,8 @@ pub struct Setting {
     pub state: PathBuf,
     /// Folder of the code-base indexes.
     pub cache: PathBuf,
+    /// Heartbeat's own work trees of the code bases.
+    pub code: CodeCopies,
     /// Sessions of this process that can be ended one by one.
     pub live: LiveSessions,
     pub observers: Observers,
@@ -169,6 +174,7 @@ impl Setting {
         Ok(Self {
             prompts: Arc::new(Prompts::load(&config, |path| std::fs::read_to_string(path))?),
             cache: state.join("index"),
+            code: CodeCopies::Fetched(state.join(CODE_FOLDER)),
             config: Arc::new(config),
             environment,
             clock: options.clock.clone(),
@@ -185,7 +191,8 @@ impl Setting {
     pub fn on_copy(&self, folder: &TemporaryFolder) -> Result<Self, CommandError> {
         crate::store::scratch_copy(&self.state, folder.path())?;
         let state = folder.path().to_path_buf();
-        Ok(Self { cache: state.join("index"), state, ..self.clone() })
+        let code = CodeCopies::Existing(self.state.join(CODE_FOLDER));
+        Ok(Self { cache: state.join("index"), state, code, ..self.clone() })
     }
 
     pub fn run_context(
@@ -247,12 +254,14 @@ impl Setting {
     }
 
     pub(super) fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
+        let repository = &self.config.repository;
+        let upstream = Upstream::new(repository, &self.environment, self.code.clone());
         Ok(Edges {
             secrets: Arc::new(SettingSecrets::new(self)),
             trackers: trackers::trackers(self, journal),
             sessions: Arc::new(self.sessions(journal)?),
             gate: Arc::new(self.machine_gate(journal)),
-            code: Arc::new(CodeBases::new(&self.config, &self.cache)),
+            code: Arc::new(CodeBases::new(&self.config, &self.cache, upstream)),
         })
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::clock::Clock;
-use crate::context::{changes_since, code_base_of};
+use crate::context::{CodeCopies, changes_since, code_base_of};
 use crate::model::{FileRole, ItemKey, SessionId, Stale};
 use crate::settings::{Config, Reanalyse};
 use crate::store::{AgeingFinding, Journal, Store, StoreError};
@@ -24,13 +24,14 @@ pub async fn mark_stale(
     config: &Config,
     clock: &Clock,
     store: &Store,
+    copies: &CodeCopies,
 ) -> Result<(usize, u32), StoreError> {
     let now = clock.now();
     let back = |span| now.checked_sub(span).unwrap_or(Timestamp::MIN);
     let mut by_code_base: BTreeMap<PathBuf, Vec<AgeingFinding>> = BTreeMap::new();
     for finding in store.findings().ageing(back(LOOK_BACK)).await? {
         let root = code_base_of(config, finding.key.source(), &[&finding.area], &finding.item_type);
-        by_code_base.entry(root.to_owned()).or_default().push(finding);
+        by_code_base.entry(copies.latest(root)).or_default().push(finding);
     }
     let mut found = Vec::new();
     for (root, findings) in by_code_base {

@@ -14,7 +14,8 @@ use crate::store::{Store, StoreError};
 pub struct Timetable {
     pub schedule: Schedule,
     policy: Policy,
-    since: Timestamp,
+    /// From when on it applies here.
+    pub since: Timestamp,
 }
 
 impl Timetable {

@@ -11,7 +11,7 @@ use super::after_run::Reporter;
 use super::error::CommandError;
 use super::{Setting, StartOptions, fleet};
 use crate::clock::Clock;
-use crate::config::credential::http_token;
+use crate::config::credential::{hooks_secret, http_token};
 use crate::model::{BoxFuture, ItemKey, Opinion, RunId, SessionId};
 use crate::ports::Ledger as _;
 use crate::report::digest::Scope;
@@ -21,6 +21,7 @@ use crate::session::orphans::request_end;
 use crate::settings::{Config, Environment, ReportFormat};
 use crate::store::{Journal, Store, StoreError};
 use crate::web::address::{self, PublishedAddress};
+use crate::web::hooks::Hooks;
 use crate::web::token::TokenFile;
 use crate::web::{ActionError, Actions, Hub, Server, ServerError, ServerOptions, bind};
 
@@ -30,6 +31,14 @@ const DEMO_PORT: u16 = 7979;
 /// A request for a run from the dashboard; answered with the run's id, or the reason why not.
 pub type RunRequest = oneshot::Sender<Result<RunId, String>>;
 pub type RunRequests = mpsc::Receiver<RunRequest>;
+
+/// What the service accepts from outside.
+pub struct Requests {
+    /// Of persons, from the dashboard.
+    pub runs: mpsc::Sender<RunRequest>,
+    /// Of trackers, which only make the next run earlier.
+    pub events: mpsc::Sender<()>,
+}
 
 /// How the dashboard's address is announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +101,7 @@ impl Observers {
 /// Serves the dashboard if an address is configured, and prints the address.
 pub async fn serve(
     setting: &mut Setting,
-    requests: Option<mpsc::Sender<RunRequest>>,
+    requests: Option<Requests>,
     announce_options: AnnounceOptions,
     progress: Progress,
 ) -> Result<Option<Dashboard>, CommandError> {
@@ -107,6 +116,9 @@ pub async fn serve(
         ))
     })?;
     let token = http_token(&config, &setting.environment)?;
+    let secret = hooks_secret(&config, &setting.environment)?;
+    let (requests, events) = requests.map(|r| (r.runs, r.events)).unzip();
+    let hooks = secret.zip(events).map(|(secret, events)| Hooks::new(secret, events));
     let listener = bind(listen, announce_options.preferred_port).await.map_err(refused)?;
     // The folder must exist before it can be read.
     drop(Store::open(&setting.state)?);
@@ -125,8 +137,17 @@ pub async fn serve(
     let search_path = setting.environment.raw("PATH").unwrap_or_default().to_owned();
     let token_file = TokenFile::in_state(&setting.state);
     let own = token_file.read_or_create().map_err(unwritable(&token_file))?;
-    let options =
-        ServerOptions { store, clock, config, token_file, token, actions, can_run, search_path };
+    let options = ServerOptions {
+        store,
+        clock,
+        config,
+        token_file,
+        token,
+        actions,
+        can_run,
+        search_path,
+        hooks,
+    };
     let server = Server::start(listener, options).map_err(refused)?;
     setting.observers = Observers { hub: Some(Arc::clone(server.hub())) };
     let published = address::publish(&setting.state, server.address()).unwrap_or_else(|error| {

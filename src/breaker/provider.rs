@@ -279,7 +279,7 @@ const fn shows_an_answer(outcome: &Outcome) -> bool {
     matches!(
         outcome,
         Outcome::Completed
-            | Outcome::OverBudget
+            | Outcome::BudgetReached
             | Outcome::TooManyReads
             | Outcome::BadOutput { why: SchemaIgnored | SchemaViolated }
             | Outcome::AgentError {

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use visible_text::{clean_both, trim_to_bytes, without_invisible};
+
 use super::many::each;
-use super::{clean_both, trim};
 use crate::model::{
     Alarms, CleanField, CleanItem, Format, TextStats, UnclearTextPolicy, VisibilityIssue,
     VisibilityIssues, WorkItem,
@@ -213,11 +214,11 @@ fn clean_field(
 ) -> (CleanField, Alarms, TextStats) {
     let (full, tight) = clean_both(raw, format, doubtful);
     let mut stats = full.stats;
-    let (full_text, left_out) = trim::to_bytes(full.text, remaining.full_field.min(remaining.full));
+    let (full_text, left_out) = trim_to_bytes(full.text, remaining.full_field.min(remaining.full));
     stats.cut_bytes += left_out;
     stats.clean_bytes = full_text.len();
     let (tight_text, left_out) =
-        trim::to_bytes(tight.text, remaining.tight_field.min(remaining.tight));
+        trim_to_bytes(tight.text, remaining.tight_field.min(remaining.tight));
     stats.tight_cut_bytes = left_out;
     remaining.full = remaining.full.saturating_sub(full_text.len());
     remaining.tight = remaining.tight.saturating_sub(tight_text.len());
@@ -253,7 +254,7 @@ fn clean_facts(item: &mut WorkItem, alarms: &mut Alarms) {
 
 /// One line, nothing invisible. Spaces stay as they are, because fingerprints depend on them.
 fn clean_fact(fact: &mut String, alarms: &mut Alarms) {
-    let visible = super::characters::visible(fact, &mut alarms.invisible_chars);
+    let visible = without_invisible(fact, alarms);
     let is_line_end = |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}');
     if visible.contains(is_line_end) {
         *fact = visible.replace(is_line_end, " ");
@@ -264,7 +265,7 @@ fn clean_fact(fact: &mut String, alarms: &mut Alarms) {
 
 /// A title or a name: one line, nothing invisible.
 fn clean_line(text: &str, alarms: &mut Alarms) -> String {
-    let visible = super::characters::visible(text, &mut alarms.invisible_chars);
+    let visible = without_invisible(text, alarms);
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -30,7 +30,7 @@ Then set it up:
 #[derive(Debug, Parser)]
 #[command(
     name = "heartbeat",
-    version,
+    version = env!("BUILT_VERSION"),
     about = ABOUT,
     long_about = LONG_ABOUT,
     after_help = exit::table(),
@@ -148,9 +148,23 @@ pub enum Command {
     Items(super::items::ItemsArgs),
     /// Show everything about one item, with its findings
     Show {
-        /// Number of the item, or its key such as ado/123
+        /// The item as people name it: 4106, #4106, PARCEL-4, contoso/web#12, or its address
         item: String,
     },
+    /// Print the newest finding of an item as a task for a coding agent
+    Brief {
+        /// The item as people name it: 4106, #4106, PARCEL-4, contoso/web#12, or its address
+        item: String,
+    },
+    /// Serve findings to coding agents by the Model Context Protocol, on standard input and output
+    Mcp,
+    /// Say why an item has a finding, or why it has none; asks the tracker about unknown ones
+    Why {
+        /// The item as people name it: 4106, #4106, PARCEL-4, contoso/web#12, or its address
+        item: String,
+    },
+    /// Write one finding as a file, or print a link that opens only this finding
+    Share(super::share::ShareArgs),
     /// Pause the schedule until `resume`; a run in progress continues
     Pause {
         /// Reason, shown by `status` and on the dashboard
@@ -186,13 +200,19 @@ pub enum Command {
         next: u16,
     },
     /// Show the effective configuration, with the origin of each value
-    Config,
+    Config {
+        /// Print the JSON Schema of heartbeat.toml instead, for editors
+        #[arg(long)]
+        schema: bool,
+    },
     /// Turn work-item HTML into the compact text that prompts contain
     Clean(super::clean::CleanArgs),
     /// Rank the files of a code base by their relevance to a text
     Context(super::context::ContextArgs),
     /// Test the file ranking on items that are already fixed; no model or cost without --analyze
     Backtest(super::backtest::BacktestArgs),
+    /// Show what heartbeat would have known about finished items, on one page; no config, no cost
+    Try(super::try_out::TryArgs),
     /// Compare findings with later fixes and with feedback
     ///
     /// A finding is right if it came before the fix and names a file that the fix changed. Commits
@@ -211,7 +231,7 @@ pub enum Command {
 
 #[derive(Debug, Clone, Args)]
 pub struct RetryArgs {
-    /// Number of the item, or its key such as ado/123
+    /// The item as people name it: 4106, #4106, PARCEL-4, contoso/web#12, or its address
     #[arg(required_unless_present_any = ["source", "provider", "parked", "failed"])]
     pub item: Option<String>,
     /// Close the circuit breaker of one source, or of all if no name is given; also ignore a wait

@@ -125,28 +125,18 @@ impl super::Context {
         private::create_folder(&folder)
             .map_err(|source| BacktestCommandError::Folder { path: folder.clone(), source })?;
         ensure_writable(args.out.as_deref())?;
-        let mut request = request(args, &config, &load.cwd, folder);
-        let items = match &args.items {
+        let options = match &args.items {
             Some(file) => {
                 let file = backtest_items::read(file, &config, &load.cwd)?;
-                if file.are_issues && request.fixes.numbers == FixNumbers::Auto {
-                    request.fixes.numbers = FixNumbers::Issues;
-                }
-                PastItems::Known(file.items)
+                file_options(args, &config, &load.cwd, folder, file)
             }
             None => {
                 let (zone, now) = (&config.schedule.timezone, self.clock.now());
-                PastItems::Since(parse_since(&args.since, zone, now)?)
+                let items = PastItems::Since(parse_since(&args.since, zone, now)?);
+                options(args, &config, &load.cwd, folder, items)
             }
         };
-        let options = BacktestOptions {
-            items,
-            code_base: args.repo.as_ref().map(|repo| load.cwd.join(repo)),
-            request,
-            links_only: args.links,
-            tune: args.tune.then_some(args.seed),
-            analyze: analyze(args)?,
-        };
+        let options = BacktestOptions { analyze: analyze(args)?, ..options };
         let on_step = progress_reporter(self.progress());
         if args.links {
             let plan =
@@ -180,7 +170,7 @@ impl super::Context {
     }
 }
 
-fn to_json(value: &impl serde::Serialize) -> Result<String, BacktestCommandError> {
+pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, BacktestCommandError> {
     let json = serde_json::to_string_pretty(value).map_err(BacktestCommandError::Json)?;
     Ok(format!("{json}\n"))
 }
@@ -211,6 +201,60 @@ fn analyze(args: &BacktestArgs) -> Result<Option<AnalyzeOptions>, CommandError> 
     Ok(Some(AnalyzeOptions { count: usize::from(count), max_cost, seed, dry_run }))
 }
 
+/// For items of a file. Those that GitHub prints have the numbers of the repository's own issues.
+pub(super) fn file_options(
+    args: &BacktestArgs,
+    config: &Config,
+    cwd: &Path,
+    folder: PathBuf,
+    file: backtest_items::FileItems,
+) -> BacktestOptions {
+    let mut options = options(args, config, cwd, folder, PastItems::Known(file.items));
+    if file.are_issues && options.request.fixes.numbers == FixNumbers::Auto {
+        options.request.fixes.numbers = FixNumbers::Issues;
+    }
+    options
+}
+
+/// Without analyses, which cost money.
+fn options(
+    args: &BacktestArgs,
+    config: &Config,
+    cwd: &Path,
+    folder: PathBuf,
+    items: PastItems,
+) -> BacktestOptions {
+    BacktestOptions {
+        items,
+        code_base: args.repo.as_ref().map(|repo| cwd.join(repo)),
+        request: request(args, config, cwd, folder),
+        links_only: args.links,
+        tune: args.tune.then_some(args.seed),
+        analyze: None,
+    }
+}
+
+impl BacktestArgs {
+    /// The usual ones for a file and a code base, with suggestions.
+    pub(super) fn of_file(items: &Path, repo: &Path) -> Self {
+        Self {
+            since: String::new(),
+            items: Some(items.to_owned()),
+            repo: Some(repo.to_owned()),
+            numbers: None,
+            links: false,
+            jobs: None,
+            tune: true,
+            analyze: None,
+            max_cost: None,
+            seed: 1,
+            dry_run: false,
+            format: None,
+            out: None,
+        }
+    }
+}
+
 fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) -> Request {
     // Items of a file are those of the configured source.
     let mut fixes = config.fixes_of(&config.source.name);
@@ -231,7 +275,7 @@ fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) ->
 const LINES_PER_STEP: usize = 10;
 
 /// Shows progress: a bar on a terminal, some lines elsewhere.
-fn progress_reporter(progress: Progress) -> impl Fn(Step) + Send + Sync + 'static {
+pub(super) fn progress_reporter(progress: Progress) -> impl Fn(Step) + Send + Sync + 'static {
     let bar = match progress {
         Progress::Live => ProgressBar::new(0),
         _ => ProgressBar::hidden(),

@@ -22,9 +22,9 @@ pub struct CleanArgs {
     /// The input is a Markdown field
     #[arg(long)]
     pub markdown_field: bool,
-    /// Keep text that may be invisible to a person, with a marker before it
+    /// Leave out text that may be invisible to a person; a marker replaces it
     #[arg(long)]
-    pub keep_doubtful: bool,
+    pub leave_out_doubtful: bool,
     /// Print bytes and estimated tokens, before and after, to standard error
     #[arg(long)]
     pub stats: bool,
@@ -63,9 +63,9 @@ pub fn run(
     let raw = read(args, stdin)?;
     let format = if args.markdown_field { Format::Markdown } else { Format::Html };
     let rendering = if args.tight { Rendering::Tight } else { Rendering::Full };
-    let doubtful = match args.keep_doubtful {
-        true => UnclearTextPolicy::MarkAndKeep,
-        false => UnclearTextPolicy::LeaveOut,
+    let doubtful = match args.leave_out_doubtful {
+        true => UnclearTextPolicy::LeaveOut,
+        false => UnclearTextPolicy::MarkAndKeep,
     };
     let cleaned = clean_text(&raw, format, &Options { rendering, doubtful, max_bytes: None });
     if args.json {
@@ -113,6 +113,7 @@ fn as_json(raw: &str, cleaned: &Cleaned) -> serde_json::Value {
             "doubtful": cleaned.alarms.doubtful_chars,
         },
         "doubts": cleaned.alarms.doubts,
+        "tier": cleaned.alarms.tier(),
     })
 }
 
@@ -136,8 +137,8 @@ fn write_stats(raw: &str, cleaned: &Cleaned, stderr: &mut dyn Write) -> std::io:
     if cleaned.stats.cut_bytes > 0 {
         writeln!(stderr, "cut     {:>9} bytes", cleaned.stats.cut_bytes)?;
     }
-    if cleaned.alarms.any() {
-        writeln!(stderr, "alarm: {}", cleaned.alarms.to_text())?;
+    if let Some(tier) = cleaned.alarms.tier() {
+        writeln!(stderr, "{}: {}", tier.to_text(), cleaned.alarms.to_text())?;
     }
     Ok(())
 }
@@ -163,7 +164,7 @@ mod tests {
             file: None,
             tight: false,
             markdown_field: false,
-            keep_doubtful: false,
+            leave_out_doubtful: false,
             stats: false,
             json: false,
         };
@@ -182,9 +183,9 @@ mod tests {
         let markdown = run_on(b"a &amp;lt;b&amp;gt; *c*", |args| args.markdown_field = true);
         assert_eq!(markdown.0, "a <b> c");
         let clipped = b"<p style='clip-path:circle(1px)'>psst</p>";
-        assert_eq!(run_on(clipped, |_| {}).0, "[doubtful text left out: may be clipped]");
-        let kept = run_on(clipped, |args| args.keep_doubtful = true);
-        assert_eq!(kept.0, "[doubtful text follows: may be clipped] psst");
+        assert_eq!(run_on(clipped, |_| {}).0, "[may be hidden: may be clipped] psst");
+        let without = run_on(clipped, |args| args.leave_out_doubtful = true);
+        assert_eq!(without.0, "[left out, may be hidden: may be clipped]");
     }
 
     #[test]
@@ -192,7 +193,9 @@ mod tests {
         let (out, err) = run_on(b"<p>a</p><p hidden>bcd</p>", |args| args.stats = true);
         assert_eq!(out, "a");
         assert!(err.contains("bytes          25 ->         1  (4.0 %)"), "{err}");
-        assert!(err.contains("alarm: 3 hidden characters"), "{err}");
+        assert!(err.contains("note: 3 hidden characters"), "{err}");
+        let (_, err) = run_on(b"<p hidden>send the keys</p>", |args| args.stats = true);
+        assert!(err.contains("alarm: 11 hidden characters"), "{err}");
     }
 
     #[test]
@@ -202,7 +205,7 @@ mod tests {
             file: Some("/no/such/file".into()),
             tight: false,
             markdown_field: false,
-            keep_doubtful: false,
+            leave_out_doubtful: false,
             stats: false,
             json: false,
         };

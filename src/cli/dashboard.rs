@@ -23,6 +23,9 @@ pub struct DashboardArgs {
     /// Replace the token first; this signs out every browser
     #[arg(long)]
     rotate: bool,
+    /// For people who only read: an address whose token can change nothing
+    #[arg(long)]
+    reader: bool,
     /// Print the address without opening a browser
     #[arg(long)]
     no_open: bool,
@@ -41,7 +44,10 @@ impl Context {
         let (config, _) = self.load_for_reading()?;
         let state = app::state_folder(&config, &self.environment)?;
         prepare_folder(&state)?;
-        let file = TokenFile::in_state(&state);
+        let file = match args.reader {
+            true => TokenFile::of_readers(&state),
+            false => TokenFile::in_state(&state),
+        };
         let token = if args.rotate { file.rotate() } else { file.read_or_create() };
         let what = format!("cannot write the dashboard's token {}", file.path().display());
         let token = token.map_err(CommandError::io(what))?;
@@ -58,7 +64,7 @@ impl Context {
         };
         self.print(&sign_in, |sign_in| format!("{}\n", sign_in.sign_in))?;
         let is_watched = std::io::stdout().is_terminal() && !self.global.json;
-        if is_watched && !args.no_open {
+        if is_watched && !args.no_open && !args.reader {
             open_in_browser(&state, address, &token, &self.environment);
         }
         Ok(Code::Done)

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::show::render_linked_content;
 use crate::event::Decision;
 use crate::model::text::clip;
-use crate::model::tokens_of_bytes;
+use crate::model::{Tier, tokens_of_bytes};
 use crate::report::lines::short_key;
 use crate::run::{DryRun, DryRunDecision, DryRunPrompt};
 
@@ -60,9 +60,10 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
         )
     });
     let rule = decision.rule.as_ref().map_or_else(String::new, |rule| format!(" · rule {rule}"));
-    let alarm = decision
-        .alarms
-        .map_or_else(String::new, |alarms| format!(" · ALARM: {}", alarms.to_text()));
+    let alarm = decision.alarms.map_or_else(String::new, |alarms| {
+        let tier = if alarms.tier() == Some(Tier::Alarm) { "ALARM" } else { "note" };
+        format!(" · {tier}: {}", alarms.to_text())
+    });
     let _: std::fmt::Result = writeln!(
         text,
         "  {:<9} {:<7} {} ({}){saving}{rule}{alarm}",

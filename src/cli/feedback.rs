@@ -5,13 +5,15 @@ use clap::{Args, ValueEnum};
 use super::error::CommandError;
 use super::exit::Code;
 use super::{Context, show};
+use crate::clock::Clock;
 use crate::model::text::clip;
-use crate::model::{LONGEST_NOTE, Opinion};
+use crate::model::{ItemKey, LONGEST_NOTE, Opinion};
+use crate::settings::Config;
 use crate::store::{Journal, Store};
 
 #[derive(Debug, Clone, Args)]
 pub struct FeedbackArgs {
-    /// Number of the item, or its key such as ado/123
+    /// The item as people name it: 4106, #4106, PARCEL-4, contoso/web#12, or its address
     pub item: String,
     /// Your rating of its newest finding
     pub opinion: OpinionWord,
@@ -43,19 +45,33 @@ impl From<OpinionWord> for Opinion {
 impl Context {
     pub(super) async fn feedback(&self, args: &FeedbackArgs) -> Result<Code, CommandError> {
         let (reading, config) = self.needed_state()?;
-        let key = show::find_key(&reading, &config, &args.item).await?;
-        let store = Store::open(reading.folder())?;
-        let journal = Journal::open(store, self.clock.clone(), None)?;
+        self.learn_names(&reading).await?;
         let opinion = Opinion::from(args.opinion);
+        let rating = (args.item.as_str(), opinion, args.note.as_str());
+        let key = give(&reading, &config, &self.clock, rating).await?;
         let note = clip(args.note.trim(), LONGEST_NOTE);
-        if !journal.findings().give_feedback(key.clone(), opinion, note.clone()).await? {
-            return Err(CommandError::NotFound(format!(
-                "{key} has no finding to give feedback on; `heartbeat report --since 7d` lists \
-                 the findings of a week"
-            )));
-        }
         let stored = serde_json::json!({ "item": key, "feedback": opinion, "note": note });
         self.print(&stored, |_| format!("marked the newest finding of {key} as {opinion}\n"))?;
         Ok(Code::Done)
     }
+}
+
+/// Rates the newest finding of an item; returns the item's key.
+pub(super) async fn give(
+    reading: &Store,
+    config: &Config,
+    clock: &Clock,
+    (item, opinion, note): (&str, Opinion, &str),
+) -> Result<ItemKey, CommandError> {
+    let key = show::find_key(reading, config, item).await?;
+    let store = Store::open(reading.folder())?;
+    let journal = Journal::open(store, clock.clone(), None)?;
+    let note = clip(note.trim(), LONGEST_NOTE);
+    if journal.findings().give_feedback(key.clone(), opinion, note).await? {
+        return Ok(key);
+    }
+    Err(CommandError::NotFound(format!(
+        "{key} has no finding to give feedback on; `heartbeat report --since 7d` lists the findings \
+         of a week"
+    )))
 }

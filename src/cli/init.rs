@@ -43,10 +43,10 @@ pub struct InitArgs {
     /// IANA time zone of the schedule
     #[arg(long)]
     pub timezone: Option<String>,
-    /// What the first scheduled run does with existing items
+    /// What the first scheduled run does with existing items [default: baseline]
     #[arg(long, value_parser = ["ask", "baseline", "process"], value_name = "WHAT")]
     pub first_run: Option<String>,
-    /// Address of the dashboard, such as 127.0.0.1:7979; "off" for none
+    /// Address of the dashboard; "off" for none [default: 127.0.0.1:7979]
     #[arg(long, value_name = "ADDRESS")]
     pub dashboard: Option<String>,
     /// Agent: claude, codex or copilot
@@ -68,6 +68,11 @@ pub struct InitArgs {
 
 /// Default of `budget.per_run`, in US dollars.
 const PER_RUN: f64 = 5.0;
+
+/// What is written unless a flag or an answer says otherwise: a service that runs unattended and can
+/// be looked at. The defaults of the keys themselves would abort its first scheduled run.
+const FIRST_RUN: &str = "baseline";
+const DASHBOARD: &str = "127.0.0.1:7979";
 
 /// Questions are asked only if no answer was given as a flag.
 pub fn should_prompt(args: &InitArgs) -> bool {
@@ -119,12 +124,12 @@ pub fn ask(
     args.first_run = prompter.question(
         "Items that already exist: \"baseline\" marks them as seen, \"process\" analyses them, \
          \"ask\" stops the first scheduled run and reports what they would cost",
-        "baseline",
+        FIRST_RUN,
         check_first_run,
     )?;
     args.dashboard = prompter.question(
         "Dashboard on this machine, as an address; \"off\" for none",
-        "127.0.0.1:7979",
+        DASHBOARD,
         check_dashboard,
     )?;
     args.budget = prompter.question("Maximum cost per day, in US dollars", "20", check_budget)?;
@@ -258,7 +263,8 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
         let text = Some(text);
         return Ok(Written { file: None, still_to_set, tracker, credential, text, notes });
     }
-    let mut open = std::fs::OpenOptions::new();
+    // It names commands that heartbeat runs.
+    let mut open = crate::private::options();
     open.write(true).truncate(true);
     if args.force {
         open.create(true)
@@ -347,6 +353,9 @@ fn answers(args: &InitArgs, sources: &[NamedSource]) -> Vec<(String, Value)> {
     let dollars = |key: &str, value: Option<&String>| {
         value.map(|value| (key.to_owned(), Value::Float(amount(value))))
     };
+    let or = |given: &Option<String>, usual: &str| {
+        Some(given.clone().unwrap_or_else(|| usual.to_owned()))
+    };
     let repository = args.repository.as_ref().map(|path| path.to_string_lossy().into_owned());
     let only = if let [only] = sources { only.keys() } else { Vec::new() };
     let only = only.into_iter().map(|(key, value)| (format!("source.{key}"), Value::from(value)));
@@ -354,11 +363,11 @@ fn answers(args: &InitArgs, sources: &[NamedSource]) -> Vec<(String, Value)> {
         text("repository.path", &repository),
         text("schedule.cron", &args.cron),
         text("schedule.timezone", &args.timezone),
-        text("schedule.first_run", &args.first_run),
+        text("schedule.first_run", &or(&args.first_run, FIRST_RUN)),
         text("agent.kind", &args.agent),
         text("triage.model", &args.model),
         text("analyze.model", &args.model),
-        text("http.listen", &args.dashboard.clone().filter(|address| address != OFF)),
+        text("http.listen", &or(&args.dashboard, DASHBOARD).filter(|address| address != OFF)),
         dollars("budget.per_day", args.budget.as_ref()),
         // A run may not cost more than a day.
         dollars("budget.per_run", args.budget.as_ref().filter(|day| amount(day) < PER_RUN)),

@@ -75,6 +75,24 @@ fn the_first_run_the_dashboard_and_the_budget_are_asked_for() {
     assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Baseline);
 }
 
+/// The keys' own defaults would abort a service's first run every half hour, without a dashboard to
+/// see it on.
+#[test]
+fn flags_alone_lead_to_a_service_that_runs_and_can_be_looked_at() {
+    let flags = InitArgs {
+        base_url: Some("https://dev.azure.com/contoso".into()),
+        project: Some("Parcel".into()),
+        ..no_answers()
+    };
+    let config: crate::settings::Config = toml::from_str(&file_of(&flags)).unwrap();
+    assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Baseline);
+    assert_eq!(config.http.listen, "127.0.0.1:7979");
+    let other = InitArgs { first_run: Some("ask".into()), dashboard: Some("off".into()), ..flags };
+    let config: crate::settings::Config = toml::from_str(&file_of(&other)).unwrap();
+    assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Ask);
+    assert_eq!(config.http.listen, "");
+}
+
 #[test]
 fn an_address_of_github_makes_a_file_for_it() {
     for (address, github) in [

@@ -34,15 +34,22 @@ impl Written {
         };
         let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
         format!(
-            "{notes}Wrote {}.\nNext: {missing}export {tracker} and {credential},\ncheck the \
-             setup with `heartbeat doctor`, preview a run with `heartbeat --dry-run`, and start \
-             with `heartbeat --once`.\n",
+            "{notes}Wrote {}.\nNext: {missing}export {tracker} and {credential}, then\n  \
+             heartbeat doctor             check the setup\n  \
+             heartbeat --dry-run          see what a run would do; nothing is started or written\n  \
+             {FIRST_RESULT}\n                               \
+             a first result: what changed in the last two days\n  \
+             heartbeat service install    from then on by itself\n",
             file.display(),
             tracker = self.tracker,
             credential = self.credential,
         )
     }
 }
+
+/// With the default of `init`, the first run only marks existing items as seen.
+const FIRST_RESULT: &str =
+    "heartbeat --once --set schedule.first_run=process --set source.look_back=2d";
 
 /// Required keys that were not given.
 pub(super) fn still_to_set(answers: &[(String, Value)], sources: &[NamedSource]) -> Vec<String> {

@@ -25,7 +25,7 @@ impl Invocation<'_> {
             return self.typed.to_owned();
         }
         let path = self.environment.raw("PATH").unwrap_or_default();
-        let name = env!("CARGO_PKG_NAME");
+        let name = super::PROGRAM;
         let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
         match program::find(name, path).map(real) {
             Some(found) if found == real(self.program.to_owned()) => name.to_owned(),
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_suggested_command_starts_the_same_program() {
-        let cargo = [("CARGO_PKG_NAME", "heartbeat"), ("PATH", "/bin")];
+        let cargo = [("CARGO_PKG_NAME", env!("CARGO_PKG_NAME")), ("PATH", "/bin")];
         let release = "/src/heartbeat/target/release/heartbeat";
         assert_eq!(command("target/release/heartbeat", release, &cargo), "cargo run --release --");
         assert_eq!(command("target/debug/heartbeat", "/t/debug/heartbeat", &cargo), "cargo run --");

@@ -15,6 +15,7 @@ use crate::model::{ItemKey, SessionId, SessionRef};
 use crate::ports::{Ledger, LedgerRow};
 use crate::process;
 use crate::report::lines::short_key;
+use crate::report::names::Names;
 use crate::session::orphans;
 use crate::settings::{Config, Environment};
 use crate::store::{Journal, Store};
@@ -108,10 +109,11 @@ async fn wait_for_host(
 
 /// The live session that the user named: by the short id from `status`, by its item, or by a prefix
 /// of the full id.
-pub fn find(live: &[SessionRef], text: &str) -> Result<SessionId, CommandError> {
+pub fn find(live: &[SessionRef], names: &Names, text: &str) -> Result<SessionId, CommandError> {
     let wanted = text.to_lowercase();
     let is_item = |item: &ItemKey| {
-        let named = [item.to_string(), short_key(item)].iter().any(|name| name == text);
+        let own = [item.to_string(), short_key(item), names.name(item)];
+        let named = own.iter().any(|name| name.eq_ignore_ascii_case(text));
         named || item.item_id().is_some_and(|id| text.trim_start_matches('#') == id.to_string())
     };
     let only = |is_meant: &dyn Fn(&SessionRef) -> bool| {
@@ -191,14 +193,14 @@ mod tests {
     fn one_of_three_sessions_of_the_same_millisecond_is_found_by_what_is_shown() {
         let live = [session(1, None), session(2, Some(42)), session(3, Some(43))];
         for one in &live {
-            assert_eq!(find(&live, &one.id.short()).unwrap(), one.id);
-            assert_eq!(find(&live, &one.id.to_string()).unwrap(), one.id);
+            assert_eq!(find(&live, &Names::default(), &one.id.short()).unwrap(), one.id);
+            assert_eq!(find(&live, &Names::default(), &one.id.to_string()).unwrap(), one.id);
         }
         for text in ["42", "#42", "ado/42"] {
-            assert_eq!(find(&live, text).unwrap(), live[1].id, "{text}");
+            assert_eq!(find(&live, &Names::default(), text).unwrap(), live[1].id, "{text}");
         }
         for text in ["", "44", &live[0].id.to_string()[..18]] {
-            let error = find(&live, text).unwrap_err().to_string();
+            let error = find(&live, &Names::default(), text).unwrap_err().to_string();
             assert!(error.contains("heartbeat status"), "{text}: {error}");
         }
     }

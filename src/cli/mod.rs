@@ -5,6 +5,7 @@ pub mod args;
 mod accuracy;
 pub mod backtest;
 mod backtest_items;
+mod brief;
 pub mod clean;
 pub mod completions;
 pub mod context;
@@ -23,6 +24,7 @@ mod invocation;
 mod items;
 pub mod selftest;
 pub mod kill;
+mod mcp;
 mod read_commands;
 mod operate;
 mod pause;
@@ -30,9 +32,12 @@ mod retry;
 mod selection;
 pub mod report;
 pub mod service;
+mod share;
 mod show;
 mod state;
 mod status;
+mod why;
+mod try_out;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -46,6 +51,7 @@ pub use crate::app::{error, exit};
 use crate::app::{self, StartOptions, daemon, running};
 use crate::clock::Clock;
 use crate::config::{Loaded, load};
+use crate::report::names::Names;
 use crate::report::paint::Paint;
 use crate::report::summary::{self, RunReport};
 use crate::report::terminal::Progress;
@@ -54,6 +60,9 @@ use args::{Cli, Command, GlobalArgs, Simulate};
 use error::CommandError;
 use exit::Code;
 use invocation::{Invocation, quoted};
+
+/// The name of the program, which the package does not share.
+const PROGRAM: &str = "heartbeat";
 
 /// Runs the command line of this process.
 pub fn main(environment: Environment) -> ExitCode {
@@ -87,8 +96,15 @@ fn dispatch(cli: Cli, environment: Environment) -> Result<Code, CommandError> {
     #[cfg(feature = "fault-points")]
     crate::store::fault::arm(environment.raw(crate::store::fault::VARIABLE));
     let mode_flag = cli.mode_flag();
-    let (demo, context) =
-        (cli.demo, Context { global: cli.global, environment, clock: Clock::system() });
+    let (demo, context) = (
+        cli.demo,
+        Context {
+            global: cli.global,
+            environment,
+            clock: Clock::system(),
+            names: std::sync::OnceLock::new(),
+        },
+    );
     match (cli.command, mode_flag) {
         // clap cannot express this conflict.
         (Some(_), Some(flag)) => {
@@ -115,6 +131,8 @@ struct Context {
     global: GlobalArgs,
     environment: Environment,
     clock: Clock,
+    /// The items' names, once a state was read.
+    names: std::sync::OnceLock<Names>,
 }
 
 impl Context {
@@ -156,8 +174,7 @@ impl Context {
 
     /// The command that starts this program again.
     fn own_command(&self) -> String {
-        let name = env!("CARGO_PKG_NAME");
-        let typed = std::env::args().next().unwrap_or_else(|| name.to_owned());
+        let typed = std::env::args().next().unwrap_or_else(|| PROGRAM.to_owned());
         let program = std::env::current_exe().unwrap_or_default();
         Invocation { typed: &typed, program: &program, environment: &self.environment }.command()
     }
@@ -166,7 +183,10 @@ impl Context {
     /// started.
     fn read_on(&self, report: &RunReport, state: &Path, demo: bool) -> Option<String> {
         let first = report.findings.first()?;
-        let number = first.key.item_id().map_or_else(|| first.key.to_string(), |id| id.to_string());
+        let named = self.names.get().map(|names| names.name(&first.key));
+        let number = named.filter(|name| !name.contains('#')).unwrap_or_else(|| {
+            first.key.item_id().map_or_else(|| first.key.to_string(), |id| id.to_string())
+        });
         let mut words = format!("{} show {number}", self.own_command());
         if demo || self.global.state_dir.is_some() {
             words.push_str(&format!(" --state-dir {}", quoted(&state.to_string_lossy())));
@@ -188,9 +208,13 @@ impl Context {
     }
 
     async fn once(&self, demo: bool) -> Result<Code, CommandError> {
-        let (report, state) = running::once(&self.start_options(demo)).await?;
+        let (report, state, staying) = running::once(&self.start_options(demo)).await?;
+        if let Some(store) = crate::store::Store::open_for_reading(&state)? {
+            self.learn_names(&store).await?;
+        }
         let read_on = self.read_on(&report, &state, demo);
         self.print(&report, |report| summary::render(report, read_on.as_deref(), self.paint()))?;
+        staying.until_stopped().await?;
         Ok(code_of(&report))
     }
 
@@ -204,7 +228,8 @@ impl Context {
         match command {
             Command::Init(args) => self.init(&args),
             Command::Schedule { next } => self.schedule(next),
-            Command::Config => self.show_config(),
+            Command::Config { schema } => self.show_config(schema),
+            Command::Try(args) => self.on_runtime(self.try_out(&args)),
             Command::Clean(args) => self.clean(args),
             Command::Context(args) => self.context(args),
             Command::Backtest(args) => self.on_runtime(self.backtest(&args)),
@@ -214,7 +239,11 @@ impl Context {
             Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),
             Command::Sessions(limit) => self.on_runtime(self.sessions(limit.limit)),
             Command::Items(args) => self.on_runtime(self.items(&args)),
+            Command::Brief { item } => self.on_runtime(self.brief(&item)),
+            Command::Mcp => self.on_runtime(self.mcp()),
             Command::Show { item } => self.on_runtime(self.show(&item)),
+            Command::Why { item } => self.on_runtime(self.why(&item)),
+            Command::Share(args) => self.on_runtime(self.share(&args)),
             Command::Pause { note } => self.on_runtime(self.pause(&note)),
             Command::Resume => self.on_runtime(self.resume()),
             Command::Retry(args) => self.on_runtime(self.retry(&args)),
@@ -273,7 +302,10 @@ impl Context {
         Ok(Code::Done)
     }
 
-    fn show_config(&self) -> Result<Code, CommandError> {
+    fn show_config(&self, schema: bool) -> Result<Code, CommandError> {
+        if schema {
+            return done(write_out(&format!("{:#}\n", crate::config::schema::schema())));
+        }
         let values = crate::config::show::values(&self.load()?);
         self.print(&values, |values| {
             crate::config::show::render(values, crate::config::show::WithOrigin::Yes)
@@ -336,7 +368,12 @@ impl Context {
     ) -> Result<(), CommandError> {
         if !self.global.json {
             // The text may quote a tracker or an agent.
-            return write_out(&crate::report::terminal::text(&render(value)));
+            let text = render(value);
+            let text = match self.names.get() {
+                Some(names) => names.in_text(text),
+                None => text,
+            };
+            return write_out(&crate::report::terminal::text(&text));
         }
         let text = serde_json::to_string_pretty(value).map_err(|error| {
             CommandError::Usage(format!("cannot write the result as JSON: {error}"))

@@ -31,7 +31,9 @@ impl Context {
         let Some(session) = &args.session else {
             return self.kill_all(&store, &live, args, &config).await;
         };
-        let id = kill::find(&live, session)?;
+        self.learn_names(&store).await?;
+        let names = self.names.get().cloned().unwrap_or_default();
+        let id = kill::find(&live, &names, session)?;
         let mut killed =
             kill::kill(&store, &self.clock, &[id], (&config, &self.environment)).await?;
         let killed = killed.remove(0)?;
@@ -135,7 +137,7 @@ impl Context {
 
     /// The secrets to remove from a report. Token commands are not run: findings were cleaned when
     /// they were stored.
-    async fn secrets(&self, config: &Config) -> HeldSecrets {
+    pub(super) async fn secrets(&self, config: &Config) -> HeldSecrets {
         let mut trackers = Vec::new();
         for source in config.sources().iter().filter(|source| source.token_command.is_empty()) {
             trackers.extend(source_credential(source, config, &self.environment).await.ok());

@@ -7,6 +7,7 @@ use super::exit::Code;
 use super::{Context, say_error, show, status};
 use crate::app;
 use crate::config::{ConfigError, load, load_partial};
+use crate::report::names::Names;
 use crate::settings::Config;
 use crate::store::{RunLock, Store};
 
@@ -55,6 +56,7 @@ impl Context {
 
     pub(super) async fn show(&self, item: &str) -> Result<Code, CommandError> {
         let (store, config) = self.needed_state()?;
+        self.learn_names(&store).await?;
         let history = show::item_history(&store, &config, item).await?;
         self.print(&history, |history| show::render_item_history(history, self.paint()))?;
         Ok(Code::Done)
@@ -86,6 +88,13 @@ impl Context {
         }
     }
 
+    /// What is printed from now on has the names that people use.
+    pub(super) async fn learn_names(&self, store: &Store) -> Result<(), CommandError> {
+        let names = Names::read(store).await?;
+        self.names.get_or_init(|| names);
+        Ok(())
+    }
+
     /// For commands that need an existing state.
     pub(super) fn needed_state(&self) -> Result<(Store, Config), CommandError> {
         match self.state()? {
@@ -100,7 +109,10 @@ impl Context {
         show: impl AsyncFnOnce(Store, Config) -> Result<(), CommandError>,
     ) -> Result<Code, CommandError> {
         match self.state()? {
-            Found::Here(store, config) => show(store, *config).await?,
+            Found::Here(store, config) => {
+                self.learn_names(&store).await?;
+                show(store, *config).await?;
+            }
             Found::Nothing(folder) => {
                 self.print(&serde_json::Value::Null, |_| format!("{}\n", nothing_in(&folder)))?;
             }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::error::CommandError;
 use crate::app::after_run;
+use crate::report::code_links::CodeLinks;
 use crate::report::digest::{Report, Scope};
 use crate::schedule::midnight_in;
 use crate::settings::{Config, HeldSecrets, ReportFormat};
@@ -38,7 +39,7 @@ pub async fn text(
 ) -> Result<String, CommandError> {
     let scope = scope(args, store, &config.schedule.timezone, now).await?;
     let report = Report::gather(store, scope, &config.projects(), now).await?;
-    let report = report.linked(after_run::code_links(config)).without(secrets);
+    let report = report.linked(CodeLinks::configured(config)).without(secrets);
     let default = if json { ReportFormat::Json } else { ReportFormat::Md };
     after_run::render(&report, args.format.unwrap_or(default))
 }

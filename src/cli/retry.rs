@@ -37,6 +37,7 @@ impl Context {
 
     async fn retry_item(&self, item: &str, terms: &[String]) -> Result<Code, CommandError> {
         let (reading, config) = self.needed_state()?;
+        self.learn_names(&reading).await?;
         let key = show::find_key(&reading, &config, item).await?;
         let store = Store::open(reading.folder())?;
         let journal = Journal::open(store, self.clock.clone(), None)?;

@@ -285,7 +285,7 @@ fn next_steps(args: ServiceArgs, facts: &Facts, file: &Path) -> String {
                 Reach::System => String::new(),
             };
             format!(
-                "Put the credentials (AZURE_DEVOPS_PAT=…, and that of the agent, such as ANTHROPIC_API_KEY=…) into {} (mode 600), \
+                "Put the credentials (AZURE_DEVOPS_PAT=…, GITHUB_TOKEN=… or JIRA_TOKEN=…, and that of the agent, such as ANTHROPIC_API_KEY=…) into {} (mode 600), \
                  then:\n  heartbeat doctor\n{linger}  systemctl{user} daemon-reload\n  \
                  systemctl{user} enable --now {UNIT}\n  journalctl{user} -u {UNIT} -f\n",
                 secrets.display()
@@ -322,7 +322,9 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
          {UNIT}\n\
          [Unit]\nDescription=Heartbeat: work items triaged and analysed on schedule\n\
          Wants=network-online.target\nAfter=network-online.target\nStartLimitIntervalSec=10min\n\
-         StartLimitBurst=5\n\n\
+         StartLimitBurst=5\n\
+         # For a message when the service has failed for good, name a unit of yours that sends it:\n\
+         # OnFailure=tell-me@%n.service\n\n\
          [Service]\nType=notify\nNotifyAccess=main\nExecStart={command}\n\
          ExecReload=/bin/kill -HUP $MAINPID\nEnvironment=\"PATH={path}\"\n\
          EnvironmentFile=-{secrets}\n",

@@ -9,10 +9,13 @@ use crate::analyze;
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
 use crate::model::text::{clip, in_words, seconds, size};
-use crate::model::{Alarms, ItemId, ItemKey, ReadLinkedContent, SessionTranscript, TranscriptLine};
+use crate::model::{
+    Alarms, ItemId, ItemKey, ReadLinkedContent, SessionTranscript, TranscriptLine, name_in,
+};
 use crate::report::fixes::{fix_line, stale_line};
 use crate::report::lines::{line, short_key};
 use crate::report::moment::{date_time, day, minute, version};
+use crate::report::names::Names;
 use crate::report::paint::Paint;
 use crate::settings::Config;
 use crate::store::{
@@ -286,16 +289,23 @@ fn render_transcript(transcript: &SessionTranscript) -> String {
     }
 }
 
-/// The key of an item named by its number, as shown (`web#123`), or by its key (`web/123`). A
-/// number that several sources have is ambiguous.
+/// The key of an item as people name it: `4106`, `#4106`, `PARCEL-4`, `contoso/web#12`, its address,
+/// `web#123` or `web/123`. A number that several sources have is ambiguous.
 pub async fn find_key(store: &Store, config: &Config, item: &str) -> Result<ItemKey, CommandError> {
-    if item.contains('/') {
+    let named = name_in(item);
+    let item = named.as_deref().unwrap_or(item);
+    if let Some(key) = Names::read(store).await?.key(item) {
+        return Ok(key);
+    }
+    let item = item.rsplit_once("/_workitems/edit/").map_or(item, |(_, number)| number);
+    if item.contains('/') && !item.contains('#') {
         return Ok(ItemKey::from_stored(item.to_owned()));
     }
     let (source, number) = item.rsplit_once('#').unwrap_or(("", item));
     let id = number.parse().map(ItemId).map_err(|_| {
         CommandError::Usage(format!(
-            "{item:?} is not an item; pass its number, such as 123 or #123"
+            "{item:?} is not an item that the query returned; pass its number, such as 123 or \
+             #123, its key, such as PARCEL-4 or contoso/web#12, or its address"
         ))
     })?;
     if !source.is_empty() {

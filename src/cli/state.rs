@@ -9,7 +9,10 @@ use clap::Subcommand;
 
 use super::error::CommandError;
 use crate::clock::Clock;
-use crate::store::{DATABASE, RunLock, Store, StoreError, TransferError};
+use crate::store::{
+    DATABASE, RunLock, Store, StoreError, TakenOver, TransferError, is_database, prepare_folder,
+    take_over,
+};
 
 #[derive(Debug, Subcommand)]
 pub enum StateCommand {
@@ -18,9 +21,9 @@ pub enum StateCommand {
         /// File to write [default: standard output]
         file: Option<PathBuf>,
     },
-    /// Import an export into an empty state
+    /// Import an export into an empty state, or take over a state from before 0.1.0
     Import {
-        /// File to read
+        /// An export, or the heartbeat.db of the old state
         file: PathBuf,
     },
 }
@@ -59,12 +62,23 @@ async fn export(file: Option<&Path>, folder: &Path) -> Result<String, CommandErr
 }
 
 async fn import(file: &Path, folder: &Path, clock: &Clock) -> Result<String, CommandError> {
-    let from =
-        File::open(file).map_err(CommandError::io(format!("cannot read {}", file.display())))?;
+    let unreadable = || CommandError::io(format!("cannot read {}", file.display()));
+    if is_database(file).map_err(unreadable())? {
+        return import_database(file, folder, clock);
+    }
+    let from = File::open(file).map_err(unreadable())?;
     let store = Store::open(folder)?;
     let _lock = RunLock::acquire(folder, "state import", None, clock)?;
     let rows = store.import(BufReader::new(from)).await.map_err(|error| transfer(folder, error))?;
     Ok(format!("imported {rows} rows into {}\n", folder.display()))
+}
+
+fn import_database(file: &Path, folder: &Path, clock: &Clock) -> Result<String, CommandError> {
+    prepare_folder(folder)?;
+    let _lock = RunLock::acquire(folder, "state import", None, clock)?;
+    let TakenOver { rows, kept } = take_over(folder, file)?;
+    let folder = folder.display();
+    Ok(format!("imported {rows} rows into {folder}; the old state is kept in {}\n", kept.display()))
 }
 
 fn transfer(folder: &Path, error: TransferError) -> CommandError {

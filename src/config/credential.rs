@@ -95,7 +95,22 @@ pub fn http_token(
     config: &Config,
     environment: &Environment,
 ) -> Result<Option<SecretString>, CredentialError> {
-    let variable = config.http.token_env.as_str();
+    secret_in(&config.http.token_env, "http.token_env", environment)
+}
+
+/// The secret that trackers prove their events with; `None` if no variable is configured.
+pub fn hooks_secret(
+    config: &Config,
+    environment: &Environment,
+) -> Result<Option<SecretString>, CredentialError> {
+    secret_in(&config.http.hooks_env, "http.hooks_env", environment)
+}
+
+fn secret_in(
+    variable: &str,
+    key: &'static str,
+    environment: &Environment,
+) -> Result<Option<SecretString>, CredentialError> {
     if variable.is_empty() {
         return Ok(None);
     }
@@ -103,7 +118,7 @@ pub fn http_token(
         Some(value) => {
             token(value.as_encoded_bytes(), || format!("the variable {variable}")).map(Some)
         }
-        None => Err(CredentialError::Unset { key: "http.token_env", variable: variable.into() }),
+        None => Err(CredentialError::Unset { key, variable: variable.into() }),
     }
 }
 

@@ -64,6 +64,12 @@ pub enum Problem {
     /// The file exists but cannot be read.
     #[error("{}: cannot read the file ({reason}); {fix}", file.display())]
     FileUnreadable { file: PathBuf, reason: String, fix: &'static str },
+    /// A file that was found, not named, and that somebody else could have written.
+    #[error(
+        "{}: not used, because {reason}, and a configuration names commands that heartbeat runs; \
+         {fix}, or name it with --config if you trust it", file.display()
+    )]
+    Foreign { file: PathBuf, reason: String, fix: String },
     #[error("{place}: invalid TOML: {reason}")]
     Malformed { place: Origin, reason: String },
     #[error("{place}: unknown section `[{section}]`{suggestion}")]
@@ -125,6 +131,7 @@ impl Problem {
             },
             Self::FileMissing { .. }
             | Self::FileUnreadable { .. }
+            | Self::Foreign { .. }
             | Self::UnknownVariable { .. }
             | Self::Needed { .. } => (usize::MAX, 0),
         }

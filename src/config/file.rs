@@ -9,7 +9,7 @@ use toml::de::DeTable;
 
 use super::error::{ConfigError, Origin, Problem, Suggestion};
 use super::keys::{Entry, Keys};
-use super::{Discover, LoadRequest, list};
+use super::{Discover, LoadRequest, list, provenance};
 use crate::settings::{credential_in, is_credential_name};
 
 /// Name of the file in the working directory and in the configuration folder.
@@ -46,6 +46,10 @@ pub(super) fn find(request: &LoadRequest) -> Result<Option<(PathBuf, String)>, C
     ];
     for path in usual.into_iter().flatten() {
         if let Some(text) = read(&path)? {
+            // One that was not named: it may be somebody else's.
+            if let Some(problem) = provenance::problem(&path) {
+                return Err(problem.into());
+            }
             return Ok(Some((path, text)));
         }
     }

@@ -132,6 +132,12 @@ impl Keys {
         Suggestion(elsewhere.or_else(|| nearest(name, self.names()).0))
     }
 
+    /// The documented values of a section, or of the entries of a list that has none.
+    pub fn section(&self, section: &str) -> Table {
+        let table = self.defaults.get(section).or_else(|| self.examples.get(section));
+        table.and_then(Value::as_table).cloned().unwrap_or_default()
+    }
+
     fn keys_of(&self, section: &str) -> impl Iterator<Item = String> + '_ {
         let table = self.defaults.get(section).or_else(|| self.examples.get(section));
         let table = table.and_then(Value::as_table);

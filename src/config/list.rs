@@ -36,6 +36,11 @@ pub(super) fn section_of(list: &str) -> Option<&'static str> {
     LISTS.iter().find(|(name, _)| *name == list).map(|(_, section)| *section)
 }
 
+/// Every list with the section that documents its entries.
+pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LISTS.iter().copied()
+}
+
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     LISTS.iter().map(|(name, _)| *name)
 }

@@ -97,6 +97,29 @@ pub fn load_partial(request: &LoadRequest) -> Option<Config> {
     certain.then(|| layered.values.try_into().ok()).flatten()
 }
 
+/// The variable with the monitor's address, however broken the rest of the configuration is: a
+/// heartbeat that cannot start must be able to say so.
+pub fn ping_variable(request: &LoadRequest) -> Option<String> {
+    let found = file::find(request).ok().flatten();
+    let (layered, problems) = layer(request, found.as_ref());
+    let named = keys::get(&layered.values, "monitor.ping_env").and_then(Value::as_str);
+    let named = named.filter(|name| !name.is_empty()).map(str::to_owned);
+    let is_unread = |problem: &Problem| matches!(problem, Problem::Malformed { .. });
+    if named.is_some() || !problems.iter().any(is_unread) {
+        return named;
+    }
+    // The file is not TOML, so none of its values was taken; the line itself may be in order.
+    let (_, text) = found?;
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        let value = value.split('#').next()?.trim();
+        let name = value.trim_matches(['"', '\'']);
+        let is_it = matches!(key.trim(), "ping_env" | "monitor.ping_env");
+        (is_it && validate::is_variable_name_or_empty(name) && !name.is_empty())
+            .then(|| name.to_owned())
+    })
+}
+
 /// The file, the environment and the flags, each overriding the one before.
 fn layer(request: &LoadRequest, found: Option<&(PathBuf, String)>) -> (Layered, Vec<Problem>) {
     let keys = Keys::new();

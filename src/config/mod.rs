@@ -15,8 +15,10 @@ mod keys;
 mod kind;
 mod list;
 mod load;
+mod provenance;
 mod reload;
 mod rules;
+pub mod schema;
 pub mod show;
 mod source;
 mod validate;
@@ -26,7 +28,9 @@ pub use error::{ConfigError, Origin, Problem, Suggestion};
 pub use file::FILE_NAME;
 pub use init::render_init;
 pub(crate) use keys::resolve as resolve_path;
-pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, load_partial, variable_for};
+pub use load::{
+    Discover, FlagValue, LoadRequest, Loaded, load, load_partial, ping_variable, variable_for,
+};
 pub use reload::{Changed, NEED_RESTART, Reload, Reloader};
 
 /// The commented default file: written by `heartbeat init`, and the default of every key.

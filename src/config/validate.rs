@@ -22,6 +22,7 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     agent(&mut checker, config);
     sessions(&mut checker, config);
     limits(&mut checker, config);
+    repository(&mut checker, config);
     ranking(&mut checker, config);
     money(&mut checker, config);
     super::rules::check(&mut checker, config);
@@ -96,6 +97,16 @@ impl Checker<'_> {
         let whole = || if key.contains('.') { String::new() } else { "{…}".to_owned() };
         keys::get(&self.layered.values, key).map_or_else(whole, |value| keys::shown(key, value))
     }
+}
+
+fn repository(checker: &mut Checker<'_>, config: &Config) {
+    let name = &config.repository.branch;
+    // Nothing that git could take for an option or for two references.
+    let is_plain = !name.starts_with(['-', '+', '/'])
+        && !name.contains("..")
+        && !name.contains(|c: char| c.is_whitespace() || c.is_control() || ":~^?*[\\".contains(c));
+    checker.require(is_plain, "repository.ref", "write a branch or a tag, such as main");
+    positive(checker, config.repository.fetch_timeout, "repository.fetch_timeout");
 }
 
 fn schedule(checker: &mut Checker<'_>, config: &Config) {
@@ -325,6 +336,17 @@ fn http(checker: &mut Checker<'_>, config: &Config) {
         "http.token_env",
         "write the name of a variable, not its value",
     );
+    checker.require(
+        is_variable_name_or_empty(&http.hooks_env),
+        "http.hooks_env",
+        "write the name of a variable, not its value",
+    );
+    positive(checker, http.min_interval, "http.min_interval");
+    checker.require_consistent(
+        http.hooks_env.is_empty() || !http.listen.is_empty(),
+        ["http.hooks_env", "http.listen"],
+        "events of trackers need an address to arrive at; set http.listen",
+    );
     if http.listen.is_empty() {
         return;
     }
@@ -399,6 +421,11 @@ fn check_log_and_report(checker: &mut Checker<'_>, config: &Config) {
     checker.require(
         is_variable_name_or_empty(&config.report.webhook_env),
         "report.webhook_env",
+        "write the name of a variable, not its value",
+    );
+    checker.require(
+        is_variable_name_or_empty(&config.monitor.ping_env),
+        "monitor.ping_env",
         "write the name of a variable, not its value",
     );
     checker.require(

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::git::{self, Bounds};
+use super::upstream::{CodeCommit, CodeSource, Upstream};
 use super::{
     BuildReport, ContextError, Index, Options, Query, Subject, Weights, overview, pack, rank,
 };
@@ -36,12 +37,17 @@ pub struct CodeContext {
     pub files: u32,
     /// Estimated.
     pub tokens: u64,
+    /// The commit that is analysed; `None` without a git history.
+    pub commit: Option<CodeCommit>,
+    /// Why the code may not be the remote's newest.
+    pub outdated: Option<String>,
 }
 
 impl CodeContext {
     /// Without any context of the code in `root`.
     pub fn empty(root: PathBuf) -> Self {
-        Self { root, overview: String::new(), context: String::new(), files: 0, tokens: 0 }
+        let (overview, context) = (String::new(), String::new());
+        Self { root, overview, context, files: 0, tokens: 0, commit: None, outdated: None }
     }
 }
 
@@ -54,6 +60,12 @@ pub enum CodeError {
          path and routes", .0.display()
     )]
     Missing(PathBuf),
+    /// It has no file to read: an analysis would be paid for nothing.
+    #[error(
+        "the code base {} has no files to analyse: check [repository] path and ref, and that the \
+         clone is complete", .0.display()
+    )]
+    Empty(PathBuf),
     /// It exists, but could not be indexed.
     #[error("cannot read the code base {}: {why}", .root.display())]
     Unreadable { root: PathBuf, why: String },
@@ -98,13 +110,14 @@ struct Opened {
 pub struct CodeBases {
     config: Config,
     cache: PathBuf,
+    upstream: Upstream,
     opened: Arc<Mutex<HashMap<PathBuf, Arc<Opened>>>>,
 }
 
 impl CodeBases {
     /// Reads nothing yet: a run without a deep item builds nothing.
-    pub fn new(config: &Config, cache: &Path) -> Self {
-        Self { config: config.clone(), cache: cache.into(), opened: Arc::default() }
+    pub fn new(config: &Config, cache: &Path, upstream: Upstream) -> Self {
+        Self { config: config.clone(), cache: cache.into(), upstream, opened: Arc::default() }
     }
 
     fn root_for(&self, item: &CleanItem) -> PathBuf {
@@ -152,16 +165,21 @@ impl CodeBase for CodeBases {
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
         let how = How::of(&self.config);
         Box::pin(async move {
+            let CodeSource { root, commit, outdated } = self.upstream.newest(&root).await;
             let place = root.clone();
             let built = bounded(WITHIN, move || {
                 // Also if it was indexed before: a folder may disappear during a long run.
                 if !root.is_dir() {
                     return Err(CodeError::Missing(root));
                 }
-                build(&opened, &root, &cache, &how, &item, &verdict)
-                    .map_err(|error| CodeError::Unreadable { root, why: error.to_string() })
+                match build(&opened, &root, &cache, &how, &item, &verdict) {
+                    Ok(None) => Err(CodeError::Empty(root)),
+                    Ok(Some(context)) => Ok(context),
+                    Err(error) => Err(CodeError::Unreadable { root, why: error.to_string() }),
+                }
             });
-            built.await.map_err(|why| CodeError::Unreadable { root: place, why })?
+            let built = built.await.map_err(|why| CodeError::Unreadable { root: place, why })??;
+            Ok(CodeContext { commit, outdated, ..built })
         })
     }
 
@@ -180,6 +198,7 @@ impl CodeBase for CodeBases {
         }
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
         let budget = self.config.repository.context_tokens;
+        let upstream = &self.upstream;
         let overview_of = move |root: &PathBuf| match open(&opened, root, &cache, budget) {
             Ok(code) => Some(overview(&code.index, OVERVIEW_TOKENS)),
             Err(error) => {
@@ -188,8 +207,12 @@ impl CodeBase for CodeBases {
             }
         };
         Box::pin(async move {
+            let mut newest = Vec::new();
+            for root in roots {
+                newest.push(upstream.newest(&root).await.root);
+            }
             let overviews = bounded(WITHIN, move || {
-                roots.iter().filter(|root| root.is_dir()).filter_map(overview_of).collect()
+                newest.iter().filter(|root| root.is_dir()).filter_map(overview_of).collect()
             });
             overviews.await.unwrap_or_default()
         })
@@ -233,7 +256,7 @@ impl How {
     }
 }
 
-/// The context of one item; a damaged index is rebuilt once.
+/// The context of one item; a damaged index is rebuilt once. `None`: there are no files.
 fn build(
     opened: &Shared,
     root: &Path,
@@ -241,16 +264,20 @@ fn build(
     how: &How,
     item: &CleanItem,
     verdict: &Verdict,
-) -> Result<CodeContext, ContextError> {
+) -> Result<Option<CodeContext>, ContextError> {
     let code = open(opened, root, cache, how.budget)?;
-    match context_for(&code, root, item, verdict, how) {
+    if code.index.files().is_empty() {
+        return Ok(None);
+    }
+    let built = match context_for(&code, root, item, verdict, how) {
         Err(ContextError::Damaged { reason }) => {
             tracing::warn!(root = %root.display(), reason, "rebuilding the code index");
             let code = reopen(opened, root, cache, how.budget, &code)?;
             context_for(&code, root, item, verdict, how)
         }
         other => other,
-    }
+    };
+    built.map(Some)
 }
 
 /// The first caller builds; the others wait for it and share the result.
@@ -316,6 +343,8 @@ fn context_for(
         files: u32::try_from(packed.files.len()).unwrap_or(u32::MAX),
         tokens: packed.tokens as u64,
         context: packed.text,
+        commit: None,
+        outdated: None,
     })
 }
 

@@ -132,6 +132,7 @@ mod store;
 mod term;
 mod together;
 pub mod tree;
+mod upstream;
 mod weights;
 
 use std::path::PathBuf;
@@ -154,6 +155,9 @@ pub use scan::{Found, Skipped, Stamp};
 pub use signals::{SIGNALS, Signals, signals};
 pub use since::changes_since;
 pub use store::remove_unused;
+pub use upstream::{
+    CodeCommit, CodeCopies, CodeSource, Upstream, commit_of, has_files, latest_copy,
+};
 pub use weights::{Weights, extension_of};
 
 /// How an index is built.

@@ -3,9 +3,11 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::document::Content;
+use super::leave_out::RULES;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 /// Tells whether a file has changed since it was read.
@@ -189,8 +191,55 @@ pub(super) fn walk(
     most: usize,
     wanted: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
 ) -> Scanned {
+    let (wanted, odd) = (Arc::new(wanted), Arc::new(AtomicBool::new(has_odd_rules(root))));
+    if !odd.load(Ordering::Relaxed) {
+        let wanted = Arc::clone(&wanted) as Arc<_>;
+        let found = walk_with(root, threads, most, wanted, Some(Arc::clone(&odd)));
+        if !odd.load(Ordering::Relaxed) {
+            return found;
+        }
+    }
+    tracing::warn!(
+        folder = %root.display(),
+        "an ignore file in it is not a small regular file: ignore rules are not applied"
+    );
+    walk_with(root, threads, most, wanted, None)
+}
+
+/// A much larger file does not hold rules.
+const LARGEST_RULES: u64 = 1 << 20;
+
+/// Whether a folder has a file of rules that must not be read: a link may lead to a file without an
+/// end, a pipe is never written. Git does not follow such links either.
+fn has_odd_rules(folder: &Path) -> bool {
+    RULES.iter().any(|name| {
+        let about = folder.join(name).symlink_metadata();
+        about.is_ok_and(|about| !about.is_file() || about.len() > LARGEST_RULES)
+    })
+}
+
+/// Without `odd`, no rules are applied; otherwise it is set if rules must not be read, and the walk
+/// is incomplete.
+fn walk_with(
+    root: &Path,
+    threads: usize,
+    most: usize,
+    wanted: Arc<dyn Fn(&DirEntry) -> bool + Send + Sync>,
+    odd: Option<Arc<AtomicBool>>,
+) -> Scanned {
     let collected: Mutex<Scanned> = Mutex::default();
+    let with_rules = odd.is_some();
+    let may_enter = move |entry: &DirEntry| {
+        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        let Some(odd) = odd.as_ref().filter(|_| is_folder && has_odd_rules(entry.path())) else {
+            return true;
+        };
+        odd.store(true, Ordering::Relaxed);
+        false
+    };
     let walker = WalkBuilder::new(root)
+        .git_ignore(with_rules)
+        .ignore(with_rules)
         .hidden(false)
         .parents(false)
         .git_global(false)
@@ -199,7 +248,9 @@ pub(super) fn walk(
         .threads(threads)
         .filter_entry(move |entry| {
             entry.depth() == 0
-                || !NEVER.contains(&entry.file_name().to_string_lossy().as_ref()) && wanted(entry)
+                || !NEVER.contains(&entry.file_name().to_string_lossy().as_ref())
+                    && wanted(entry)
+                    && may_enter(entry)
         })
         .build_parallel();
     walker.run(|| {
@@ -385,6 +436,25 @@ impl Drop for Batch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A link may lead to a file without an end, and everybody who can merge can commit one.
+    #[test]
+    fn rules_that_are_no_small_regular_file_are_not_read() {
+        for place in ["", "src"] {
+            for name in [".gitignore", ".ignore"] {
+                let folder = tempfile::tempdir().unwrap();
+                let root = folder.path();
+                std::fs::create_dir(root.join("src")).unwrap();
+                std::fs::write(root.join("src/a.rs"), "x").unwrap();
+                std::fs::write(root.join("b.rs"), "x").unwrap();
+                std::os::unix::fs::symlink("/dev/zero", root.join(place).join(name)).unwrap();
+                let found = scan(root, 2, 100);
+                let mut paths: Vec<_> = found.files.iter().map(|file| &*file.path).collect();
+                paths.retain(|path| path.ends_with(".rs"));
+                assert_eq!(paths, ["b.rs", "src/a.rs"], "{place}/{name}");
+            }
+        }
+    }
 
     #[test]
     fn ignored_files_links_and_odd_paths_are_set_aside() {

@@ -6,6 +6,7 @@
 
 mod decide;
 mod fingerprint;
+mod pairs;
 mod parts;
 mod plan;
 mod queue;
@@ -14,6 +15,7 @@ mod words;
 
 pub use decide::{Decided, KnownItem, Seen, Write, decide};
 pub use fingerprint::{FingerprintInputs, fingerprint, is_older_form, raw_fingerprint};
+pub use pairs::{Pair, similar_pairs};
 pub use parts::ItemParts;
 pub use plan::{OverLimit, Plan, PlanCounts, Planned, Queues, ReadItem};
 pub use queue::{Queue, QueuePosition, QueuedItem, in_order};

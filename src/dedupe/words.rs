@@ -43,6 +43,13 @@ impl ItemWords {
         Self { title: words(&item.facts.title).join(" "), text: words(&text).join(" ") }
     }
 
+    /// Of a text that is not an item; its first line counts as title.
+    pub fn of_text(text: &str) -> Self {
+        let (title, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let rest = beginning(rest, LONGEST_TEXT);
+        Self { title: words(title).join(" "), text: words(rest).join(" ") }
+    }
+
     /// For an item of which only the title is known.
     pub fn of_title(title: &str) -> Self {
         Self { title: words(title).join(" "), text: String::new() }

@@ -9,7 +9,9 @@ use crate::event::{
     Decision, DecisionCounts, Event, LiveVerdict, Reason, Recorded, RunOutcome, RunSummary, Trigger,
 };
 use crate::model::text::in_words;
-use crate::model::{Alarms, ItemKey, Outcome, RetryClass, RunId, SessionId, Stage, Usage, Usd};
+use crate::model::{
+    Alarms, ItemKey, Outcome, RetryClass, RunId, SessionId, Stage, Tier, Usage, Usd,
+};
 
 /// Items with alarms that are listed by name; the rest are only counted.
 const MOST_ALARMED: usize = 20;
@@ -234,7 +236,9 @@ impl RunView {
                 self.clean_bytes += clean_bytes;
                 self.alarms += alarms;
             }
-            Event::TextAlarm { item, alarms } if self.alarmed.len() < MOST_ALARMED => {
+            Event::TextAlarm { item, alarms }
+                if alarms.tier() == Some(Tier::Alarm) && self.alarmed.len() < MOST_ALARMED =>
+            {
                 self.alarmed.push(AlarmedItem { item: item.clone(), alarms: *alarms });
             }
             Event::ItemDecided { item, title, decision, .. } => {

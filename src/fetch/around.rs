@@ -155,22 +155,54 @@ pub(super) fn is_same_server(one: &Url, other: &Url) -> bool {
     place(one) == place(other)
 }
 
-/// The address, if it is on the server at `base` and has one of these parts in its path.
-pub(super) fn own_address(address: &str, base: &Url, files: &[&str]) -> Result<Url, String> {
+/// An address for a request with the tracker's credential, made anew from what a reporter's address
+/// says. `path` gets the segments after those of `base` and returns the path to request, built from
+/// an id; the address itself is never passed on.
+pub(super) fn own_address(
+    address: &str,
+    base: &Url,
+    path: impl Fn(&[&str]) -> Option<Vec<String>>,
+) -> Result<Url, String> {
     let url = Url::parse(address).map_err(|_| "its address is not valid".to_owned())?;
     if !is_same_server(&url, base) {
         let host = url.host_str().unwrap_or("nothing");
         return Err(format!("it is on another host ({host})"));
     }
-    let inside = base.path().trim_end_matches('/').to_ascii_lowercase();
-    let path = url.path().to_ascii_lowercase();
-    match path.strip_prefix(&inside).is_some_and(|rest| rest.starts_with('/'))
-        && files.iter().any(|part| path.contains(part))
-        && url.username().is_empty()
-    {
-        true => Ok(url),
-        false => Err(NOT_A_FILE.to_owned()),
-    }
+    let own = || -> Option<Url> {
+        let (given, inside) = (segments(&url)?, segments(base)?);
+        let given: Vec<&str> = given.iter().map(String::as_str).collect();
+        let is_inside = given.len() > inside.len()
+            && inside.iter().zip(&given).all(|(ours, theirs)| ours.eq_ignore_ascii_case(theirs));
+        let path = path(given.get(inside.len()..)?)?;
+        (is_inside && url.username().is_empty() && url.password().is_none()).then_some(())?;
+        with_path(base, &path)
+    };
+    own().ok_or_else(|| NOT_A_FILE.to_owned())
+}
+
+/// `base` with these segments at its end, each encoded as one.
+pub(super) fn with_path(base: &Url, path: &[String]) -> Option<Url> {
+    let mut made = base.clone();
+    made.set_query(None);
+    made.set_fragment(None);
+    made.path_segments_mut().ok()?.pop_if_empty().extend(path);
+    Some(made)
+}
+
+/// The decoded segments of a path; `None` if one of them could mean another path to some server.
+pub(super) fn segments(url: &Url) -> Option<Vec<String>> {
+    let plain = |part: &str| {
+        let part = percent_encoding::percent_decode_str(part).decode_utf8().ok()?.into_owned();
+        let is_odd = |c: char| c.is_control() || matches!(c, '/' | '\\' | ';' | '%' | '?' | '#');
+        (part != "." && part != ".." && !part.contains(is_odd)).then_some(part)
+    };
+    let parts = url.path_segments()?.filter(|part| !part.is_empty());
+    parts.map(plain).collect()
+}
+
+/// A number, or a string of hexadecimal digits and dashes: nothing that has a meaning in a path.
+pub(super) fn is_file_id(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// Why an address of the tracker is not requested.
@@ -225,6 +257,34 @@ mod tests {
             ["", "](", "[](", "![x](data:image/png;base64,AA)", "<img", "<img src=", "é](é"]
         {
             assert_eq!(shown(nothing), vec![], "{nothing}");
+        }
+    }
+
+    /// Servers differ in what they make of an encoded slash, a semicolon or a backslash.
+    #[test]
+    fn an_address_is_made_from_an_id_and_never_passed_on() {
+        let base = Url::parse("https://e.com/org/").unwrap();
+        let own = |address: &str| {
+            own_address(address, &base, |path| match path {
+                [.., "files", id] if is_file_id(id) => Some(vec!["files".into(), (*id).into()]),
+                _ => None,
+            })
+        };
+        let made = own("https://E.com/ORG/p/files/1f-2b?fileName=../../x&api=1#f").unwrap();
+        assert_eq!(made.as_str(), "https://e.com/org/files/1f-2b");
+        for address in [
+            "https://e.com/org/files/..%2F..%2Fadmin",
+            "https://e.com/org/files/..;/admin",
+            "https://e.com/org/files/%2e%2e/admin",
+            "https://e.com/org/files/..%5Cadmin",
+            "https://e.com/org/files/1%3Bx",
+            "https://e.com/org/files/1%252f",
+            "https://e.com/org/admin/files/../secrets",
+            "https://e.com/other/files/1",
+            "https://me@e.com/org/files/1",
+            "https://e.com/files/1",
+        ] {
+            assert!(own(address).is_err(), "{address}");
         }
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Nothing here does IO, reads a clock or uses another module.
 
-mod alarm;
 mod area;
 mod background;
 mod feedback;
@@ -14,6 +13,7 @@ mod item;
 mod linked_content;
 mod masked;
 mod money;
+mod names;
 mod outcome;
 mod phase;
 mod plain;
@@ -28,7 +28,6 @@ mod transcript;
 mod untrusted;
 mod verdict;
 
-pub use alarm::{Alarms, UnclearTextPolicy, VisibilityIssue, VisibilityIssues};
 pub use area::is_within_area;
 pub use background::{Background, Earlier, KnownTitle};
 pub use feedback::{Feedback, LONGEST_NOTE, Opinion};
@@ -36,13 +35,14 @@ pub use finding::{Confidence, Effort, FileReference, FileRole, Finding, MadeWith
 pub use fix::{Fix, FixCommit, FixScore};
 pub use future::BoxFuture;
 pub use ids::{ItemId, ItemKey, RunId, SessionId};
-pub use item::{CleanField, CleanItem, Comment, Format, Links, TextField, TextStats, WorkItem};
+pub use item::{CleanField, CleanItem, Comment, Links, TextField, WorkItem};
 pub use linked_content::{
     Attachment, AttachmentUse, ChangeKind, LinkKind, LinkedChange, LinkedContent, LinkedItem,
     ReadLinkedContent,
 };
 pub use masked::{code_ranges, mask, unmask, unmask_markdown};
 pub use money::Usd;
+pub use names::name_in;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use phase::Phase;
 pub use plain::{is_acting, plain_json, plain_markdown, plain_text};
@@ -55,3 +55,6 @@ pub use tokens::{BYTES_PER_TOKEN, estimate_tokens, tokens_of_bytes};
 pub use transcript::{SessionTranscript, TranscriptKind, TranscriptLine};
 pub use untrusted::Untrusted;
 pub use verdict::{Complexity, Duplicate, Verdict};
+pub use visible_text::{
+    Alarms, Format, TextStats, Tier, UnclearTextPolicy, VisibilityIssue, VisibilityIssues,
+};

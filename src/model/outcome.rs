@@ -79,8 +79,8 @@ pub enum Outcome {
     Cancelled {
         why: FailureKind,
     },
-    /// Ended by the agent's own budget limit.
-    OverBudget,
+    /// The session cost as much as it may: by heartbeat's count, or by the agent's own.
+    BudgetReached,
     TooManyProcesses,
     TooMuchMemory,
     /// Read more distinct files than allowed.
@@ -371,7 +371,7 @@ mod tests {
             Outcome::Completed,
             error(FailureKind::MaxTurns),
             Outcome::TimedOut,
-            Outcome::OverBudget,
+            Outcome::BudgetReached,
             Outcome::ExitCode { code: 1 },
             Outcome::BadOutput { why: FailureKind::NoJson },
         ] {

@@ -324,6 +324,46 @@ pub fn landlock_version() -> u32 {
     0
 }
 
+/// Makes a mount read-only or writable again, if asked with everything mounted below it.
+#[cfg(target_os = "linux")]
+pub fn set_read_only(path: &std::path::Path, read_only: bool, recursive: bool) -> io::Result<()> {
+    #[repr(C)]
+    struct Attributes {
+        set: u64,
+        clear: u64,
+        propagation: u64,
+        users: u64,
+    }
+    const READ_ONLY: u64 = 1;
+    const RECURSIVE: libc::c_int = 0x8000;
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
+    let (set, clear) = if read_only { (READ_ONLY, 0) } else { (0, READ_ONLY) };
+    let attributes = Attributes { set, clear, propagation: 0, users: 0 };
+    let flags = if recursive { RECURSIVE } else { 0 };
+    // SAFETY: path and structure live until the call returns; the size is that of the structure.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<Attributes>(),
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes a system call by its number, to see whether it is open. Only for calls that change nothing
+/// of this process with these arguments.
+#[cfg(target_os = "linux")]
+pub fn call(number: i64, arguments: [usize; 6]) -> io::Result<i64> {
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: callers pass no valid address, so the kernel reads and writes no memory.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
 /// Drops every capability of this process and of what it executes; no effect if it has none.
 #[cfg(target_os = "linux")]
 pub fn drop_capabilities(keep_for_namespaces: bool) {

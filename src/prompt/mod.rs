@@ -29,6 +29,9 @@ pub const DEEP_SCHEMA: &str = include_str!("../../prompts/deep.schema.json");
 /// Limit of the agent's standard input.
 const MAX_PROMPT_BYTES: usize = 10_000_000;
 
+/// Stands for the text of an item when templates are checked.
+const SAMPLE_ITEM: &str = "sample-text-of-an-item";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Template {
     TriageSystem,
@@ -68,6 +71,16 @@ impl Template {
         }
     }
 
+    /// The variable that carries the item, for a template without which a session would be paid to
+    /// read nothing.
+    const fn item_variable(self) -> Option<&'static str> {
+        match self {
+            Self::TriageUser => Some("{% for item in items %}{{ item.text }}{% endfor %}"),
+            Self::DeepUser => Some("{{ item }}"),
+            Self::TriageSystem | Self::DeepSystem => None,
+        }
+    }
+
     /// Sample values, to find unknown variables before the first run.
     fn sample(self) -> minijinja::Value {
         match self {
@@ -80,7 +93,7 @@ impl Template {
             Self::TriageUser => context! {
                 fence => "data-0", ids => [1], again => true, code => "text", known => "text",
                 items => [context! {
-                    id => 1, text => "text", near => "", marks => "", earlier => "text",
+                    id => 1, text => SAMPLE_ITEM, near => "", marks => "", earlier => "text",
                 }],
             },
             Self::DeepSystem => context! {
@@ -89,7 +102,7 @@ impl Template {
                 language => "English",
             },
             Self::DeepUser => context! {
-                fence => "data-0", id => 1, item => "text", marks => "", verdict => "text",
+                fence => "data-0", id => 1, item => SAMPLE_ITEM, marks => "", verdict => "text",
                 overview => "text", context => "text", earlier => "text", known => "text",
                 links => "text", files => "text", max_files_read => 5,
             },
@@ -109,6 +122,11 @@ pub enum PromptError {
     Syntax(minijinja::Error),
     #[error("the prompt {name} is empty")]
     Empty { name: String },
+    #[error(
+        "the prompt {name} does not contain the work item, so every session would be about nothing: \
+         add {variable}"
+    )]
+    NoItem { name: String, variable: &'static str },
     #[error("the prompt is {bytes} bytes long; the agent accepts {MAX_PROMPT_BYTES}")]
     TooLong { bytes: usize },
     #[error("a schema is not valid JSON: {0}")]
@@ -201,7 +219,12 @@ impl Prompts {
         };
         let prompts = Self { templates, auth, language, version };
         for template in Template::ALL {
-            prompts.render(template, template.sample())?;
+            let text = prompts.render(template, template.sample())?;
+            if let Some(variable) = template.item_variable()
+                && !text.contains(SAMPLE_ITEM)
+            {
+                return Err(PromptError::NoItem { name: template.name().to_owned(), variable });
+            }
         }
         Ok(prompts)
     }
@@ -280,6 +303,15 @@ mod tests {
         let error =
             Prompts::load(&config, |_| Ok("one\n{{ itmes }}".to_owned())).unwrap_err().to_string();
         assert!(error.contains("triage.user.md") && error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_prompt_without_its_item_is_refused() {
+        let mut config = config();
+        config.prompts.deep_user = "mine.md".into();
+        let about_nothing = "Analyse item {{ id }} between {{ fence }}.";
+        let error = Prompts::load(&config, |_| Ok(about_nothing.into())).unwrap_err().to_string();
+        assert!(error.contains("deep.user.md") && error.contains("{{ item }}"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,9 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use serde_json::{Value, json};
+
+use super::code_links::parts;
 use super::digest::samples::report;
 use super::{html, markdown, terminal, webhook};
 use crate::model::is_acting;
@@ -58,6 +61,123 @@ fn foreign_text() -> impl Strategy<Value = String> {
 
 fn acting(text: &str) -> Vec<char> {
     text.chars().filter(|character| is_acting(*character)).collect()
+}
+
+/// A finding that fills every field of the schema with its own name.
+fn filled(schema: &Value, name: &str) -> Value {
+    match schema["type"].as_str().unwrap() {
+        "string" => schema["enum"][0].as_str().map_or_else(|| name.into(), Into::into),
+        "boolean" => true.into(),
+        "integer" | "number" => 41.into(),
+        "array" => Value::Array(vec![filled(&schema["items"], name)]),
+        "object" => {
+            let fields = schema["properties"].as_object().unwrap().iter();
+            fields
+                .map(|(field, schema)| (field.clone(), filled(schema, &format!("{name}-{field}"))))
+                .collect()
+        }
+        other => panic!("{other}: say how it is filled"),
+    }
+}
+
+/// Every field, also of objects in lists, as a path into [`filled`].
+fn fields(schema: &Value, at: &str) -> Vec<String> {
+    match schema["type"].as_str().unwrap() {
+        "object" => {
+            let all = schema["properties"].as_object().unwrap().iter();
+            all.flat_map(|(field, schema)| fields(schema, &format!("{at}/{field}"))).collect()
+        }
+        "array" => fields(&schema["items"], &format!("{at}/0")),
+        _ => vec![at.to_owned()],
+    }
+}
+
+/// Another value of the same field.
+fn changed(schema: &Value, value: &Value) -> Value {
+    match value {
+        Value::Bool(value) => (!value).into(),
+        Value::Number(_) => 43.into(),
+        Value::String(text) => schema["enum"].as_array().map_or_else(
+            || format!("another {text}").into(),
+            |words| words.iter().find(|word| *word != value).unwrap().clone(),
+        ),
+        other => panic!("{other}"),
+    }
+}
+
+fn schema_at<'a>(schema: &'a Value, path: &str) -> &'a Value {
+    path.split('/').skip(1).fold(schema, |schema, step| match step {
+        "0" => &schema["items"],
+        field => &schema["properties"][field],
+    })
+}
+
+/// What each output says of a finding.
+fn outputs(finding: &Value) -> Vec<(&'static str, String)> {
+    let mut report = report("");
+    report.findings[0].finding = serde_json::from_value(finding.clone()).unwrap();
+    let row = &report.findings[0];
+    let markdown_page = markdown::render(&report);
+    vec![
+        (
+            "terminal",
+            crate::report::paint::Paint::Plain.markdown(&crate::analyze::markdown(&row.finding)),
+        ),
+        ("Markdown", markdown_page),
+        ("comment", crate::analyze::markdown(&row.finding)),
+        ("HTML report", html::render(&report).unwrap()),
+        ("dashboard", serde_json::to_string(&parts(&row.finding, None)).unwrap()),
+        ("JSON", serde_json::to_string(&report).unwrap()),
+    ]
+}
+
+/// What a chat says of it: a few fields only.
+fn messages(finding: &Value) -> Vec<(&'static str, String)> {
+    let mut report = report("");
+    report.findings[0].finding = serde_json::from_value(finding.clone()).unwrap();
+    [("Slack", WebhookStyle::Slack), ("Teams", WebhookStyle::Teams)]
+        .map(|(name, style)| (name, texts(&webhook::message(style, &report))))
+        .into()
+}
+
+/// An output that does not change when a field changes does not show it.
+#[test]
+fn every_output_shows_every_field_of_the_schema() {
+    let schema: Value = serde_json::from_str(crate::prompt::DEEP_SCHEMA).unwrap();
+    let finding = filled(&schema, "words");
+    let names = parts(&serde_json::from_value(finding.clone()).unwrap(), None);
+    let brief: Vec<&str> =
+        names.iter().filter(|part| part.brief).flat_map(|part| part.fields).copied().collect();
+    assert_eq!(brief, ["summary", "risk", "effort", "confidence"]);
+    let all = fields(&schema, "");
+    assert!(all.len() >= 14, "{all:?}");
+    for field in all {
+        let mut other = finding.clone();
+        let value = other.pointer_mut(&field).unwrap();
+        *value = changed(schema_at(&schema, &field), value);
+        let (before, after) = (outputs(&finding), outputs(&other));
+        for ((output, before), (_, after)) in before.iter().zip(&after) {
+            assert_ne!(before, after, "{output} does not show {field}");
+        }
+        if brief.contains(&field.trim_start_matches('/')) {
+            for ((output, before), (_, after)) in messages(&finding).iter().zip(&messages(&other)) {
+                assert_ne!(before, after, "{output} does not show {field}");
+            }
+        }
+    }
+}
+
+/// The page's script shows each shape, and its template does.
+#[test]
+fn the_dashboard_and_the_report_know_every_shape() {
+    let schema: Value = serde_json::from_str(crate::prompt::DEEP_SCHEMA).unwrap();
+    let finding = serde_json::from_value(filled(&schema, "words")).unwrap();
+    let script = include_str!("../web/page/finding.js");
+    let shapes = json!(parts(&finding, None));
+    for part in shapes.as_array().unwrap() {
+        let shape = part["shape"].as_str().unwrap();
+        assert!(script.contains(&format!("\n  {shape}: (")), "{shape}");
+    }
 }
 
 proptest! {

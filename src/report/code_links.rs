@@ -1,4 +1,9 @@
-//! Links to the files of a code base in its web view. Pure.
+//! Links to the files of a code base in its web view.
+
+use crate::analyze;
+use crate::analyze::parts::{Body, NOT_THERE, Part};
+use crate::model::Finding;
+use crate::settings::Config;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeLinks {
@@ -7,6 +12,16 @@ pub struct CodeLinks {
 }
 
 impl CodeLinks {
+    /// From the configured pattern, or from the git remote of the code base.
+    pub fn configured(config: &Config) -> Option<Self> {
+        if !config.report.code_url.is_empty() {
+            return Self::by_pattern(&config.report.code_url);
+        }
+        let file = config.repository.path.join(".git").join("config");
+        let text = std::fs::read_to_string(file).ok()?;
+        Self::of_remote(origin_of(&text)?)
+    }
+
     /// From a configured pattern, such as `https://git.example/team/repo/blob/main/{path}`.
     pub fn by_pattern(pattern: &str) -> Option<Self> {
         let usable = pattern.starts_with("https://") || pattern.starts_with("http://");
@@ -49,6 +64,21 @@ impl CodeLinks {
         }
         self.pattern.replace("{path}", &encoded)
     }
+}
+
+/// The parts of a finding, each file with its address.
+pub fn parts(finding: &Finding, links: Option<&CodeLinks>) -> Vec<Part> {
+    let mut parts = analyze::parts::parts(finding);
+    let places = parts.iter_mut().filter_map(|part| match &mut part.body {
+        Body::Places(places) => Some(places),
+        _ => None,
+    });
+    for place in places.flatten() {
+        // What is not there has no page.
+        let is_there = !place.notes.contains(&NOT_THERE);
+        place.address = links.filter(|_| is_there).map(|links| links.address(&place.path));
+    }
+    parts
 }
 
 /// `https://user@host/path`, `ssh://git@host/path` or `git@host:path`.

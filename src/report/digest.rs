@@ -3,13 +3,16 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::analyze::parts::Part;
 use crate::event::fold::AlarmedItem;
 use crate::event::{RunOutcome, RunSummary};
 use crate::fixes::Accuracy;
-use crate::model::{Phase, RunId, Verdict};
+use crate::model::{Phase, RunId, SessionId, Verdict};
 use crate::report::code_links::CodeLinks;
 use crate::report::fixes::{LATELY, accuracy, sentence};
 use crate::report::moment::minute;
+use crate::report::names::Names;
+use crate::report::worth;
 use crate::settings::HeldSecrets;
 use crate::store::{
     DuplicateGroup, FindingRow, JudgedItem, OpenItems, RunRow, SessionRow, StageSpending, Store,
@@ -27,6 +30,10 @@ const MOST_GROUPED: usize = 200;
 pub enum Scope {
     Run {
         run: RunId,
+    },
+    /// The finding of one session, to be shared.
+    Finding {
+        session: SessionId,
     },
     /// Everything that began in `[from, to)`.
     Period {
@@ -53,6 +60,8 @@ pub struct Report {
     /// For links to the code in a browser.
     #[serde(skip)]
     pub links: Option<CodeLinks>,
+    #[serde(skip)]
+    pub names: Names,
     /// Groups of items that one change resolves, according to triage.
     pub related: Vec<Vec<JudgedItem>>,
     /// Groups of items that report the same problem, among all known items.
@@ -86,6 +95,14 @@ impl Report {
                 store.findings().fixed_between(week_before(now), now).await?,
                 store.sessions().in_run(run).await?,
             ),
+            Scope::Finding { session } => (
+                Vec::new(),
+                Vec::new(),
+                Vec::new(),
+                store.findings().of_session(session).await?.into_iter().collect(),
+                Vec::new(),
+                Vec::new(),
+            ),
             Scope::Period { from, to } => (
                 store.runs().between(from, to).await?,
                 store.budget().by_stage_between(from, to).await?,
@@ -95,6 +112,10 @@ impl Report {
                 store.sessions().between(from, to).await?,
             ),
         };
+        // Whoever gets one finding gets nothing else.
+        let is_shared = matches!(scope, Scope::Finding { .. });
+        let mut findings = findings;
+        worth::sort(&mut findings);
         let settled = |item: &&JudgedItem| !item.verdict.needs_deep_analysis;
         let failed = |session: &SessionRow| {
             session.outcome.as_ref().is_some_and(|outcome| !outcome.is_success())
@@ -110,11 +131,16 @@ impl Report {
             settled: judged.iter().filter(settled).cloned().collect(),
             alarmed: store.events().alarms_of(runs.iter().map(|run| run.run).collect()).await?,
             links: None,
+            names: Names::read(store).await?,
             findings,
             accuracy: accuracy(&fixed),
             failed_sessions: sessions.into_iter().filter(failed).collect(),
-            open: store.items().open(MOST_OPEN).await?,
-            parked: parked(&store.items().phase_counts().await?),
+            open: if is_shared {
+                OpenItems::default()
+            } else {
+                store.items().open(MOST_OPEN).await?
+            },
+            parked: if is_shared { 0 } else { parked(&store.items().phase_counts().await?) },
             runs,
         })
     }
@@ -152,10 +178,15 @@ impl Report {
         self.links.as_ref().map(|links| links.address(path))
     }
 
+    /// A finding's parts, with links to the code.
+    pub fn parts(&self, row: &FindingRow) -> Vec<Part> {
+        super::code_links::parts(&row.finding, self.links.as_ref())
+    }
+
     /// How many findings of fixed items were right, as a sentence.
     pub fn fixed_sentence(&self) -> Option<String> {
         let when = match self.scope {
-            Scope::Run { .. } => LATELY,
+            Scope::Run { .. } | Scope::Finding { .. } => LATELY,
             Scope::Period { .. } => "In this period",
         };
         sentence(when, &self.accuracy)
@@ -163,6 +194,11 @@ impl Report {
 
     /// A one-line summary.
     pub fn headline(&self) -> String {
+        if matches!(self.scope, Scope::Finding { .. }) {
+            return "Written by a program, heartbeat, which read the work item and the code. \
+                    Check it before you rely on it."
+                .to_owned();
+        }
         let t = &self.totals;
         let mut parts = vec![
             format!("{} changed", t.shares.new + t.shares.changed),
@@ -187,6 +223,10 @@ impl Report {
             Scope::Run { .. } => {
                 let began = self.runs.first().map_or(self.made_at, |run| run.started_at);
                 format!("Heartbeat{project}, run of {}", minute(began))
+            }
+            Scope::Finding { .. } => {
+                let item = self.findings.first().map(|row| self.names.name(&row.key));
+                format!("Heartbeat{project}: finding on {}", item.unwrap_or_default())
             }
             Scope::Period { from, to } => {
                 format!("Heartbeat{project}, {} to {}", minute(from), minute(to))
@@ -340,6 +380,7 @@ pub mod samples {
                 alarms: Alarms { hidden_chars: 236, ..Alarms::default() },
             }],
             links: None,
+            names: Names::default(),
             related: vec![vec![judged(42, words), judged(43, words)]],
             duplicates: vec![duplicates(words)],
             accuracy: Accuracy::default(),
@@ -422,6 +463,7 @@ pub mod samples {
             created_at: at("2026-11-16T08:05:00Z"),
             cost: Some(Usd::from_dollars(0.2)),
             area: String::new(),
+            priority: None,
             made_with: None,
             stale: None,
             fix: None,

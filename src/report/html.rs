@@ -9,8 +9,9 @@ use minijinja::{Environment, Error, Output, State, UndefinedBehavior, Value, con
 use super::digest::Report;
 use super::fixes::{fix_line, stale_line};
 use super::markdown::{outcome, took, web_address};
-use super::moment::minute;
+use super::moment::{minute, version};
 use super::prose::prose;
+use crate::analyze::parts::{Body, Grade, Part, Place};
 use crate::event::fold::AlarmedItem;
 use crate::model::text::in_words;
 use crate::model::{is_acting, plain_text};
@@ -25,7 +26,7 @@ const PAGE: &str = include_str!("report.html");
 pub const STYLE: &str = include_str!("report.css");
 
 pub fn render(report: &Report) -> Result<String, Error> {
-    page(PAGE, values(report))
+    Ok(report.names.in_text(page(PAGE, values(report))?))
 }
 
 /// Renders a template. Every value is escaped, and nothing in it acts on a terminal or a browser.
@@ -112,15 +113,6 @@ fn alarmed(alarm: &AlarmedItem) -> Value {
 
 fn finding(row: &FindingRow, report: &Report) -> Value {
     let finding = &row.finding;
-    let all = |texts: &[String]| texts.iter().map(|text| prose(text)).collect::<Vec<_>>();
-    let file = |file: &crate::model::FileReference| {
-        context! {
-            path => file.path.clone(),
-            address => report.code_address(&file.path),
-            reason => prose(&file.reason),
-            missing => file.exists == Some(false),
-        }
-    };
     context! {
         key => short_key(&row.key),
         url => web_address(&row.url),
@@ -128,18 +120,43 @@ fn finding(row: &FindingRow, report: &Report) -> Value {
         risk => finding.risk.into_str(),
         effort => finding.effort.into_str(),
         confidence => finding.confidence.into_str(),
-        revision => row.revision,
+        revision => version(row.revision),
         created => minute(row.created_at),
-        summary => prose(&finding.summary),
-        likely_causes => all(&finding.likely_causes),
-        files => finding.files.iter().map(file).collect::<Vec<_>>(),
-        suggested_change => prose(&finding.suggested_change),
-        open_questions => all(&finding.open_questions),
+        files => finding.files.len(),
+        parts => report.parts(row).iter().map(part).collect::<Vec<_>>(),
         cost => row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         feedback => row.feedback.as_ref().map(ToString::to_string),
         fix => fix_line(row),
         stale => stale_line(row),
     }
+}
+
+/// A part of a finding, for the template's macro.
+fn part(part: &Part) -> Value {
+    let all = |texts: &[String]| texts.iter().map(|text| prose(text)).collect::<Vec<_>>();
+    let (shape, body) = match &part.body {
+        Body::Text(text) => ("text", prose(text)),
+        Body::List(texts) => ("list", all(texts).into()),
+        Body::Ranked(texts) => ("ranked", all(texts).into()),
+        Body::Places(places) => ("places", places.iter().map(place).collect::<Vec<_>>().into()),
+        Body::Grades(grades) => ("grades", grades.iter().map(grade).collect::<Vec<_>>().into()),
+        Body::Code(text) => ("code", text.clone().into()),
+    };
+    context! { title => part.title, shape, body }
+}
+
+fn place(place: &Place) -> Value {
+    context! {
+        name => place.name(),
+        address => place.address.clone(),
+        notes => place.notes.clone(),
+        text => prose(&place.text),
+        quote => place.quote.clone(),
+    }
+}
+
+fn grade(grade: &Grade) -> Value {
+    context! { name => grade.name, value => grade.value, tone => grade.tone }
 }
 
 fn failure(row: &SessionRow) -> Value {

@@ -3,7 +3,7 @@
 use crate::event::fold::{RunView, of_source, provider_text, waiting_text};
 use crate::event::{Decision, Event, Recorded};
 use crate::model::text::{clip, in_words, seconds};
-use crate::model::{ItemKey, Stage, Usd};
+use crate::model::{ItemKey, Stage, Tier, Usd};
 use crate::report::moment::{minute, time_of_day, version};
 use crate::store::StageSpending;
 
@@ -103,7 +103,8 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             format!("{:<8} {} ({})", decision.into_str(), name(item), reason.to_text())
         }
         Event::TextAlarm { item, alarms } => {
-            format!("ALARM    {}: {}", name(item), alarms.to_text())
+            let tier = if alarms.tier() == Some(Tier::Alarm) { "ALARM   " } else { "note    " };
+            format!("{tier} {}: {}", name(item), alarms.to_text())
         }
         Event::ItemTriaged { item, deep, reason, .. } => {
             let verdict = if *deep { "deep" } else { "settled" };

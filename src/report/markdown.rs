@@ -34,7 +34,7 @@ pub fn render(report: &Report) -> String {
         minute(report.made_at),
         env!("CARGO_PKG_VERSION")
     );
-    page
+    report.names.in_text(page)
 }
 
 /// Table of all findings.
@@ -75,9 +75,7 @@ fn alarms(page: &mut String, report: &Report) {
     if report.alarmed.is_empty() {
         return;
     }
-    page.push_str(
-        "\n## Hidden or doubtful text\n\nThis text was removed from every prompt or marked.\n\n",
-    );
+    page.push_str("\n## Hidden text\n\nThis text was removed from every prompt.\n\n");
     for AlarmedItem { item, alarms } in &report.alarmed {
         let _: std::fmt::Result = writeln!(page, "- {}: {}", short_key(item), alarms.to_text());
     }
@@ -167,7 +165,7 @@ fn findings(page: &mut String, report: &Report) {
             short_key(&row.key),
             line(&row.title),
             source(row),
-            analyze::markdown(&row.finding)
+            analyze::markdown_of(&report.parts(row))
         );
         if let Some(feedback) = &row.feedback {
             let _: std::fmt::Result = writeln!(page, "\n{}", line(&feedback.to_string()));

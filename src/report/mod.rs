@@ -8,12 +8,15 @@ pub mod lines;
 pub mod live;
 pub mod markdown;
 pub mod moment;
+pub mod names;
 pub mod narrator;
 pub mod paint;
 pub mod prose;
 pub mod summary;
 pub mod terminal;
 pub mod webhook;
+pub mod why;
+pub mod worth;
 
 #[cfg(test)]
 mod channel_tests;

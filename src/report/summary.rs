@@ -23,6 +23,9 @@ pub struct RunReport {
     pub outcome: RunOutcome,
     /// Exit code of the process.
     pub exit_code: u8,
+    /// Whether tracker and agent are the demo's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub simulated: bool,
     /// What prevented the work, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -98,13 +101,7 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
         );
     }
     if report.text.alarms > 0 {
-        row(
-            "ALARM",
-            format!(
-                "{} item(s) with hidden or doubtful text, removed or marked",
-                report.text.alarms
-            ),
-        );
+        row("ALARM", format!("{} item(s) with hidden text, removed", report.text.alarms));
         for AlarmedItem { item, alarms } in &report.alarmed {
             row("", clip(&format!("{}: {}", short_key(item), alarms.to_text()), 64));
         }
@@ -116,7 +113,7 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
     row("analysed", s.analysed.to_string());
     row("left", format!("{} deferred, {} waiting, {} parked", s.deferred, s.waiting, s.parked));
     row("sessions", format!("{} ({} failed)", s.sessions, s.failed_sessions));
-    row("cost", cost(s));
+    row("cost", cost(s, report.simulated));
     if s.cost_at_worst > Usd::ZERO {
         let worst = s.cost_at_worst;
         row("", format!("+ {worst}, the worst case of sessions that reported no cost"));
@@ -130,8 +127,9 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
     text
 }
 
-fn cost(s: &RunSummary) -> String {
+fn cost(s: &RunSummary, simulated: bool) -> String {
     match s.cost_estimated {
+        _ if simulated => format!("{} (pretended: the demo pays nothing)", s.cost),
         Usd::ZERO => format!("{} (as the agent reports it)", s.cost),
         _ => format!("{}, from tokens and [agent.price]", s.cost_text()),
     }
@@ -218,6 +216,7 @@ mod tests {
             run: RunId(uuid::Uuid::nil()),
             outcome: RunOutcome::Completed,
             exit_code: 0,
+            simulated: false,
             error: None,
             summary: digest.totals,
             text: TextSaving::of(23_456_789, 8_765_432, 1000, 12),
@@ -241,6 +240,7 @@ mod tests {
             run: RunId(uuid::Uuid::nil()),
             outcome: RunOutcome::Completed,
             exit_code: 0,
+            simulated: false,
             error: None,
             summary: RunSummary { fetched: 3, shares: usual, ..RunSummary::default() },
             text: TextSaving::default(),

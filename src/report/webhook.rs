@@ -1,54 +1,22 @@
-//! Sends a short digest of a run to a chat; retried a few times, and never blocks a run.
-//!
-//! The address of a webhook is a secret: it is read when it is used and never shown.
+//! Sends a short digest of a run, or a notice, to a chat; retried a few times, and never blocks a
+//! run. The address of a webhook is a secret: it is read when it is used and never shown.
 
 use std::time::Duration;
 
-use backon::{ExponentialBuilder, Retryable};
-use reqwest::{Client, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use super::digest::Report;
 use super::markdown::web_address;
+use crate::analyze::parts::grades_line;
 use crate::model::plain_text;
 use crate::model::text::clip;
-use crate::report::lines::short_key;
+use crate::outbound::{Body, OutboundError, SecretAddress, post};
 use crate::settings::{WebhookStyle, WebhookWhen};
 
 /// Findings listed in a message; the rest are counted.
 const NAMED: usize = 8;
 const TRIES: usize = 4;
-/// Per attempt.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// No message contains the address.
-#[derive(Debug, thiserror::Error)]
-pub enum WebhookError {
-    #[error("the variable named by report.webhook_env does not hold an https URL")]
-    Address,
-    #[error("cannot reach the webhook: {0}")]
-    Unreachable(String),
-    #[error("the webhook answered {0}")]
-    Refused(StatusCode),
-}
-
-impl WebhookError {
-    /// Whether a retry may help.
-    fn is_passing(&self) -> bool {
-        match self {
-            Self::Address => false,
-            Self::Unreachable(_) => true,
-            Self::Refused(status) => {
-                status.is_server_error()
-                    || matches!(
-                        *status,
-                        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT
-                    )
-            }
-        }
-    }
-}
 
 pub fn wants(when: WebhookWhen, report: &Report) -> bool {
     match when {
@@ -66,68 +34,44 @@ pub fn message(style: WebhookStyle, report: &Report) -> Value {
     }
 }
 
+/// A short text in the format of the receiver; the first line is its title.
+pub fn notice(style: WebhookStyle, lines: &[String]) -> Value {
+    match style {
+        WebhookStyle::Slack => {
+            let text = |line: &String| slack_text(line);
+            json!({ "text": lines.iter().map(text).collect::<Vec<_>>().join("\n") })
+        }
+        WebhookStyle::Teams => {
+            let weight = |n| if n == 0 { "Bolder" } else { "Default" };
+            let block = |(n, line): (usize, &String)| block(card_text(line), weight(n));
+            card(&lines.iter().enumerate().map(block).collect::<Vec<_>>())
+        }
+    }
+}
+
 /// Delivers a message and retries temporary failures; `first_wait` doubles with each attempt.
 pub async fn send(
     address: &SecretString,
     message: &Value,
     first_wait: Duration,
-) -> Result<(), WebhookError> {
-    let url = parse(address)?;
-    // Fails if a provider is already installed, which is fine.
-    let _already_installed = rustls::crypto::ring::default_provider().install_default();
-    let mut builder =
-        Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
-    if is_loopback(&url) {
-        builder = builder.no_proxy();
-    }
-    let client = builder.build().map_err(unreachable)?;
-    let policy = ExponentialBuilder::default()
-        .with_min_delay(first_wait)
-        .with_max_times(TRIES - 1)
-        .with_jitter();
-    let once = || async {
-        let answer = client.post(url.clone()).json(message).send().await.map_err(unreachable)?;
-        let status = answer.status();
-        if status.is_success() { Ok(()) } else { Err(WebhookError::Refused(status)) }
-    };
-    once.retry(policy).when(WebhookError::is_passing).await
-}
-
-fn parse(address: &SecretString) -> Result<Url, WebhookError> {
-    let url =
-        Url::parse(address.expose_secret().trim()).map_err(|_unsaid| WebhookError::Address)?;
-    // Without TLS the address could be read in transit.
-    let safe = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
-    if safe && url.has_host() { Ok(url) } else { Err(WebhookError::Address) }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "used as a function in map_err")]
-fn unreachable(error: reqwest::Error) -> WebhookError {
-    let what = match (error.is_timeout(), error.is_connect()) {
-        (true, _) => "no answer in time",
-        (_, true) => "no connection",
-        _ => "the request failed",
-    };
-    WebhookError::Unreachable(what.into())
+) -> Result<(), OutboundError> {
+    let address = SecretAddress::parse(address.expose_secret())?;
+    post(&address, Body::Json(message), first_wait, TRIES).await.map(drop)
 }
 
 fn slack(report: &Report) -> String {
     let mut lines =
         vec![format!("*{}*", slack_text(&report.title())), slack_text(&report.headline())];
     for row in report.findings.iter().take(NAMED) {
-        let key = short_key(&row.key);
+        let key = report.names.name(&row.key);
         let name = match web_address(&row.url) {
             Some(url) => format!("<{}|{key}>", url.replace('|', "%7C")),
             None => key,
         };
         lines.push(format!(
-            "• {name} {}: {}",
+            "• {name} {} ({}): {}",
             slack_text(&clip(&row.title, 80)),
+            grades_line(&row.finding),
             slack_text(&clip(&row.finding.summary, 200))
         ));
     }
@@ -147,25 +91,33 @@ fn rest(report: &Report) -> Option<String> {
 }
 
 fn teams(report: &Report) -> Value {
-    let block = |text: String, weight: &str| json!({ "type": "TextBlock", "text": text, "wrap": true, "weight": weight });
     let mut body = vec![
         block(card_text(&report.title()), "Bolder"),
         block(card_text(&report.headline()), "Default"),
     ];
     for row in report.findings.iter().take(NAMED) {
-        let key = short_key(&row.key);
+        let key = report.names.name(&row.key);
         let name = match web_address(&row.url) {
             Some(url) => format!("[{key}]({})", url.replace('(', "%28").replace(')', "%29")),
             None => key,
         };
         let text = format!(
-            "{name} {}: {}",
+            "{name} {} ({}): {}",
             card_text(&clip(&row.title, 80)),
+            grades_line(&row.finding),
             card_text(&clip(&row.finding.summary, 200))
         );
         body.push(block(text, "Default"));
     }
     body.extend(rest(report).map(|text| block(text, "Default")));
+    card(&body)
+}
+
+fn block(text: String, weight: &str) -> Value {
+    json!({ "type": "TextBlock", "text": text, "wrap": true, "weight": weight })
+}
+
+fn card(body: &[Value]) -> Value {
     json!({
         "type": "message",
         "attachments": [{
@@ -230,19 +182,5 @@ mod tests {
         let text = message(WebhookStyle::Slack, &many)["text"].to_string();
         assert_eq!(text.matches("#42").count(), NAMED);
         assert!(text.contains("… and 22 more"));
-    }
-
-    #[test]
-    fn an_address_without_tls_is_refused_unless_it_is_our_own_machine() {
-        let parsed = |text: &str| parse(&SecretString::from(text)).is_ok();
-        assert!(parsed("https://hooks.example/x") && parsed("http://127.0.0.1:9/x"));
-        assert!(!parsed("http://hooks.example/x") && !parsed("hooks.example") && !parsed(""));
-    }
-
-    #[test]
-    fn the_address_is_in_no_message() {
-        for error in [WebhookError::Address, WebhookError::Refused(StatusCode::NOT_FOUND)] {
-            assert!(!error.to_string().contains("://"));
-        }
     }
 }

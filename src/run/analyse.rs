@@ -168,7 +168,7 @@ pub(super) async fn context_for(
             tracing::error!(item = %key, root = %root.display(), %why, "could not build the code context; the analysis continues without it");
             CodeContext::empty(root)
         }
-        Err(missing @ CodeError::Missing(_)) => return Err(missing),
+        Err(missing @ (CodeError::Missing(_) | CodeError::Empty(_))) => return Err(missing),
     };
     let (files, tokens, root) = (context.files, context.tokens, Some(context.root.clone()));
     cx.emit(Event::ContextBuilt { item: key, files, tokens, root });

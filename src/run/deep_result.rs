@@ -24,7 +24,7 @@ pub(super) fn result_of(
     let outcome = match end.outcome {
         Outcome::Completed => match finding_in(&end, root) {
             Ok(finding) => {
-                let comment = comments.then(|| analyze::markdown(&finding));
+                let comment = comments.then(|| analyze::comment(&finding));
                 let (model, prompt) = (cx.config.analyze.model.clone(), cx.prompts.version());
                 let made_with = MadeWith { model, prompt: prompt.to_owned() };
                 return DeepResult::Finished { finding: Box::new(finding), made_with, comment };

@@ -14,7 +14,7 @@ use crate::clean::{self, clean_items, without_texts};
 use crate::dedupe::{FingerprintInputs, Plan, ReadItem, fingerprint, raw_fingerprint};
 use crate::event::{Decision, Event};
 use crate::fetch::{FetchError, FetchRequest, Page, Pages, Source};
-use crate::model::{CleanItem, FailureClass, ItemId, ItemKey, WorkItem};
+use crate::model::{CleanItem, FailureClass, ItemId, ItemKey, Tier, WorkItem};
 use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
 
 /// Runs that request an item which the query listed but no read returned, before it is given up.
@@ -212,14 +212,14 @@ fn report_cleaned(cx: &RunContext, items: &[CleanItem], failed: &[WorkItem]) {
     for item in failed {
         tracing::error!(item = %item.key, "the cleaner panicked on this item, which is a bug; the item is parked");
     }
-    let alarmed = || items.iter().filter(|item| item.alarms.any());
+    let is_alarm = |item: &&CleanItem| item.alarms.tier() == Some(Tier::Alarm);
     cx.emit(Event::ItemsCleaned {
         items: items.len() as u64,
         raw_bytes: items.iter().map(|item| item.stats.raw_bytes as u64).sum(),
         clean_bytes: items.iter().map(|item| item.stats.clean_bytes as u64).sum(),
-        alarms: alarmed().count() as u64,
+        alarms: items.iter().filter(is_alarm).count() as u64,
     });
-    for item in alarmed() {
+    for item in items.iter().filter(|item| item.alarms.any()) {
         cx.emit(Event::TextAlarm { item: item.facts.key.clone(), alarms: item.alarms });
     }
 }

@@ -21,7 +21,7 @@ const SYSTEM: [&str; 8] =
 
 /// Files of `/etc` that programs need: names, certificates, time zone, the linker's cache. None is
 /// secret; the rest of `/etc` is closed.
-const SYSTEM_FILES: [&str; 16] = [
+const SYSTEM_FILES: [&str; 21] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/gai.conf",
@@ -33,11 +33,17 @@ const SYSTEM_FILES: [&str; 16] = [
     "/etc/nsswitch.conf",
     "/etc/os-release",
     "/etc/passwd",
-    "/etc/pki",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/openssl.cnf",
     "/etc/protocols",
     "/etc/resolv.conf",
     "/etc/services",
-    "/etc/ssl",
+    // Not the folder above: it holds the machine's private keys.
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
 ];
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -68,6 +74,13 @@ pub struct Confinement {
     /// forbid: file rules are left out, the rest applies.
     #[serde(default)]
     pub makes_own_sandbox: bool,
+    /// It speaks only to the gateway: its socket calls are limited to TCP.
+    #[serde(default)]
+    pub only_gateway: bool,
+    /// It may change the permissions of files: only a program that unpacks itself, without any text
+    /// of others.
+    #[serde(default)]
+    pub changes_modes: bool,
 }
 
 /// What the user allows in addition.
@@ -91,12 +104,6 @@ impl Confinement {
             ports: PORTS.to_vec(),
             ..Self::default()
         };
-        // `resolv.conf` is often a link into a folder in which it is replaced.
-        if let Ok(names) = std::fs::canonicalize("/etc/resolv.conf")
-            && let Some(folder) = names.parent().filter(|folder| *folder != Path::new("/etc"))
-        {
-            needs.read.push(folder.to_owned());
-        }
         needs.execute.extend(program_files(program, env, private));
         for (name, value) in env {
             if CERTIFICATES.iter().any(|known| name == OsStr::new(known)) {
@@ -120,6 +127,16 @@ impl Confinement {
         self.ports.extend(&more.ports);
         self.ports.sort_unstable();
         self.ports.dedup();
+        self
+    }
+
+    /// Closes everything but the gateway's port and those that the user opens.
+    #[must_use]
+    pub fn behind_gateway(mut self, port: u16, more: &Allowed) -> Self {
+        self.ports = std::iter::once(port).chain(more.ports.iter().copied()).collect();
+        self.ports.sort_unstable();
+        self.ports.dedup();
+        self.only_gateway = true;
         self
     }
 

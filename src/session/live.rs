@@ -48,6 +48,7 @@ pub struct Live<'a> {
     drain_at: Option<Instant>,
     give_up_at: Option<Instant>,
     content_reported_at: Option<Instant>,
+    pace: Pace,
     pending: Vec<Effect>,
     row: Option<Row>,
     /// Effective containment and confinement, as named in rows and events.
@@ -98,6 +99,7 @@ impl<'a> Live<'a> {
             drain_at: None,
             give_up_at: None,
             content_reported_at: None,
+            pace: Pace::default(),
             pending: Vec::new(),
             row: None,
             tier: row.tier.clone(),
@@ -347,6 +349,9 @@ impl<'a> Live<'a> {
             }
             Notice::Progress(what) => {
                 let now = Instant::now();
+                if !self.pace.allows(now) {
+                    return;
+                }
                 let recent = self.content_reported_at.is_some_and(|at| now < at + CONTENT_EVERY);
                 if what == "content" && recent {
                     return;
@@ -354,6 +359,9 @@ impl<'a> Live<'a> {
                 self.content_reported_at = Some(now);
                 self.events.emit(Event::SessionProgressed { session, what: what.to_owned() });
             }
+            // An agent writes such lines as fast as it likes; each event is stored.
+            Notice::Retrying { .. } | Notice::FellBack { .. }
+                if !self.pace.allows(Instant::now()) => {}
             Notice::Retrying { attempt, delay_ms, status } => {
                 self.events.emit(Event::SessionRetrying { session, attempt, delay_ms, status });
             }
@@ -480,5 +488,42 @@ async fn read_rest(
             Ok(read) if read > 0 => into.extend_from_slice(&chunk[..read]),
             _ => return,
         }
+    }
+}
+/// Bounds the events of one session that its agent causes: a burst is kept, a flood is not.
+#[derive(Debug, Default)]
+struct Pace {
+    /// When the current second began, and how many events it has had.
+    second: Option<(Instant, u32)>,
+    total: u32,
+}
+
+impl Pace {
+    const PER_SECOND: u32 = 20;
+    const IN_ALL: u32 = 10_000;
+
+    fn allows(&mut self, now: Instant) -> bool {
+        let second = self.second.filter(|(began, _)| now < *began + Duration::from_secs(1));
+        let (began, count) = second.unwrap_or((now, 0));
+        let allowed = count < Self::PER_SECOND && self.total < Self::IN_ALL;
+        self.second = Some((began, count.saturating_add(1)));
+        self.total = self.total.saturating_add(u32::from(allowed));
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_events_is_cut_to_a_few_a_second() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        let at = |tenth: u32| start + Duration::from_millis(100) * tenth;
+        let flood = |pace: &mut Pace, tenth| (0..500).filter(|_| pace.allows(at(tenth))).count();
+        assert_eq!([0, 5, 9].map(|tenth| flood(&mut pace, tenth)), [20, 0, 0]);
+        assert_eq!(flood(&mut pace, 10), 20);
+        let all: usize = (2..2_000).map(|second| flood(&mut pace, second * 10)).sum();
+        assert_eq!(all + 40, 10_000);
     }
 }

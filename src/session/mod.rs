@@ -13,7 +13,9 @@
 pub mod admission;
 pub mod agent;
 mod beat;
+pub mod brief;
 pub mod children;
+pub mod configured;
 pub mod confinement;
 pub mod containment;
 pub mod conversation;
@@ -34,11 +36,12 @@ mod spec;
 pub mod stop;
 mod supervisor;
 pub mod tree;
-mod trial;
+pub mod trial;
 
 pub use admission::{Gate, MachineGate};
 pub use children::{become_outer_reaper, collect_dead_children};
-pub use sessions::{Attached, AttachedFile, Job, Sessions, SupervisedSessions, resolve_program};
+pub use configured::resolve_program;
+pub use sessions::{Attached, AttachedFile, Job, Sessions, SupervisedSessions};
 pub use slots::Slots;
 pub use spec::{SessionLimits, SessionSpec};
 pub use stop::{LiveSessions, StopHandle, StopReason, StopSignal};

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::SessionSpec;
 use super::agent::{Agent, AgentCommand, Task};
 use super::finished::{Finished, Row};
+use super::sessions::lay_out;
 use crate::model::{FailureKind, Outcome, SessionEnd, SessionId};
 use crate::prompt::schema::violations;
 
@@ -36,20 +37,38 @@ pub fn question(
         return None;
     }
     let answer = finished.result.as_ref()?.text.as_ref()?.raw();
+    // A CLI may resume a session whose id it knows.
+    let session = SessionId(Uuid::now_v7());
     let task = Task {
-        // A CLI may resume a session whose id it knows.
-        session: SessionId(Uuid::now_v7()),
+        session,
         prompt: format!("{}\n\n{}", spec.task.prompt, remark(answer, &spec.task)),
+        // The first agent had its own folder, so nothing in it can be trusted.
+        scratch: spec.scratch.join(session.to_string()),
         ..(*spec.task).clone()
     };
     // Keeps the configured command's own arguments.
     let before = spec.args.len().saturating_sub(agent.command(&spec.task).args.len());
-    let AgentCommand { args: own, env, stdin, .. } = agent.command(&task);
+    let command = agent.command(&task);
+    if let Err(error) = lay_out(&task, &command) {
+        tracing::warn!(%error, "the folder for a second question cannot be created");
+        return None;
+    }
+    let confinement = spec.confinement.clone().map(|mut confinement| {
+        for path in confinement.write.iter_mut().filter(|path| **path == spec.task.scratch) {
+            path.clone_from(&task.scratch);
+        }
+        confinement
+    });
+    let AgentCommand { args: own, env, stdin, .. } = command;
     let args = spec.args[..before].iter().cloned().chain(own).collect();
+    if let Some(gateway) = &spec.gateway {
+        gateway.allow_another_question();
+    }
     let mut limits = spec.limits.clone();
     limits.hard = left;
     limits.init = limits.init.min(left);
-    Some(SessionSpec { args, env, stdin, limits, task: Box::new(task), ..spec.clone() })
+    let task = Box::new(task);
+    Some(SessionSpec { args, env, stdin, limits, task, confinement, ..spec.clone() })
 }
 
 fn remark(answer: &str, task: &Task) -> String {

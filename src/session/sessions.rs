@@ -1,6 +1,5 @@
 //! Supervised sessions of the configured agents.
 
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,18 +7,16 @@ use std::time::Duration;
 
 use tracing::Instrument as _;
 
-use super::agent::{
-    ATTACHED_DIR, Agent, AgentCommand, HOME_DIR, TMP_DIR, Task, kept_folder, of_kind,
-};
-use super::confinement::{Allowed, Confinement, program_folder};
+use super::agent::{ATTACHED_DIR, AgentCommand, HOME_DIR, TMP_DIR, Task};
+use super::configured::Configured;
 use super::supervisor::remove_folder;
 use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans, trial};
-use crate::model::{BoxFuture, SessionEnd, SessionRef, Stage};
+use crate::gateway::{Bounds, Gateway};
+use crate::model::{BoxFuture, SessionEnd, SessionRef, Stage, Usd};
 use crate::ports::LedgerError;
 use crate::private;
-use crate::process::program;
 use crate::prompt::Rendered;
-use crate::settings::{AgentKind, Analyze, Config, Environment, Triage};
+use crate::settings::{Analyze, Config, Environment, Triage};
 
 /// One session's work, ready to start.
 #[derive(Debug, Clone)]
@@ -67,29 +64,10 @@ pub trait Sessions: Send + Sync {
 const READS_TOLERANCE: u32 = 2;
 /// Average tool calls per turn above which the session is ended.
 const CALLS_PER_TURN: u32 = 4;
+/// The working directory of a session without a code base, in its private folder.
+pub(super) const EMPTY_DIR: &str = "empty";
 /// In bytes; a structured answer is far shorter.
 const MAX_LINE: usize = 16 << 20;
-
-struct Configured {
-    agent: Box<dyn Agent>,
-    program: PathBuf,
-    /// The program and arguments that precede ours.
-    command: Vec<String>,
-    config: Arc<Config>,
-}
-
-impl Configured {
-    fn new(kind: AgentKind, config: Arc<Config>, environment: &Environment, state: &Path) -> Self {
-        let command = config.command_of(kind).to_vec();
-        let lookup = |name: &str| environment.raw(name).map(OsStr::to_owned);
-        Self {
-            agent: of_kind(kind, &config, &kept_folder(state), lookup),
-            program: resolve_program(&command[0], environment),
-            command,
-            config,
-        }
-    }
-}
 
 /// Runs the configured agents under the supervisor.
 pub struct SupervisedSessions {
@@ -99,8 +77,8 @@ pub struct SupervisedSessions {
     environment: Environment,
     config: Arc<Config>,
     scratch: PathBuf,
-    /// Programs that passed their trial on this machine.
-    proven: tokio::sync::Mutex<Vec<PathBuf>>,
+    /// Programs that passed their trial on this machine, and for which stage.
+    proven: tokio::sync::Mutex<Vec<(PathBuf, Stage)>>,
 }
 
 impl SupervisedSessions {
@@ -147,17 +125,19 @@ impl SupervisedSessions {
 
     fn spec(&self, configured: &Configured, job: Job) -> io::Result<SessionSpec> {
         let stage = job.session.stage;
-        let Configured { agent, program, command, config } = configured;
+        let Configured { agent, program, command, config, .. } = configured;
+        let gateway = self.gateway(configured, stage)?;
         let scratch = self.scratch.join(job.session.id.to_string());
-        let empty = scratch.join("empty");
-        for folder in [&scratch, &empty, &scratch.join(HOME_DIR), &scratch.join(TMP_DIR)] {
+        let empty = scratch.join(EMPTY_DIR);
+        for folder in [&scratch, &empty] {
             private::create_folder(folder)?;
         }
-        let (mut prompt, mut more_reads) = (job.prompt.user, 0);
-        if let Some(attached) = &job.attached {
-            let folder = write_attached(attached, &scratch)?;
-            prompt = prompt.replace(&attached.marker, &folder.display().to_string());
-            more_reads = u32::try_from(attached.files.len()).unwrap_or(u32::MAX);
+        let (mut prompt, mut more_reads, mut attached) = (job.prompt.user, 0, None);
+        if let Some(given) = &job.attached {
+            let folder = write_attached(given, &scratch)?;
+            prompt = prompt.replace(&given.marker, &folder.display().to_string());
+            more_reads = u32::try_from(given.files.len()).unwrap_or(u32::MAX);
+            attached = Some(folder);
         }
         let cwd = job.repository.unwrap_or(empty);
         let task = Task {
@@ -166,19 +146,15 @@ impl SupervisedSessions {
             system_prompt: job.prompt.system,
             prompt,
             schema: job.prompt.schema,
-            scratch: scratch.clone(),
+            scratch: scratch.join(job.session.id.to_string()),
+            attached,
             program: program.clone(),
             cwd: cwd.clone(),
+            door: gateway.as_ref().map(|gateway| gateway.door().clone()),
         };
         let started = agent.command(&task);
-        for folder in &started.kept_folders {
-            private::create_folder(folder)?;
-        }
-        for (path, content) in &started.files {
-            private::create_folder(path.parent().unwrap_or(path))?;
-            private::write(path, content)?;
-        }
-        let confinement = self.confinement(configured, &task, &started);
+        lay_out(&task, &started)?;
+        let confinement = configured.confinement(&task, &started);
         let AgentCommand { args: own, env, stdin, .. } = started;
         let args = command[1..].iter().map(Into::into).chain(own).collect();
         let mut limits = limits(config, stage);
@@ -187,16 +163,14 @@ impl SupervisedSessions {
         Ok(SessionSpec {
             program: program.clone(),
             price: config.agent.price.get(config.model_of(stage)).copied(),
+            gateway,
             args,
             confinement: Some(confinement),
             env,
             cwd,
             stdin,
             limits,
-            worst_case: match stage {
-                Stage::Triage => config.triage.max_cost,
-                Stage::Deep => config.analyze.max_cost,
-            },
+            worst_case: max_cost(config, stage),
             scratch,
             session: job.session,
             task: Box::new(task),
@@ -205,48 +179,37 @@ impl SupervisedSessions {
 }
 
 impl SupervisedSessions {
-    /// What the agent may access in this session.
-    fn confinement(
-        &self,
-        configured: &Configured,
-        task: &Task,
-        started: &AgentCommand,
-    ) -> Confinement {
-        let Configured { agent, program, command, config } = configured;
-        let more = &config.agent;
-        let mut write = more.write_paths.clone();
-        write.extend(started.own_folders.iter().cloned());
-        let mut read = more.read_paths.clone();
-        let private = self.private_folders(config, &task.cwd);
-        read.extend(named_files(command, &private));
-        let allowed = Allowed { read, write, ports: more.connect_ports.clone() };
-        let mut made = Confinement::for_program(program, &started.env, &private).with(
-            &task.scratch,
-            &task.cwd,
-            self.state_folder(),
-            &allowed,
-        );
-        agent.confine(task, &mut made);
-        made
+    /// Opens the session's way to its provider, if heartbeat can stand in it.
+    fn gateway(&self, configured: &Configured, stage: Stage) -> io::Result<Option<Arc<Gateway>>> {
+        let Some(upstream) = &configured.upstream else { return Ok(None) };
+        let config = &configured.config;
+        let bounds = Bounds {
+            cap: max_cost(config, stage),
+            max_calls: Some(configured.agent.max_calls(max_turns(config, stage))),
+            prices: config.agent.price.clone(),
+            model: config.model_of(stage).to_owned(),
+        };
+        let clock = self.supervisor.clock().clone();
+        Gateway::open(Arc::clone(upstream), bounds, clock).map(|opened| Some(Arc::new(opened)))
     }
+}
 
-    /// The user's home, the state, the configuration's folder, and the parents of code bases.
-    fn private_folders(&self, config: &Config, cwd: &Path) -> Vec<PathBuf> {
-        let known = &self.environment;
-        let mut folders = vec![self.state_folder().to_owned()];
-        folders.extend(known.home());
-        folders.extend(known.config_home().map(|home| home.join("heartbeat")));
-        let file = known.raw("HEARTBEAT_CONFIG").map(Path::new);
-        folders.extend(file.and_then(Path::parent).map(Path::to_owned));
-        let has_file = |folder: &PathBuf| folder.join("heartbeat.toml").is_file();
-        folders.extend(std::env::current_dir().ok().filter(has_file));
-        let own = config.source_list.iter().chain([&config.source]);
-        let code_bases = own.map(|source| source.repository.as_path());
-        let code_bases = code_bases.chain([config.repository.path.as_path(), cwd]);
-        folders.extend(code_bases.filter_map(Path::parent).map(Path::to_owned));
-        folders.retain(|folder| folder.is_absolute());
-        folders
+/// Creates the agent's own folder for one start, with the files that its command names. Nothing was
+/// there before, so nothing that is written here can be led elsewhere.
+pub(super) fn lay_out(task: &Task, command: &AgentCommand) -> io::Result<()> {
+    private::create_new_folder(&task.scratch)?;
+    for name in [HOME_DIR, TMP_DIR] {
+        private::create_new_folder(&task.scratch.join(name))?;
     }
+    for (path, content) in &command.files {
+        private::create_folder(path.parent().unwrap_or(path))?;
+        private::write(path, content)?;
+    }
+    for (path, target) in &command.links {
+        private::create_folder(path.parent().unwrap_or(path))?;
+        std::os::unix::fs::symlink(target, path)?;
+    }
+    Ok(())
 }
 
 /// Writes them into a read-only folder of the session.
@@ -263,22 +226,6 @@ fn write_attached(attached: &Attached, scratch: &Path) -> io::Result<PathBuf> {
     }
     close(&folder, 0o500)?;
     Ok(folder)
-}
-
-/// Files that the agent's command names after its program, such as the script of an interpreter
-/// (then with its folder, if that is a program folder).
-fn named_files(command: &[String], private: &[PathBuf]) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for file in command.iter().skip(1).map(PathBuf::from) {
-        if !file.is_absolute() || !file.is_file() {
-            continue;
-        }
-        let is_script =
-            file.extension().is_some_and(|end| end == "js" || end == "mjs" || end == "py");
-        files.extend(program_folder(&file, private).filter(|_| is_script));
-        files.push(file);
-    }
-    files
 }
 
 impl Sessions for SupervisedSessions {
@@ -328,19 +275,20 @@ impl SupervisedSessions {
     /// How every session of this agent would end on this machine, if that is known before it
     /// starts. A program that passed is not tried again.
     async fn cannot_work(&self, configured: &Configured, stage: Stage) -> Option<SessionEnd> {
-        let home = self.scratch.join("trial");
-        let trial = configured.agent.trial(&configured.program, &home, stage)?;
         let mut proven = self.proven.lock().await;
-        if proven.contains(&configured.program) {
+        let tried = (configured.program.clone(), stage);
+        if proven.contains(&tried) {
             return None;
         }
-        private::create_folder(&home).ok()?;
-        let (words, path) = (&configured.command[1..], self.environment.raw("PATH"));
-        let path = path.map(OsStr::to_owned);
-        let end = trial::failed(trial, &configured.program, words, path, &home).await;
-        remove_folder(&home).await;
+        let bench = trial::Bench {
+            configured,
+            briefly: self.supervisor.briefly(),
+            folder: self.scratch.clone(),
+        };
+        bench.unpack().await;
+        let end = bench.failed(stage).await;
         if end.is_none() {
-            proven.push(configured.program.clone());
+            proven.push(tried);
         }
         end
     }
@@ -362,12 +310,26 @@ impl SupervisedSessions {
     }
 }
 
+const fn max_cost(config: &Config, stage: Stage) -> Usd {
+    match stage {
+        Stage::Triage => config.triage.max_cost,
+        Stage::Deep => config.analyze.max_cost,
+    }
+}
+
+const fn max_turns(config: &Config, stage: Stage) -> u32 {
+    match stage {
+        Stage::Triage => config.triage.max_turns,
+        Stage::Deep => config.analyze.max_turns,
+    }
+}
+
 fn limits(config: &Config, stage: Stage) -> SessionLimits {
-    let (hard, turns, max_reads) = match stage {
-        Stage::Triage => (config.triage.timeout, config.triage.max_turns, None),
+    let turns = max_turns(config, stage);
+    let (hard, max_reads) = match stage {
+        Stage::Triage => (config.triage.timeout, None),
         Stage::Deep => (
             config.analyze.timeout,
-            config.analyze.max_turns,
             Some(config.analyze.max_files_read.saturating_add(READS_TOLERANCE)),
         ),
     };
@@ -388,13 +350,6 @@ fn limits(config: &Config, stage: Stage) -> SessionLimits {
     }
 }
 
-/// The agent's executable: a path as it is, a name looked up in `PATH`. A name that is not found is
-/// returned unchanged, and the session reports it as missing.
-pub fn resolve_program(program: &str, environment: &Environment) -> PathBuf {
-    let path = environment.raw("PATH").unwrap_or_default();
-    program::find(program, path).unwrap_or_else(|| program.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,21 +360,5 @@ mod tests {
         config.analyze.max_files_read = 5;
         assert_eq!(limits(&config, Stage::Deep).max_reads, Some(7));
         assert_eq!(limits(&config, Stage::Triage).max_reads, None);
-    }
-    #[test]
-    fn a_script_of_an_interpreter_does_not_open_a_private_folder() {
-        let home = tempfile::tempdir().unwrap();
-        let home = std::fs::canonicalize(home.path()).unwrap();
-        let (tools, script) = (home.join("tools"), home.join("agent.js"));
-        std::fs::create_dir(&tools).unwrap();
-        for file in [&script, &tools.join("agent.js")] {
-            std::fs::write(file, "").unwrap();
-        }
-        let named = |file: &Path| {
-            let command = ["node".to_owned(), file.display().to_string()];
-            named_files(&command, std::slice::from_ref(&home))
-        };
-        assert_eq!(named(&script), std::slice::from_ref(&script));
-        assert_eq!(named(&tools.join("agent.js")), [tools.clone(), tools.join("agent.js")]);
     }
 }

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,25 @@ impl Slots {
     pub fn default_folder() -> PathBuf {
         let shared = Path::new("/dev/shm");
         let parent = if shared.is_dir() { shared } else { Path::new("/tmp") };
-        parent.join(format!("heartbeat-{}", nix::unistd::Uid::effective()))
+        Self::folder_in(parent)
+    }
+
+    /// Every user may create names there. If somebody else has taken ours, a name that nobody can
+    /// guess is used, and found again by its owner.
+    fn folder_in(parent: &Path) -> PathBuf {
+        let name = format!("heartbeat-{}", nix::unistd::Uid::effective());
+        let usual = parent.join(&name);
+        if is_own_folder(&usual) || std::fs::symlink_metadata(&usual).is_err() {
+            return usual;
+        }
+        let prefix = format!("{name}-");
+        let named = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix.as_bytes()))
+        };
+        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+        let own =
+            entries.map(|entry| entry.path()).filter(named).filter(|path| is_own_folder(path));
+        own.min().unwrap_or_else(|| parent.join(format!("{prefix}{}", uuid::Uuid::new_v4())))
     }
 
     /// Arguments for the keeper's command line.
@@ -101,8 +120,7 @@ impl Slots {
     /// The default parent is writable for all users, so the folder must be our own.
     fn prepare_folder(&self) -> io::Result<()> {
         private::create_folder(&self.folder)?;
-        let found = std::fs::symlink_metadata(&self.folder)?;
-        if found.is_dir() && found.uid() == nix::unistd::Uid::effective().as_raw() {
+        if is_own_folder(&self.folder) {
             return Ok(());
         }
         let folder = self.folder.display();
@@ -111,6 +129,11 @@ impl Slots {
              limits.slots_dir"
         )))
     }
+}
+
+fn is_own_folder(path: &Path) -> bool {
+    let own = nix::unistd::Uid::effective().as_raw();
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -137,6 +160,24 @@ mod tests {
         assert!(again.is_ok());
         drop((second, again));
         assert_eq!(slots(2).in_use().unwrap(), 0);
+    }
+
+    /// One `mkdir` of a colleague must not stop all sessions.
+    #[test]
+    fn a_name_that_somebody_else_has_taken_is_passed_over() {
+        if !nix::unistd::getuid().is_root() {
+            println!("skipped: only root can make a folder of somebody else");
+            return;
+        }
+        let parent = tempfile::tempdir().unwrap();
+        let usual = Slots::folder_in(parent.path());
+        std::fs::create_dir(&usual).unwrap();
+        assert_eq!(Slots::folder_in(parent.path()), usual);
+        nix::unistd::chown(&usual, Some(65_534.into()), None).unwrap();
+        let other = Slots::folder_in(parent.path());
+        assert_ne!(other, usual);
+        assert!(Slots::new(other.clone(), 1).take().unwrap().is_ok());
+        assert_eq!(Slots::folder_in(parent.path()), other, "found again");
     }
 
     #[test]

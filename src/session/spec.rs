@@ -1,11 +1,13 @@
 //! What a session needs: program, environment, limits.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::agent::Task;
 use super::confinement::Confinement;
+use crate::gateway::Gateway;
 use crate::model::{SessionRef, Usd};
 use crate::settings::Price;
 
@@ -22,20 +24,25 @@ pub struct SessionSpec {
     pub cwd: PathBuf,
     /// Written to standard input, which is then closed.
     pub stdin: Vec<u8>,
-    /// A private folder for HOME and temporary files, created before and removed after the session.
+    /// The session's private folder, created before and removed after it. The agent may write only
+    /// its own folder inside, that of its task, which is a new one for every start.
     pub scratch: PathBuf,
     /// What it may access; `None`: whatever this user can.
     pub confinement: Option<Confinement>,
     pub limits: SessionLimits,
+    /// The way to the provider; `None`: the agent connects itself. Open as long as this exists.
+    pub gateway: Option<Arc<Gateway>>,
     /// The model's price, for an estimate if the agent reports no cost.
     pub price: Option<Price>,
     /// Upper bound of the cost, for display.
     pub worst_case: Usd,
 }
 
-/// The file in the private folder that becomes standard input.
-pub(super) fn stdin_file(scratch: &Path) -> PathBuf {
-    scratch.join(".prompt")
+impl SessionSpec {
+    /// The name of the file in the private folder that becomes standard input.
+    pub(super) fn stdin_name(&self) -> PathBuf {
+        format!(".prompt-{}", self.task.session).into()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -11,6 +11,7 @@ use jiff::SignedDuration;
 
 use super::SessionSpec;
 use super::agent::{Agent, Exit, Transcript};
+use super::brief::Briefly;
 use super::confinement::Strength;
 use super::finished::{Finished, Row};
 use super::keeper::launch::{self, Keeper, LaunchError};
@@ -19,16 +20,17 @@ use super::machine::End;
 use super::redact::{RedactedEvents, redact};
 use super::repair;
 use super::slots::Slots;
-use super::spec::stdin_file;
 use super::stop::{LiveSessions, StopSignal};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
+use crate::gateway::{Account, Failure, Stop};
 use crate::model::{
-    FailureKind, Outcome, SessionEnd, SessionId, SessionTranscript, Untrusted, milliseconds,
-    plain_text,
+    FailureKind, Outcome, SessionEnd, SessionId, SessionTranscript, Untrusted, Usage, Usd,
+    milliseconds, plain_text,
 };
 use crate::ports::{HeldCredentials, Ledger, LedgerError, LedgerRow};
-use crate::private;
+use crate::private::{self, beneath};
+use crate::prompt::schema::violations;
 use crate::settings::{Containment, HeldSecrets};
 
 #[derive(Debug, Clone)]
@@ -98,6 +100,16 @@ impl Supervisor {
     /// Sessions that this process supervises now.
     pub fn live_sessions(&self) -> HashSet<SessionId> {
         self.live.ids()
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Starts short commands like its sessions.
+    pub(super) fn briefly(&self) -> Briefly {
+        let SupervisorSettings { keeper_program, containment, .. } = &self.settings;
+        Briefly { keeper: keeper_program.clone(), containment: *containment }
     }
 
     pub(super) fn ledger(&self) -> &dyn Ledger {
@@ -191,11 +203,20 @@ impl Supervisor {
     fn row(&self, spec: &SessionSpec, keeper: &Keeper) -> LedgerRow {
         let started_at = self.clock.now();
         let strength = spec.confinement.as_ref().map(|_| Strength::of_this_machine());
+        // With which way to the provider: without a gateway the agent holds the credential itself.
+        let way = if spec.gateway.is_some() { "+gateway" } else { "" };
+        let made = spec.confinement.as_ref();
+        let files = match made.is_some_and(|made| made.makes_own_sandbox) {
+            false => "",
+            true if keeper.tier.has_namespace() => "+mounts",
+            // Only the agent's own sandbox keeps its commands from files.
+            true => "+no-file-rules",
+        };
         let hard = SignedDuration::try_from(spec.limits.hard).unwrap_or(SignedDuration::MAX);
         LedgerRow {
             session: spec.session.clone(),
             keeper: keeper.identity.clone(),
-            tier: format!("{}{}", keeper.tier, strength.unwrap_or(Strength::Missing)),
+            tier: format!("{}{files}{way}{}", keeper.tier, strength.unwrap_or(Strength::Missing)),
             cgroup: keeper.cgroup.clone(),
             scratch: spec.scratch.clone(),
             started_at,
@@ -214,8 +235,8 @@ impl Supervisor {
         finished: Finished,
         stop: StopSignal,
     ) -> Result<SessionEnd, LedgerError> {
-        let finished = with_cost(spec, agent, finished);
-        let (mut end, mut row) = (judge(agent, &finished), finished.row);
+        let finished = self.believed(spec, with_cost(spec, agent, finished));
+        let (mut end, mut row) = (judge(spec, agent, &finished), finished.row);
         if row == Some(Row::Close) {
             release_keeper(keeper).await;
         }
@@ -227,6 +248,7 @@ impl Supervisor {
             self.events.emit(Event::SessionProgressed { session, what });
             (end, row) = self.ask_again(&again, agent, end, stop).await;
         }
+        end.usage = metered(spec, end.usage);
         redact(spec.session.id, &mut end, &self.secrets.held_now().await);
         if row == Some(Row::Close) {
             remove_folder(&spec.scratch).await;
@@ -247,6 +269,21 @@ impl Supervisor {
         Ok(end)
     }
 
+    /// An agent's numbers are not trusted: a cost that its limits rule out would use up the budget of
+    /// all other items.
+    fn believed(&self, spec: &SessionSpec, mut finished: Finished) -> Finished {
+        let most = Usd::from_micros(spec.worst_case.micros().saturating_mul(BELIEVED_TIMES));
+        if let Some(cost) = finished.usage.cost.filter(|cost| *cost > most && most > Usd::ZERO) {
+            finished.usage.cost = Some(most);
+            finished.usage.estimated = true;
+            let what = format!(
+                "the agent reported a cost of {cost}, which its limits rule out; {most} is counted"
+            );
+            self.events.emit(Event::SessionProgressed { session: spec.session.id, what });
+        }
+        finished
+    }
+
     /// Runs the second request if there is one; the row stays open until it is over.
     async fn ask_again(
         &self,
@@ -258,17 +295,20 @@ impl Supervisor {
         match Box::pin(self.run_keeper(again, agent, stop)).await {
             Ok(StartResult::Over(over)) => {
                 let (keeper, finished) = *over;
-                let finished = with_cost(again, agent, finished);
+                let finished = self.believed(again, with_cost(again, agent, finished));
                 let row = finished.row;
                 if row == Some(Row::Close) {
                     release_keeper(keeper).await;
                 }
-                (repair::together(first, judge(agent, &finished)), row)
+                (repair::together(first, judge(again, agent, &finished)), row)
             }
             Ok(StartResult::NotStarted(_)) | Err(_) => (first, Some(Row::Close)),
         }
     }
 }
+
+/// A session exceeds its limit by its last request at most, never by this factor.
+const BELIEVED_TIMES: i64 = 4;
 
 /// Result of a start.
 enum StartResult {
@@ -292,8 +332,96 @@ fn with_cost(spec: &SessionSpec, agent: &dyn Agent, mut finished: Finished) -> F
     finished
 }
 
-/// Classifies the end from the machine's result and the agent's report.
-fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
+/// What the session used, by the provider's own counts as the gateway saw them. The agent's figure
+/// is only compared, or stands in for a price that nobody knows.
+fn metered(spec: &SessionSpec, said: Usage) -> Usage {
+    let Some(account) = spec.gateway.as_ref().map(|gateway| gateway.account()) else { return said };
+    if account.requests == 0 {
+        let nothing = said.cost.is_none() && said.tokens() == 0;
+        return Usage { cost: if nothing { Some(Usd::ZERO) } else { said.cost }, ..said };
+    }
+    let session = spec.session.id;
+    let Some(counted) = account.usage.cost else {
+        let model = account.unpriced.unwrap_or_default();
+        tracing::warn!(session_id = %session, %model, "no price for this model: add it to [agent.price]");
+        return Usage { cost: said.cost, estimated: said.estimated, ..account.usage };
+    };
+    if let Some(reported) = said.cost.filter(|_| said.is_reported() && !account.usage.estimated) {
+        let differ = (counted - reported).dollars().abs();
+        if differ > 0.000_1_f64.max(counted.dollars() / 100.0) {
+            tracing::warn!(session_id = %session, %counted, %reported, "the agent reports another cost than the provider's tokens have at list price");
+        }
+    }
+    account.usage
+}
+
+/// Corrects an outcome by what the gateway saw: it knows why requests ended, the agent only says so
+/// in its own words. What heartbeat itself decided stays.
+fn witnessed(account: &Account, outcome: Outcome) -> Outcome {
+    use FailureKind::{Interrupted, MaxOutputTokens, MaxToolCalls, MaxTurns, SchemaExhausted};
+    let is_agents_word = matches!(
+        outcome,
+        Outcome::AgentError { .. }
+            | Outcome::BadOutput { .. }
+            | Outcome::ProviderLimit { .. }
+            | Outcome::ExitCode { .. }
+            | Outcome::Stalled
+            | Outcome::TimedOut
+    );
+    let is_agents_end = matches!(
+        outcome,
+        Outcome::AgentError {
+            why: Interrupted | MaxOutputTokens | MaxToolCalls | MaxTurns | SchemaExhausted
+        }
+    );
+    match (account.stop, &account.failure) {
+        _ if !is_agents_word => outcome,
+        (Some(Stop::Budget), _) => Outcome::BudgetReached,
+        (Some(Stop::Calls), _) => Outcome::AgentError { why: MaxTurns },
+        (None, Some(failure)) if !is_agents_end => failure.class.outcome(),
+        _ => outcome,
+    }
+}
+
+/// A complete answer that fits its schema is paid for and counts, whatever the agent says
+/// afterwards. What a person or the machine ended stays ended.
+fn keep_answer(spec: &SessionSpec, finished: &Finished, outcome: Outcome) -> Outcome {
+    let may_count = matches!(
+        outcome,
+        Outcome::AgentError { .. }
+            | Outcome::ProviderLimit { .. }
+            | Outcome::ExitCode { .. }
+            | Outcome::BudgetReached
+            | Outcome::Stalled
+            | Outcome::TimedOut
+    );
+    let answer = finished.result.as_ref().and_then(|result| result.structured_output.as_ref());
+    let fits = |answer: &Untrusted<serde_json::Value>| {
+        violations(&spec.task.schema, answer.raw()).is_empty()
+    };
+    if may_count && answer.is_some_and(fits) { Outcome::Completed } else { outcome }
+}
+
+/// The agent's standard error, with why its requests ended.
+fn words_of(spec: &SessionSpec, account: Option<&Account>, finished: &Finished) -> Untrusted {
+    let why = account.and_then(|account| match account.stop {
+        Some(Stop::Budget) => {
+            Some(format!("the session reached its budget of {}", spec.worst_case))
+        }
+        Some(Stop::Calls) => Some("the session called the model as often as it may".to_owned()),
+        None => account.failure.as_ref().map(Failure::text),
+    });
+    match why {
+        Some(why) => {
+            Untrusted::new(format!("{}\n{why}", finished.stderr_tail.raw()).trim().to_owned())
+        }
+        None => finished.stderr_tail.clone(),
+    }
+}
+
+/// Classifies the end from the machine's result, the agent's report and what the gateway saw.
+fn judge(spec: &SessionSpec, agent: &dyn Agent, finished: &Finished) -> SessionEnd {
+    let account = spec.gateway.as_ref().map(|gateway| gateway.account());
     let classify = |exit: Exit| {
         agent.classify(&Transcript {
             exit,
@@ -321,16 +449,22 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
         }
         End::Unkillable => Outcome::Unkillable,
     };
+    let outcome = match &account {
+        Some(account) => witnessed(account, outcome),
+        None => outcome,
+    };
+    let outcome = keep_answer(spec, finished, outcome);
+    let reset = account.as_ref().and_then(|account| account.failure.as_ref()?.reset);
     let structured = finished.result.as_ref().and_then(|result| result.structured_output.clone());
     SessionEnd {
         output: structured.filter(|_| outcome.is_success()).map(Untrusted::into_plain),
         usage: finished.usage,
-        suspended_until: finished.suspended_until,
+        suspended_until: reset.or(finished.suspended_until),
         duration: finished.duration,
         reads: finished.reads,
         swept: finished.swept,
         survivors: finished.survivors,
-        stderr_tail: finished.stderr_tail.clone(),
+        stderr_tail: words_of(spec, account.as_ref(), finished),
         transcript: plain_transcript(&finished.transcript),
         outcome,
     }
@@ -359,10 +493,10 @@ async fn release_keeper(keeper: Keeper) {
 
 /// Creates the private folder with the file that becomes standard input.
 async fn prepare_folder(spec: &SessionSpec) -> io::Result<()> {
-    let (scratch, stdin) = (spec.scratch.clone(), spec.stdin.clone());
+    let (scratch, name, stdin) = (spec.scratch.clone(), spec.stdin_name(), spec.stdin.clone());
     let made = tokio::task::spawn_blocking(move || {
         private::create_folder(&scratch)?;
-        private::write(&stdin_file(&scratch), &stdin)
+        beneath::create(&scratch, &name, &stdin)
     });
     made.await.map_err(io::Error::other)?
 }

@@ -82,6 +82,9 @@ pub struct Price {
     /// Defaults to `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
+    /// Input that is written to the provider's cache; defaults to `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
     pub output: f64,
 }
 
@@ -91,8 +94,8 @@ impl Price {
     pub fn of(&self, usage: &Usage) -> Usd {
         let cached = self.cached_input.unwrap_or(self.input);
         let millionths = [
-            // Cache writes count as uncached input; some providers charge more for them.
-            (usage.input_tokens.saturating_add(usage.cache_creation_tokens), self.input),
+            (usage.input_tokens, self.input),
+            (usage.cache_creation_tokens, self.cache_write.unwrap_or(self.input)),
             (usage.cache_read_tokens, cached),
             (usage.output_tokens, self.output),
         ];
@@ -102,7 +105,7 @@ impl Price {
 
     /// Whether all prices are finite and not negative.
     pub fn is_sound(&self) -> bool {
-        let figures = [Some(self.input), self.cached_input, Some(self.output)];
+        let figures = [Some(self.input), self.cached_input, self.cache_write, Some(self.output)];
         figures.into_iter().flatten().all(|figure| figure.is_finite() && figure >= 0.0)
             && self.input + self.output > 0.0
     }

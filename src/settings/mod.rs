@@ -61,6 +61,7 @@ pub struct Config {
     pub http: Http,
     pub log: Log,
     pub report: Report,
+    pub monitor: Monitor,
     pub fleet: Fleet,
 }
 
@@ -113,6 +114,13 @@ pub enum FirstRun {
 #[serde(deny_unknown_fields)]
 pub struct Repository {
     pub path: PathBuf,
+    /// Whether the remote's newest commit is fetched and analysed instead of the folder as it is.
+    pub fetch: bool,
+    /// The branch or tag to fetch; empty: the remote's default branch.
+    #[serde(rename = "ref")]
+    pub branch: String,
+    #[serde(with = "human::duration")]
+    pub fetch_timeout: Duration,
     pub routes: Vec<Route>,
     pub context_tokens: u32,
 }
@@ -393,6 +401,9 @@ pub struct Prompts {
 pub struct Http {
     pub listen: String,
     pub token_env: String,
+    pub hooks_env: String,
+    #[serde(with = "human::duration")]
+    pub min_interval: Duration,
 }
 
 /// `[log]`
@@ -436,6 +447,19 @@ pub struct Report {
     pub webhook_env: String,
     pub webhook_style: WebhookStyle,
     pub webhook_when: WebhookWhen,
+}
+
+/// `[monitor]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Monitor {
+    pub ping_env: String,
+    /// Zero means never.
+    pub missed_runs: u32,
+    #[serde(with = "human::optional_duration")]
+    pub paused_for: Option<Duration>,
+    #[serde(with = "human::optional_duration")]
+    pub no_finding_for: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]

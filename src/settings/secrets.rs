@@ -16,11 +16,17 @@ const SHORTEST: usize = 8;
 pub struct HeldSecrets(Vec<SecretString>);
 
 impl HeldSecrets {
-    /// The agent's credential, the token of the HTTP interface and the webhook's address, where the
-    /// configuration names them, plus the trackers' credentials.
+    /// The agent's credential, the token of the HTTP interface and the addresses of the webhook and
+    /// the monitor, where the configuration names them, plus the trackers' credentials.
     pub fn of(config: &Config, environment: &Environment, trackers: Vec<SecretString>) -> Self {
         let agents = AgentKind::ALL.map(|kind| config.credential_env_of(kind));
-        let others = [config.http.token_env.as_str(), config.report.webhook_env.as_str()];
+        let others = [
+            &config.http.token_env,
+            &config.http.hooks_env,
+            &config.report.webhook_env,
+            &config.monitor.ping_env,
+        ];
+        let others = others.map(String::as_str);
         let named = agents.into_iter().chain(others).filter(|name| !name.is_empty());
         let values = named.filter_map(|name| environment.text(name)).map(SecretString::from);
         Self::from_iter(values.chain(trackers))

@@ -155,6 +155,23 @@ impl Config {
         names.join(", ")
     }
 
+    /// The organisations or sites of all sources, as in their addresses.
+    pub fn organizations(&self) -> String {
+        let mut names: Vec<&str> = self.sources().iter().filter_map(Source::organization).collect();
+        names.dedup();
+        names.join(", ")
+    }
+
+    /// Whether every tracker is a simulated one on this machine: nothing here is real.
+    pub fn is_simulated(&self) -> bool {
+        let sources = self.sources();
+        let local = |source: &Source| {
+            let host = source.base_url.split("://").nth(1).unwrap_or_default();
+            ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| host.starts_with(name))
+        };
+        !sources.is_empty() && sources.iter().all(local)
+    }
+
     /// The section's name in messages: `source`, or `sources[2]`.
     pub fn source_section(&self, position: usize) -> String {
         match self.source_list.is_empty() {
@@ -168,6 +185,21 @@ impl Source {
     /// The project, or the source's name if the tracker has no projects.
     pub fn title(&self) -> &str {
         if self.project.is_empty() { &self.name } else { &self.project }
+    }
+
+    /// `contoso` of `https://dev.azure.com/contoso` and of `https://contoso.atlassian.net`.
+    fn organization(&self) -> Option<&str> {
+        let (host, path) =
+            self.base_url.split_once("://")?.1.split_once('/').unwrap_or_else(|| {
+                (self.base_url.split_once("://").map_or("", |(_, host)| host), "")
+            });
+        let first = path.split('/').next().filter(|first| !first.is_empty());
+        match host {
+            "dev.azure.com" => first,
+            "api.github.com" | "github.com" => None,
+            host if host.starts_with("127.") || host.starts_with("localhost") => first,
+            host => host.split('.').next(),
+        }
     }
 
     /// Whether a location for the credential is configured.

@@ -193,7 +193,7 @@ proptest::proptest! {
 
 /// What a session may report: a cost, tokens and a price, or nothing.
 fn account() -> impl Strategy<Value = Usage> {
-    let price = Price { input: 1.0, cached_input: Some(0.1), output: 10.0 };
+    let price = Price { input: 1.0, cached_input: Some(0.1), cache_write: None, output: 10.0 };
     let tokens = (0..20_000_u64, 0..20_000_u64, 0..2_000_u64);
     let used = tokens.prop_map(|(input, cached, output)| Usage {
         input_tokens: input,

@@ -23,6 +23,12 @@ pub enum StoreError {
     )]
     Older { path: PathBuf, found: u32, needed: u32 },
     #[error(
+        "the state in {path} was written by a heartbeat from before the first release and is left \
+         untouched. `heartbeat state import {path}` takes it over once and keeps the old file; or \
+         choose another folder with --state-dir"
+    )]
+    Unreleased { path: PathBuf },
+    #[error(
         "the state in {path} is damaged ({source}) and is left untouched. Save what is left with \
          `sqlite3 {path} .recover > heartbeat.sql`, then restore a backup, or move the file away to \
          start over (items will be analysed again)"

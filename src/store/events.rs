@@ -9,7 +9,7 @@ use super::subjects::{Events, Reader};
 use super::{Sql, StoreError};
 use crate::event::fold::AlarmedItem;
 use crate::event::{Event, Recorded};
-use crate::model::{ItemKey, RunId, SessionId};
+use crate::model::{ItemKey, RunId, SessionId, Tier};
 
 /// Most events read for one page.
 const MOST_OF_A_PAGE: u32 = 50_000;
@@ -89,7 +89,9 @@ impl<R: Reader> Events<'_, R> {
         for run in runs {
             let sql = "SELECT * FROM events WHERE event = 'text_alarm' AND run = ?1 ORDER BY seq";
             for recorded in self.rows(sql, [run], recorded).await? {
-                if let Event::TextAlarm { item, alarms } = recorded.event {
+                if let Event::TextAlarm { item, alarms } = recorded.event
+                    && alarms.tier() == Some(Tier::Alarm)
+                {
                     found.insert(item, alarms);
                 }
             }

@@ -20,6 +20,8 @@ pub struct FindingRow {
     pub url: String,
     /// The item's area; empty if it is unknown.
     pub area: String,
+    /// The item's priority: 1 is the most urgent.
+    pub priority: Option<i64>,
     /// The item's revision that was analysed.
     pub revision: i64,
     pub session: SessionId,
@@ -75,8 +77,32 @@ impl<R: Reader> Findings<'_, R> {
         self.rows(sql, [Ms(since)], |row| Ok(row.get::<_, Ms>(0)?.0)).await
     }
 
+    /// The finding of this session.
+    pub async fn of_session(self, session: SessionId) -> Result<Option<FindingRow>, StoreError> {
+        self.first_row(format!("{FINDINGS} WHERE f.session = ?1"), [session], finding).await
+    }
+
     pub async fn newest(self, limit: u32) -> Result<Vec<FindingRow>, StoreError> {
         self.rows(format!("{FINDINGS} ORDER BY f.id DESC LIMIT ?1"), [limit], finding).await
+    }
+}
+
+/// Findings that a search looks at, newest first.
+const MOST_SEARCHED: u32 = 2_000;
+
+impl<R: Reader> Findings<'_, R> {
+    /// The newest finding of each item, newest first, if its title or its text contains all of these
+    /// words; case is ignored for ASCII letters.
+    pub async fn search(self, words: Vec<String>) -> Result<Vec<FindingRow>, StoreError> {
+        let has_word =
+            " AND (instr(lower(s.title), lower(?)) > 0 OR instr(lower(f.finding), lower(?)) > 0)";
+        let sql = format!(
+            "{FINDINGS} WHERE f.id = (SELECT max(id) FROM findings n WHERE n.key = f.key){}
+             ORDER BY f.id DESC LIMIT {MOST_SEARCHED}",
+            has_word.repeat(words.len())
+        );
+        let values: Vec<String> = words.into_iter().flat_map(|word| [word.clone(), word]).collect();
+        self.rows(sql, rusqlite::params_from_iter(values), finding).await
     }
 }
 
@@ -108,7 +134,8 @@ impl Findings<'_, Journal> {
     }
 }
 
-pub(super) const FINDINGS: &str = "SELECT f.*, s.title, s.url, s.area_path, b.spent AS cost,
+pub(super) const FINDINGS: &str =
+    "SELECT f.*, s.title, s.url, s.area_path, s.priority, b.spent AS cost,
             o.opinion, o.note, o.given_at, x.fixed_at, x.commits, x.changed, x.named, x.hits,
             t.commits AS later, t.total, t.files
      FROM findings f JOIN heartbeat_state s USING (key)
@@ -123,6 +150,7 @@ pub(super) fn finding(row: &Row<'_>) -> Sql<FindingRow> {
         title: row.get("title")?,
         url: row.get("url")?,
         area: row.get::<_, Option<String>>("area_path")?.unwrap_or_default(),
+        priority: row.get("priority")?,
         revision: row.get("revision")?,
         session: row.get("session")?,
         run: row.get("run")?,

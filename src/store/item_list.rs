@@ -82,6 +82,8 @@ pub struct ListedItem {
     pub state: ItemState,
     /// The newest alarm about its text.
     pub alarms: Option<Alarms>,
+    /// The answer: what its newest finding says.
+    pub summary: Option<String>,
 }
 
 /// A part of the list.
@@ -117,6 +119,10 @@ impl<R: Reader> Items<'_, R> {
 const ALARMS: &str = "(SELECT json_extract(body, '$.alarms') FROM events
      WHERE item = key AND event = 'text_alarm' ORDER BY seq DESC LIMIT 1)";
 
+/// What the newest finding about the row with this key says.
+const SUMMARY: &str = "(SELECT json_extract(finding, '$.summary') FROM findings f
+     WHERE f.key = heartbeat_state.key ORDER BY f.id DESC LIMIT 1)";
+
 fn read_list(connection: &Connection, query: &ItemQuery) -> Sql<ItemList> {
     let words = query.words.trim();
     let with_words = "(?1 = '' OR instr(lower(key || ' ' || title || ' ' || item_type || ' ' ||
@@ -141,14 +147,15 @@ fn read_list(connection: &Connection, query: &ItemQuery) -> Sql<ItemList> {
     let values = params![words, state, reason, query.limit, query.offset];
     let items = connection
         .prepare_cached(&format!(
-            "SELECT *, {STATE} AS state, {ALARMS} AS alarms FROM heartbeat_state
+            "SELECT *, {STATE} AS state, {ALARMS} AS alarms, {SUMMARY} AS summary FROM heartbeat_state
              WHERE {with_words} AND (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR reason = ?3)
              ORDER BY {} LIMIT ?4 OFFSET ?5",
             query.sort.sql()
         ))?
         .query_map(values, |row| {
             let (state, alarms) = (from_word(row, "state")?, from_optional_json(row, "alarms")?);
-            Ok(ListedItem { row: item(row)?, state, alarms })
+            let summary = row.get("summary")?;
+            Ok(ListedItem { row: item(row)?, state, alarms, summary })
         })?
         .collect::<Sql<Vec<_>>>()?;
     Ok(ItemList { total, facets, items })

@@ -103,6 +103,13 @@ impl<R: Reader> Items<'_, R> {
         self.rows(sql, (phase, filter.reason, filter.settled_by_triage, most), item).await
     }
 
+    /// Addresses that have the tracker's own name of the item in them.
+    pub async fn addresses(self) -> Result<Vec<(ItemKey, String)>, StoreError> {
+        let sql = "SELECT key, url FROM heartbeat_state
+                   WHERE url LIKE '%/browse/%' OR url LIKE '%/issues/%' OR url LIKE '%/pull/%'";
+        self.rows(sql, [], |row| Ok((row.get("key")?, row.get("url")?))).await
+    }
+
     /// Number of items in each phase.
     pub async fn phase_counts(self) -> Result<Vec<(Phase, u32)>, StoreError> {
         self.rows("SELECT phase, count(*) AS n FROM heartbeat_state GROUP BY phase", [], |row| {

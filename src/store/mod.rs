@@ -34,6 +34,7 @@ mod pages;
 mod pause;
 mod place;
 mod provider;
+mod quiet;
 mod readings;
 mod removed;
 mod results;
@@ -50,6 +51,7 @@ mod ticks;
 mod totals;
 mod transcripts;
 mod transfer;
+mod unreleased;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,6 +79,7 @@ pub use outbox::{Delivery, MAX_DELIVERIES, Message, MessageKind, MessageState, U
 pub use pages::PageRecord;
 pub use pause::Pause;
 pub use place::{prepare_folder, refuse_foreign};
+pub use quiet::Quiet;
 pub use readings::EarlierVerdicts;
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use retention::Pruned;
@@ -93,6 +96,7 @@ pub use subjects::{
 pub use ticks::TickRow;
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
 pub use transfer::TransferError;
+pub use unreleased::{TakenOver, is_database, take_over};
 
 /// How long to wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);

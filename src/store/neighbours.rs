@@ -54,6 +54,21 @@ impl<R: Reader> Items<'_, R> {
     }
 }
 
+impl<R: Reader> Items<'_, R> {
+    /// The known items most similar to words that belong to no item, most similar first.
+    pub async fn similar(
+        self,
+        words: ItemWords,
+        limit: usize,
+    ) -> Result<Vec<KnownTitle>, StoreError> {
+        self.read(move |connection| {
+            let reading = connection.unchecked_transaction()?;
+            Search::begin(&reading, BTreeMap::new())?.similar(&words, limit)
+        })
+        .await
+    }
+}
+
 struct Search<'a> {
     connection: &'a Connection,
     total: u64,
@@ -69,18 +84,39 @@ impl<'a> Search<'a> {
         Ok(Self { connection, total, holders })
     }
 
-    fn neighbours(&mut self, key: &ItemKey, words: &ItemWords) -> Sql<Vec<KnownTitle>> {
+    /// The search for these words; `own` is 1 if one of the items that have them is their own.
+    fn query(&mut self, words: &ItemWords, own: u64) -> Sql<Option<String>> {
         for word in words.weighted().keys() {
             self.count(word)?;
         }
-        let holders = |word: &str| self.holders.get(word).copied().unwrap_or(0);
+        let holders = |word: &str| self.holders.get(word).map_or(0, |count| count + 1 - own);
         let terms = words.terms(self.total, holders);
-        if terms.is_empty() {
-            return Ok(Vec::new());
-        }
         // A word with weight 2 is repeated.
         let times = |(word, weight): (&str, u32)| vec![format!("\"{word}\""); weight as usize];
         let query = terms.into_iter().flat_map(times).collect::<Vec<_>>().join(" OR ");
+        Ok((!query.is_empty()).then_some(query))
+    }
+
+    fn similar(&mut self, words: &ItemWords, limit: usize) -> Sql<Vec<KnownTitle>> {
+        let Some(query) = self.query(words, 0)? else { return Ok(Vec::new()) };
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT s.key, s.item_id, s.phase, s.title
+             FROM (SELECT rowid AS id, {RANK} AS score FROM item_words
+                   WHERE item_words MATCH ?1 ORDER BY score, rowid LIMIT ?2) AS found
+             JOIN indexed_items i ON i.id = found.id
+             JOIN heartbeat_state s ON s.key = i.key
+             ORDER BY found.score, found.id"
+        ))?;
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let found = statement.query_map(params![query, limit], |row| {
+            let (id, phase) = (ItemId(row.get("item_id")?), from_word(row, "phase")?);
+            Ok(KnownTitle { key: row.get("key")?, id, phase, title: row.get("title")? })
+        })?;
+        found.collect()
+    }
+
+    fn neighbours(&mut self, key: &ItemKey, words: &ItemWords) -> Sql<Vec<KnownTitle>> {
+        let Some(query) = self.query(words, 1)? else { return Ok(Vec::new()) };
         let Some(own) = self.own_score(key, &query)? else { return Ok(Vec::new()) };
         let mut statement = self.connection.prepare_cached(&format!(
             "SELECT s.key, s.item_id, s.phase, s.title, found.score

@@ -72,11 +72,11 @@ pub fn signed_in_at(address: &str, cookie: &str) -> Response {
 }
 
 /// The response without sign-in: a page for a browser, JSON for a program.
-pub fn unauthorized(headers: &HeaderMap) -> Response {
+pub fn unauthorized(headers: &HeaderMap, query: Option<&str>) -> Response {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let (status, code, message) = Refusal::NotSignedIn.response_parts();
-    let mut response = if text("accept").is_some_and(|accept| accept.contains("text/html")) {
-        sign_in_page(status)
+    let mut response = if wants_page(headers) {
+        sign_in_page(status, query.is_some_and(|query| query.contains("token=")))
     } else {
         refusal(status, code, message)
     };
@@ -90,19 +90,35 @@ pub fn unauthorized(headers: &HeaderMap) -> Response {
     response
 }
 
+/// Whether a browser opens it as a page.
+pub fn wants_page(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
 const SIGN_IN_PAGE: &str = include_str!("page/sign_in.html");
+
+const REFUSED: &str = "<p role=\"alert\"><strong>This token is not valid.</strong> It may have \
+                       been replaced; ask for the current one.</p>";
 
 /// The usual policy; the page's inline style is allowed by its digest, because files need sign-in.
 static SIGN_IN_POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     let (_, rest) = SIGN_IN_PAGE.split_once("<style>")?;
     let (style, _) = rest.split_once("</style>")?;
     let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(style));
-    let policy = POLICY.replace("style-src 'self'", &format!("style-src 'sha256-{digest}'"));
+    let policy = POLICY
+        .replace("style-src 'self'", &format!("style-src 'sha256-{digest}'"))
+        .replace("form-action 'none'", "form-action 'self'");
     HeaderValue::from_str(&policy).ok()
 });
 
-fn sign_in_page(status: StatusCode) -> Response {
-    let mut response = full_response(status, "text/html; charset=utf-8", SIGN_IN_PAGE);
+/// `refused`: a token was given, and it is not valid.
+fn sign_in_page(status: StatusCode, refused: bool) -> Response {
+    let page = match refused {
+        true => SIGN_IN_PAGE.replace("<!-- refused -->", REFUSED),
+        false => SIGN_IN_PAGE.to_owned(),
+    };
+    let mut response = full_response(status, "text/html; charset=utf-8", page);
     if let Some(policy) = SIGN_IN_POLICY.clone() {
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,7 +17,8 @@ use super::metrics;
 use super::server::Shared;
 use super::snapshot::{self, listed};
 use crate::event::{Event, Reason};
-use crate::model::{ItemKey, Outcome};
+use crate::model::{ItemKey, Outcome, SessionId};
+use crate::report::code_links::CodeLinks;
 use crate::store::{ItemQuery, ItemSort, ItemState, SessionRow, SessionTotal, StoreError};
 
 /// The loop never sleeps for more than 30 s; three times that means that it is hung.
@@ -166,10 +167,44 @@ impl ListQuery {
     }
 }
 
+/// `GET /api/me`: what the sender may do.
+pub async fn me(State(shared): SharedState, headers: HeaderMap) -> Response {
+    as_json(&json!({ "may_act": shared.may_act(&headers) }))
+}
+
 /// `GET /api/findings`
 pub async fn findings(State(shared): SharedState, Query(query): Query<ListQuery>) -> Response {
-    let found = shared.hub.store().findings().newest(query.limit(50)).await;
-    into_response(found.map(|rows| as_json(&rows.iter().map(listed).collect::<Vec<_>>())))
+    into_response(the_findings(&shared.hub, query.limit(50)).await)
+}
+
+/// The most worthwhile of the newest ones.
+async fn the_findings(hub: &Hub, limit: u32) -> Result<Response, StoreError> {
+    let mut rows = hub.store().findings().newest(MOST_LISTED).await?;
+    crate::report::worth::sort(&mut rows);
+    rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(named(hub, rows.iter().map(listed).collect()).await)
+}
+
+/// JSON with the items' names.
+pub async fn named(hub: &Hub, mut value: Value) -> Response {
+    hub.names().await.add_to(&mut value);
+    as_json(&value)
+}
+
+/// `GET /api/findings/SESSION`
+pub async fn finding(State(shared): SharedState, Path(id): Path<String>) -> Response {
+    match id.parse() {
+        Ok(id) => into_response(the_finding(&shared.hub, id).await),
+        Err(_) => refusal(StatusCode::NOT_FOUND, "unknown_finding", "unknown finding"),
+    }
+}
+
+async fn the_finding(hub: &Hub, id: SessionId) -> Result<Response, StoreError> {
+    let Some(row) = hub.store().findings().of_session(id).await? else {
+        return Ok(refusal(StatusCode::NOT_FOUND, "unknown_finding", "unknown finding"));
+    };
+    let links = CodeLinks::configured(&hub.config());
+    Ok(named(hub, snapshot::whole(&row, links.as_ref())).await)
 }
 
 /// `GET /api/runs`
@@ -181,9 +216,10 @@ pub async fn runs(State(shared): SharedState, Query(query): Query<ListQuery>) ->
 
 /// `GET /api/sessions`
 pub async fn sessions(State(shared): SharedState, Query(query): Query<ListQuery>) -> Response {
-    into_response(
-        shared.hub.store().sessions().newest(query.limit(50)).await.map(|rows| as_json(&rows)),
-    )
+    match shared.hub.store().sessions().newest(query.limit(50)).await {
+        Ok(rows) => named(&shared.hub, json!(rows)).await,
+        Err(error) => into_response(Err(error)),
+    }
 }
 
 /// Query of the item list.
@@ -206,15 +242,21 @@ pub async fn items(State(shared): SharedState, Query(query): Query<ItemListQuery
     let limit = limit.unwrap_or(50).clamp(1, MOST_LISTED);
     let wanted = ItemQuery { state, reason, words, sort, limit, offset };
     let found = shared.hub.store().items().list(wanted).await;
-    into_response(found.map(|list| {
-        let items: Vec<_> = list.items.iter().map(snapshot::listed_item).collect();
-        as_json(&json!({ "total": list.total, "facets": list.facets, "items": items }))
-    }))
+    match found {
+        Ok(list) => {
+            let items: Vec<_> = list.items.iter().map(snapshot::listed_item).collect();
+            let list = json!({ "total": list.total, "facets": list.facets, "items": items });
+            named(&shared.hub, list).await
+        }
+        Err(error) => into_response(Err(error)),
+    }
 }
 
 /// `GET /api/items/KEY`
 pub async fn item(State(shared): SharedState, Path(key): Path<String>) -> Response {
-    into_response(item_history(&shared.hub, ItemKey::from_stored(key)).await)
+    let named = shared.hub.names().await.key(&key);
+    let key = named.unwrap_or_else(|| ItemKey::from_stored(key));
+    into_response(item_history(&shared.hub, key).await)
 }
 
 async fn item_history(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
@@ -238,9 +280,14 @@ async fn item_history(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
             Some(json!({ "seq": recorded.seq, "at": recorded.at, "run": recorded.run, "line": line }))
         })
         .collect();
-    Ok(as_json(&json!({
+    let findings = store.findings().of_item(key.clone()).await?;
+    let links = CodeLinks::configured(&hub.config());
+    let findings: Vec<_> =
+        findings.iter().map(|row| snapshot::whole(row, links.as_ref())).collect();
+    let why = crate::report::why::known(&row, !findings.is_empty());
+    let page = json!({
         "item": row,
-        "findings": store.findings().of_item(key.clone()).await?,
+        "findings": findings,
         "surroundings": surroundings,
         "rule": rule,
         "duplicates": store.items().duplicates_of(key.clone()).await?,
@@ -248,11 +295,16 @@ async fn item_history(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
         "story": lines,
         "alarm": alarms.map(crate::model::Alarms::to_text),
         "repository": hub.config().repository.path,
-    })))
+        "why": why,
+    });
+    Ok(named(hub, page).await)
 }
 
-/// Any other path.
-pub async fn nothing() -> Response {
+/// Any other path: for a browser the page that says so, for a program JSON.
+pub async fn nothing(headers: HeaderMap) -> Response {
+    if super::answer::wants_page(&headers) {
+        return super::page::not_found();
+    }
     refusal(StatusCode::NOT_FOUND, "nothing_here", "no such path")
 }
 

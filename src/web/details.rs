@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{full_response, json as as_json, refusal};
-use super::api::into_response;
+use super::api::{into_response, named};
 use super::commands::refused;
 use super::hub::Hub;
 use super::server::Shared;
@@ -54,14 +54,15 @@ async fn the_run(hub: &Hub, id: String) -> Result<Response, StoreError> {
     }
     let is_held = hub.snapshot().await.facts.holder.is_some();
     let older = lines.len().saturating_sub(LINES);
-    Ok(as_json(&json!({
+    let page = json!({
         "run": snapshot::run(&row, !is_held, &view),
         "items": run_page::items(&events),
         "sessions": store.sessions().in_run(row.run).await?,
         "spending": store.budget().by_stage_in_run(row.run).await?,
         "older_lines": older,
         "lines": lines.split_off(older),
-    })))
+    });
+    Ok(named(hub, page).await)
 }
 
 /// `GET /api/sessions/ID`
@@ -82,12 +83,13 @@ async fn the_session(hub: &Hub, id: SessionId) -> Result<Response, StoreError> {
         None => None,
     };
     let events = store.events().of_session(row.session.run, id).await?;
-    Ok(as_json(&json!({
+    let page = json!({
         "title": title,
         "transcript": store.sessions().transcript(id).await?,
         "life": session_page::history(&events),
         "session": row,
-    })))
+    });
+    Ok(named(hub, page).await)
 }
 
 /// `GET /api/figures`: findings, sessions and cost by day, newest first.
@@ -141,6 +143,7 @@ fn back(now: Timestamp, days: i64) -> Timestamp {
 #[derive(Debug, Deserialize)]
 pub struct WantedReport {
     run: Option<String>,
+    finding: Option<SessionId>,
     days: Option<i64>,
     format: Option<ReportFormat>,
 }
@@ -172,6 +175,16 @@ pub async fn report(State(shared): SharedState, Query(wanted): Query<WantedRepor
 
 /// The scope and the file's name; `None` if there is no such run.
 async fn scope_of(hub: &Hub, wanted: &WantedReport) -> Result<Option<(Scope, String)>, StoreError> {
+    if let Some(session) = wanted.finding {
+        let found = hub.store().findings().of_session(session).await?;
+        let names = hub.names().await;
+        return Ok(found.map(|row| {
+            let name = names.name(&row.key);
+            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+            let name: String = name.chars().map(plain).collect();
+            (Scope::Finding { session }, name.trim_matches('-').to_owned())
+        }));
+    }
     if let Some(id) = &wanted.run {
         let found = hub.store().runs().with_prefix(id.to_lowercase()).await?;
         return Ok(found.map(|row| {

@@ -19,6 +19,8 @@ pub enum Refusal {
     ForeignHost,
     /// No token, or a wrong one.
     NotSignedIn,
+    /// An action with the token that may only read.
+    ReadOnly,
     /// An action that does not come from our own page.
     ForeignOrigin,
 }
@@ -37,6 +39,12 @@ impl Refusal {
                 "not_signed_in",
                 "sign in: run `heartbeat dashboard` on the machine that runs heartbeat and open \
                  the address it prints; programs send the token as `Authorization: Bearer …`",
+            ),
+            Self::ReadOnly => (
+                StatusCode::FORBIDDEN,
+                "read_only",
+                "you are signed in as a reader, who may change nothing; `heartbeat dashboard` \
+                 signs in with full rights",
             ),
             Self::ForeignOrigin => (
                 StatusCode::FORBIDDEN,
@@ -68,6 +76,7 @@ pub fn check_sign_in(
     match tokens.signed_in(headers) {
         None => Err(Refusal::NotSignedIn),
         Some(_) if only_reads => Ok(()),
+        Some(_) if !tokens.may_act(headers) => Err(Refusal::ReadOnly),
         Some(how) if is_own_request(how, headers) => Ok(()),
         Some(_) => Err(Refusal::ForeignOrigin),
     }
@@ -113,7 +122,7 @@ mod tests {
     }
 
     fn tokens() -> Tokens {
-        Tokens { own: Some("t".into()), configured: None }
+        Tokens { own: Some("t".into()), ..Tokens::default() }
     }
 
     #[test]

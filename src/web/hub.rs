@@ -21,6 +21,7 @@ use crate::breaker::provider::Hold;
 use crate::clock::Clock;
 use crate::event::{Event, Recorded};
 use crate::model::RunId;
+use crate::report::names::Names;
 use crate::settings::Config;
 use crate::store::{Journal, OpenItems, Store, StoreError, Totals};
 
@@ -28,6 +29,8 @@ use crate::store::{Journal, OpenItems, Store, StoreError, Totals};
 const FRESH: Duration = Duration::from_millis(500);
 /// Minimum interval between pushed snapshots.
 const PUSH_EVERY: Duration = Duration::from_millis(200);
+/// Names this young are reused.
+const NAMES_FRESH: Duration = Duration::from_secs(3);
 /// Interval of reading the log for events of other processes, while a client listens.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum interval between pushed snapshots: load and cost change without events.
@@ -77,6 +80,7 @@ pub struct Hub {
     frames: broadcast::Sender<Frame>,
     clients: AtomicUsize,
     wake: Notify,
+    names: RwLock<(Option<Instant>, Arc<Names>)>,
     last_loop: Mutex<Option<Instant>>,
     /// Why the writer cannot use the state, which a reader may not notice.
     fault: Mutex<Option<String>>,
@@ -109,6 +113,7 @@ impl Hub {
             frames: broadcast::channel(LAG).0,
             clients: AtomicUsize::new(0),
             wake: Notify::new(),
+            names: RwLock::default(),
             last_loop: Mutex::default(),
             fault: Mutex::default(),
         })
@@ -116,6 +121,10 @@ impl Hub {
 
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
     }
 
     pub fn config(&self) -> Arc<Config> {
@@ -236,6 +245,19 @@ impl Hub {
         }
     }
 
+    /// The items' names, at most a few seconds old.
+    pub async fn names(&self) -> Arc<Names> {
+        let (read_at, known) = self.names.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if read_at.is_some_and(|at| at.elapsed() < NAMES_FRESH) {
+            return known;
+        }
+        let Ok(names) = Names::read(&self.store).await else { return known };
+        let names = Arc::new(names);
+        *self.names.write().unwrap_or_else(PoisonError::into_inner) =
+            (Some(Instant::now()), Arc::clone(&names));
+        names
+    }
+
     /// `None` when the state can be written again.
     pub fn set_fault(&self, fault: Option<String>) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
@@ -292,6 +314,7 @@ impl Hub {
             facts.store_fault.get_or_insert(fault);
         }
         let open = self.store.items().open(snapshot::QUEUE).await.unwrap_or_default();
+        let names = self.names().await;
         let log = self.log.lock().await;
         if cached.seq != Some(log.seq)
             && let Ok(totals) = self.store.totals().await
@@ -304,15 +327,24 @@ impl Hub {
             || log.beats.iter().filter(|(id, _)| facts.active.iter().any(|s| s.session.id == **id));
         facts.oldest_output_ms = beats().map(|(_, beat)| beat.since_output_ms).max();
         facts.processes = beats().map(|(_, beat)| beat.processes).sum();
-        let snapshot = Arc::new(self.render(facts, &log, &open, &config));
+        let snapshot = Arc::new(self.render(facts, &log, &open, &config, &names));
         drop(log);
         *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&snapshot));
         snapshot
     }
 
-    fn render(&self, facts: Facts, log: &Log, open: &OpenItems, config: &Config) -> Snapshot {
+    fn render(
+        &self,
+        facts: Facts,
+        log: &Log,
+        open: &OpenItems,
+        config: &Config,
+        names: &Names,
+    ) -> Snapshot {
         let judgement = health::judge(&facts, Duration::ZERO);
-        let state = snapshot::state(&facts, &judgement, log, open, config, self.can).to_string();
+        let mut state = snapshot::state(&facts, &judgement, log, open, config, self.can);
+        names.add_to(&mut state);
+        let state = state.to_string();
         Snapshot {
             taken: Instant::now(),
             health: health_body(&facts, &judgement),
@@ -333,7 +365,8 @@ impl Hub {
         facts.store_fault.get_or_insert_with(|| {
             format!("the state database did not answer within {} s", READ_TIMEOUT.as_secs())
         });
-        let snapshot = self.render(facts, &Log::default(), &OpenItems::default(), &config);
+        let snapshot =
+            self.render(facts, &Log::default(), &OpenItems::default(), &config, &Names::default());
         Arc::new(Snapshot { taken, ..snapshot })
     }
 }

@@ -16,8 +16,11 @@
 //! | `/events` | server-sent events; resumes after `Last-Event-ID` |
 //! | `/api/state`, `/api/runs`, `/api/sessions`, `/api/findings`, `/api/items`, `/api/items/KEY`, `/api/figures` | the dashboard's data |
 //! | `/api/runs/ID`, `/api/sessions/ID` | one run with its items and log, one session with its history |
-//! | `/api/report?run=ID`, `?days=7`, `&format=html\|md\|json` | a report as a file |
-//! | `POST /api/run`, `/api/pause`, `/api/resume`, `/api/sessions/ID/stop`, `/api/retry`, `/api/retry/KEY`, `/api/feedback/KEY` | actions |
+//! | `/shared/LINK` | one finding for whoever has the link, until its date, see [`share`] |
+//! | `/api/report?run=ID`, `?finding=ID`, `?days=7`, `&format=html\|md\|json` | a report as a file |
+//! | `POST /api/run`, `/api/pause`, `/api/resume`, `/api/sessions/ID/stop`, `/api/retry`, `/api/retry/KEY`, `/api/feedback/KEY`, `/api/share/ID` | actions |
+//!
+//! `POST /hooks` is for trackers: it proves itself and starts a run early, see [`hooks`].
 //!
 //! [`guard`] decides which requests are answered: everything except [`guard::OPEN`] needs sign-in,
 //! see [`sign_in`]; a foreign `Host` or `Origin` is rejected. The state's own token is in a private
@@ -34,6 +37,7 @@ mod details;
 pub mod facts;
 pub mod guard;
 pub mod health;
+pub mod hooks;
 pub mod hub;
 pub mod metrics;
 mod page;
@@ -41,6 +45,7 @@ pub mod slots;
 mod run_page;
 mod server;
 mod session_page;
+pub mod share;
 pub mod sign_in;
 mod snapshot;
 mod sse;

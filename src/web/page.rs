@@ -5,9 +5,15 @@ use axum::response::Response;
 
 use super::answer::full_response;
 
-/// `GET /`
+/// `GET /`, and every address of a page: the script shows what the address names.
 pub async fn index() -> Response {
     full_response(StatusCode::OK, "text/html; charset=utf-8", include_str!("page/index.html"))
+}
+
+/// The page's script finds no such address and says so.
+pub fn not_found() -> Response {
+    let page = include_str!("page/index.html");
+    full_response(StatusCode::NOT_FOUND, "text/html; charset=utf-8", page)
 }
 
 /// `GET /app.css`

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
+use jiff::Timestamp;
 use secrecy::SecretString;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
@@ -20,12 +21,14 @@ use tokio_util::sync::CancellationToken;
 use super::answer::{refusal, signed_in_at, unauthorized};
 use super::connection::{BoundedListener, Origin};
 use super::guard::{Refusal, check_host, check_sign_in};
+use super::hooks::{self, Hooks};
 use super::hub::Hub;
 use super::sign_in::Tokens;
 use super::snapshot::Abilities;
 use super::token::TokenFile;
-use super::{Actions, api, commands, details, page, sse};
+use super::{Actions, api, commands, details, page, share, sse};
 use crate::clock::Clock;
+use crate::model::SessionId;
 use crate::settings::Config;
 use crate::store::Store;
 
@@ -89,6 +92,8 @@ pub struct ServerOptions {
     pub can_run: bool,
     /// Where programs are searched: without its agent, a service is not ready.
     pub search_path: OsString,
+    /// Receives events of trackers; `None` if they are not wanted.
+    pub hooks: Option<Hooks>,
 }
 
 /// State shared by all requests.
@@ -100,6 +105,7 @@ pub struct Shared {
     token_file: TokenFile,
     token: Token,
     pub actions: Arc<dyn Actions>,
+    hooks: Option<Hooks>,
     /// Cancelled at shutdown.
     pub stop: CancellationToken,
 }
@@ -108,7 +114,26 @@ impl Shared {
     /// The tokens that are valid now. The file is read each time: a new token is valid at once, and
     /// the old one is not.
     fn tokens(&self) -> Tokens {
-        Tokens { own: self.token_file.read().ok(), configured: self.token.clone() }
+        Tokens {
+            own: self.token_file.read().ok(),
+            configured: self.token.clone(),
+            reader: TokenFile::of_readers(self.token_file.folder()).read().ok(),
+        }
+    }
+
+    /// Whether the sender of these headers may change something.
+    pub fn may_act(&self, headers: &HeaderMap) -> bool {
+        self.tokens().may_act(headers)
+    }
+
+    /// The session whose finding this address of a shared link opens now.
+    pub fn opened(&self, path: &str) -> Option<SessionId> {
+        share::opened(self.token_file.folder(), path, self.hub.now())
+    }
+
+    /// A link that opens the finding of this session.
+    pub fn share(&self, session: SessionId) -> io::Result<(String, Timestamp)> {
+        share::link(self.token_file.folder(), session, share::DAYS, self.hub.now())
     }
 
     /// Whether the sender of these headers is still signed in.
@@ -144,6 +169,7 @@ impl Server {
             token_file: options.token_file,
             token: options.token,
             actions: options.actions,
+            hooks: options.hooks,
             stop: stop.clone(),
         });
         let task = tokio::spawn(serve(listener, shared));
@@ -199,6 +225,14 @@ fn table() -> Vec<Route> {
     let act = |path, handler| Route { method: Method::POST, path, handler };
     vec![
         read("/", get(page::index)),
+        read("/findings", get(page::index)),
+        read("/findings/{id}", get(page::index)),
+        read("/items", get(page::index)),
+        read("/items/{*key}", get(page::index)),
+        read("/runs", get(page::index)),
+        read("/runs/{id}", get(page::index)),
+        read("/sessions", get(page::index)),
+        read("/sessions/{id}", get(page::index)),
         read("/app.css", get(page::style)),
         read("/app.js", get(|| page::script("app.js"))),
         read("/dom.js", get(|| page::script("dom.js"))),
@@ -214,7 +248,10 @@ fn table() -> Vec<Route> {
         read("/heartbeat/metrics", get(api::overview)),
         read("/events", get(sse::events)),
         read("/api/state", get(api::state)),
+        read("/shared/{link}", get(share::shared)),
+        read("/api/me", get(api::me)),
         read("/api/findings", get(api::findings)),
+        read("/api/findings/{id}", get(api::finding)),
         read("/api/runs", get(api::runs)),
         read("/api/runs/{run}", get(details::run)),
         read("/api/sessions", get(api::sessions)),
@@ -227,6 +264,7 @@ fn table() -> Vec<Route> {
         act("/api/retry", post(commands::retry_many)),
         act("/api/retry/{*key}", post(commands::retry)),
         act("/api/feedback/{*key}", post(commands::feedback)),
+        act("/api/share/{session}", post(share::make)),
         act("/api/run", post(commands::run)),
         act("/api/pause", post(commands::pause)),
         act("/api/resume", post(commands::resume)),
@@ -255,6 +293,13 @@ async fn guarded(
     next: Next,
 ) -> Response {
     slot.begin_answer();
+    // Before the checks for browsers: a delivery comes from elsewhere and proves itself.
+    if let Some(hooks) = &shared.hooks
+        && *request.method() == Method::POST
+        && request.uri().path() == hooks::PATH
+    {
+        return hooks.receive(request).await;
+    }
     let (method, headers, address) = (request.method(), request.headers(), request.uri());
     if shared.is_loopback
         && let Err(refused) = check_host(headers)
@@ -270,9 +315,13 @@ async fn guarded(
     {
         return signed_in_at(&without_token, &cookie);
     }
+    // A shared link needs no sign-in: its signature is checked here and again by its handler.
+    if matches!(*method, Method::GET | Method::HEAD) && shared.opened(address.path()).is_some() {
+        return next.run(request).await;
+    }
     match check_sign_in(&tokens, method, address.path(), headers) {
         Ok(()) => next.run(request).await,
-        Err(Refusal::NotSignedIn) => unauthorized(headers),
+        Err(Refusal::NotSignedIn) => unauthorized(headers, address.query()),
         Err(refused) => refuse(refused),
     }
 }

@@ -23,6 +23,8 @@ const PARAMETER: &str = "token";
 pub struct Tokens {
     pub own: Option<SecretString>,
     pub configured: Option<SecretString>,
+    /// May read everything and change nothing.
+    pub reader: Option<SecretString>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,12 @@ pub enum SignedIn {
 }
 
 impl Tokens {
+    /// Whether a request may change something.
+    pub fn may_act(&self, headers: &HeaderMap) -> bool {
+        let (own, configured) = (self.own.clone(), self.configured.clone());
+        Self { own, configured, reader: None }.signed_in(headers).is_some()
+    }
+
     /// Whether a request has one of the tokens, and how.
     pub fn signed_in(&self, headers: &HeaderMap) -> Option<SignedIn> {
         let authorization =
@@ -68,7 +76,7 @@ impl Tokens {
     }
 
     fn all(&self) -> impl Iterator<Item = &SecretString> {
-        self.own.iter().chain(&self.configured)
+        self.own.iter().chain(&self.configured).chain(&self.reader)
     }
 
     fn accept(&self, given: &str) -> Option<&SecretString> {
@@ -133,7 +141,11 @@ mod tests {
     use super::*;
 
     fn tokens(own: &str, configured: Option<&str>) -> Tokens {
-        Tokens { own: Some(own.into()), configured: configured.map(SecretString::from) }
+        Tokens {
+            own: Some(own.into()),
+            configured: configured.map(SecretString::from),
+            reader: None,
+        }
     }
 
     fn header(name: &'static str, value: &str) -> HeaderMap {
@@ -157,6 +169,17 @@ mod tests {
         {
             assert_eq!(by(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_token_of_readers_signs_in_and_may_not_act() {
+        let tokens = Tokens { reader: Some("r3ad".into()), ..tokens("0wn", None) };
+        let bearer = |token: &str| header("authorization", &format!("Bearer {token}"));
+        assert!(tokens.signed_in(&bearer("r3ad")).is_some() && !tokens.may_act(&bearer("r3ad")));
+        assert!(tokens.may_act(&bearer("0wn")) && !tokens.may_act(&bearer("x")));
+        let cookie = cookie_for(&tokens, "/?token=r3ad");
+        let sent = header("cookie", &cookie);
+        assert!(tokens.signed_in(&sent).is_some() && !tokens.may_act(&sent));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::event::fold::RunView;
 use crate::event::stages::{Reached, Stages};
 use crate::model::text::clip;
 use crate::model::{Alarms, ItemKey, SessionId, SourceRecord, Stage};
+use crate::report::code_links::{self, CodeLinks};
+use crate::report::worth::worth;
 use crate::settings::Config;
 use crate::store::{ActiveSession, FindingRow, ItemRow, ListedItem, OpenItems, RunRow};
 
@@ -102,6 +104,18 @@ pub fn state(
             "limit": facts.limits.max_load_per_core,
         },
         "repository": config.repository.path,
+        "place": place(config),
+    })
+}
+
+/// What this dashboard is about, for the header and the titles.
+fn place(config: &Config) -> Value {
+    let repository = config.repository.path.file_name().map(|name| name.to_string_lossy());
+    json!({
+        "organization": config.organizations(),
+        "project": config.projects(),
+        "repository": repository,
+        "demo": config.is_simulated(),
     })
 }
 
@@ -204,8 +218,19 @@ pub fn listed_item(item: &ListedItem) -> Value {
         let triage = item.row.verdict.as_ref().map(|verdict| clip(&verdict.reason, LINE));
         fields.insert("state".into(), json!(item.state));
         fields.insert("triage".into(), json!(triage));
+        let summary = item.summary.as_ref().map(|summary| clip(summary, LINE));
+        fields.insert("summary".into(), json!(summary));
         fields.insert("alarm".into(), json!(item.alarms.map(Alarms::to_text)));
         fields.insert("last_changed".into(), json!(item.row.last_changed));
+    }
+    value
+}
+
+/// A finding with its parts in the order and the words of every output.
+pub fn whole(row: &FindingRow, links: Option<&CodeLinks>) -> Value {
+    let mut value = json!(row);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("parts".into(), json!(code_links::parts(&row.finding, links)));
     }
     value
 }
@@ -220,6 +245,9 @@ pub fn listed(row: &FindingRow) -> Value {
         "session": row.session,
         "revision": row.revision,
         "created_at": row.created_at,
+        "area": row.area,
+        "priority": row.priority,
+        "worth": worth(row),
         "summary": clip(&row.finding.summary, LINE),
         "risk": row.finding.risk,
         "effort": row.finding.effort,

@@ -25,6 +25,20 @@ impl TokenFile {
         Self(folder.join(FILE))
     }
 
+    /// The token that may only read.
+    pub fn of_readers(folder: &Path) -> Self {
+        Self::named(folder, "dashboard-reader-token")
+    }
+
+    pub fn named(folder: &Path, name: &str) -> Self {
+        Self(folder.join(name))
+    }
+
+    /// The state folder.
+    pub fn folder(&self) -> &Path {
+        self.0.parent().unwrap_or(Path::new(""))
+    }
+
     pub fn path(&self) -> &Path {
         &self.0
     }

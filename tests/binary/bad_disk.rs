@@ -123,6 +123,30 @@ fn what_only_the_log_has_is_recovered_from_it() {
 }
 
 #[test]
+fn a_state_from_before_the_first_release_is_told_and_imported_by_one_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    fs::create_dir(&state).unwrap();
+    let database = state.join("heartbeat.db");
+    let old = include_str!("../data/migrations/before_0.1.0.sql");
+    rusqlite::Connection::open(&database).unwrap().execute_batch(old).unwrap();
+    let command = |args: &[&str]| {
+        #[expect(clippy::disallowed_methods, reason = "the real binary is what is tested")]
+        let mut command = Command::new(BINARY);
+        command.args(args).arg("--state-dir").arg(&state).output().unwrap()
+    };
+    let refused = command(&["status"]);
+    assert_eq!(refused.status.code(), Some(74), "{}", told(&refused));
+    let remedy = format!("heartbeat state import {}", database.display());
+    assert!(told(&refused).contains(&remedy), "{}", told(&refused));
+    let imported = command(&["state", "import", database.to_str().unwrap()]);
+    assert!(imported.status.success(), "{}", told(&imported));
+    assert!(state.join("heartbeat.db.before-0.1.0").exists());
+    let shown = command(&["items", "--json"]);
+    assert!(told(&shown).contains("ado/4"), "{}", told(&shown));
+}
+
+#[test]
 fn a_state_moves_to_another_machine_whole() {
     let folder = tempfile::tempdir().unwrap();
     let (state, other) = (folder.path().join("state"), folder.path().join("other"));

@@ -29,3 +29,4 @@ mod repositories;
 mod stale;
 mod terms;
 mod trackers;
+mod try_out;

@@ -480,3 +480,36 @@ proptest! {
         }
     }
 }
+
+/// As `heartbeat config --schema` prints it.
+#[test]
+fn the_schema_for_editors_knows_every_key() {
+    let schema = config::schema::schema();
+    let defaults: toml::Table = config::DEFAULT_TOML.parse().unwrap();
+    for (section, keys) in &defaults {
+        for (key, value) in keys.as_table().unwrap() {
+            let known = &schema["properties"][section]["properties"][key];
+            let kind = match value {
+                toml::Value::String(_) => "string",
+                toml::Value::Integer(_) => "integer",
+                toml::Value::Float(_) => "number",
+                toml::Value::Boolean(_) => "boolean",
+                toml::Value::Array(_) => "array",
+                _ => "object",
+            };
+            assert_eq!(known["type"], kind, "{section}.{key}");
+            if let (Some(choices), Some(text)) = (known["enum"].as_array(), value.as_str()) {
+                assert!(
+                    choices.iter().any(|choice| choice == text),
+                    "{section}.{key}: {choices:?}"
+                );
+            }
+        }
+    }
+    let of = |section: &str, key: &str| &schema["properties"][section]["properties"][key];
+    assert_eq!(of("agent", "kind")["enum"], serde_json::json!(["claude", "codex", "copilot"]));
+    assert!(of("order", "by")["items"]["enum"].as_array().unwrap().len() > 3);
+    assert!(of("schedule", "cron")["description"].as_str().unwrap().starts_with("Five fields"));
+    let rules = &schema["properties"]["rules"]["items"]["properties"];
+    assert_eq!(rules["priority"]["items"]["type"], "integer");
+}

@@ -68,6 +68,7 @@ fn tests_left_out_of_the_inner_loop_exist() {
     let profiles = fs::read_to_string(root().join(".config/nextest.toml")).unwrap();
     let mut files = BTreeSet::new();
     rust_files(&root().join("tests"), &mut files);
+    rust_files(&root().join("crates"), &mut files);
     let code: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     let named = profiles.split("test(=").skip(1).map(|rest| rest.split(')').next().unwrap());
     let missing: Vec<_> = named
@@ -80,7 +81,7 @@ fn tests_left_out_of_the_inner_loop_exist() {
 /// Features of heartbeat in a build, by the kinds of dependencies.
 fn features(edges: &str) -> String {
     let output = assert_cmd::Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--locked", "--edges", edges, "--invert", "heartbeat"])
+        .args(["tree", "--offline", "--locked", "--edges", edges, "--invert", "heartbeat-batch"])
         .args(["--manifest-path"])
         .arg(root().join("Cargo.toml"))
         .output()

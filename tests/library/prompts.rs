@@ -7,7 +7,7 @@ use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{
     Background, CleanField, CleanItem, Earlier, ItemId, ItemKey, KnownTitle, Phase, Verdict,
 };
-use heartbeat::prompt::{Detail, Prompts, Rendered, item_text};
+use heartbeat::prompt::{Detail, Fence, Prompts, Rendered, item_text};
 use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::triage::{self, Destination, RequestRound};
 use proptest::prelude::*;
@@ -205,6 +205,33 @@ fn deep_analysis_reads_like_this() {
     };
     let rendered = analyze::render(&prompts(), request, &config().analyze, &fence()).unwrap();
     insta::assert_snapshot!("deep", page(&rendered));
+}
+
+/// Providers charge a fraction for a beginning that they have seen before.
+#[test]
+fn the_system_texts_of_a_stage_begin_with_the_same_bytes() {
+    let (one, two) = (item(42, "Total is wrong", "Text"), item(43, "Other", "More"));
+    let system = |item, background: &Background, overview, fence: &Fence| {
+        let verdict = verdict(42);
+        let request =
+            analyze::Request { item, verdict: &verdict, background, overview, context: overview };
+        analyze::render(&prompts(), request, &config().analyze, fence).unwrap().system
+    };
+    let other = Fence::new(uuid::Uuid::from_u128(7));
+    let first = system(&one, &background(), "Rust", &fence());
+    let second = system(&two, &Background::default(), "", &other);
+    let same = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
+    assert!(first[..same].contains("open_questions"), "all of what is asked for: {same}");
+    assert!(same > 2_000, "{same} bytes");
+    let batches = |text: &str| {
+        let items = [item(1, "Title", text)];
+        triage::plan_batches(&items, &HashMap::new(), text, &config().triage)
+    };
+    let [first, second] = [("Text", fence()), ("", other)].map(|(text, fence)| {
+        triage::render(&prompts(), &batches(text)[0], &fence, RequestRound::First).unwrap().system
+    });
+    let same = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
+    assert!(first[..same].contains("Write English."), "{same}");
 }
 
 #[test]

@@ -16,3 +16,4 @@ mod pages;
 mod server;
 mod sign_in;
 mod simulator;
+mod upstream;

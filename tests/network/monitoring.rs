@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use heartbeat::web::metrics::FAMILIES;
 
-const ALERTS: &str = include_str!("../../.packaging/monitoring/alerts.yml");
-const DASHBOARD: &str = include_str!("../../.packaging/monitoring/grafana.json");
+const ALERTS: &str = include_str!("../../packaging/monitoring/alerts.yml");
+const DASHBOARD: &str = include_str!("../../packaging/monitoring/grafana.json");
 
 /// Every `heartbeat_…` word of a text, without histogram suffixes.
 fn metrics_in(text: &str) -> BTreeSet<String> {
@@ -28,7 +28,7 @@ fn alerts_and_dashboard_name_metrics_that_exist() {
 
 #[test]
 fn promtool_accepts_the_alert_rules() {
-    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/.packaging/monitoring/alerts.yml");
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/monitoring/alerts.yml");
     match assert_cmd::Command::new("promtool").args(["check", "rules", rules]).output() {
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -16,7 +16,8 @@ const NOBODY: u32 = 65534;
 /// A path of the table with values for its parameters.
 fn example(path: &str) -> String {
     let id = "01a1e341-3fe2-71ee-b391-87cb6ed05b26";
-    path.replace("{*key}", "ado/7").replace("{session}", id).replace("{run}", id)
+    let path = path.replace("{*key}", "ado/7").replace("{session}", id).replace("{run}", id);
+    path.replace("{id}", id).replace("{link}", "x")
 }
 
 /// Requests that the table serves, and others.
@@ -202,7 +203,53 @@ async fn an_open_address_without_a_token_is_not_served() {
         actions: std::sync::Arc::new(support::web::Hands::default()),
         can_run: false,
         search_path: "/bin".into(),
+        hooks: None,
     };
     let refused = heartbeat::web::Server::start(listener, options);
     assert!(matches!(refused.err(), Some(ServerError::Open { .. })));
+}
+
+#[tokio::test]
+async fn a_reader_reads_everything_and_changes_nothing() {
+    let served = serve(None).await;
+    let state = served.folder.path().join("state");
+    let token = TokenFile::of_readers(&state).read_or_create().unwrap();
+    let bearer = format!("Authorization: Bearer {}\r\n", token.expose_secret());
+    for (method, path) in surface() {
+        let path = example(path);
+        // An event stream does not end.
+        if path == "/events" {
+            continue;
+        }
+        let answer = served.ask_unsigned(method.as_str(), &path, &bearer).await;
+        match method {
+            Method::GET => assert!(![401, 403].contains(&answer.status), "{path}: {answer:?}"),
+            _ => assert_eq!(answer.status, 403, "{path}: {answer:?}"),
+        }
+    }
+    let hands = served.hands.0.lock().unwrap().clone();
+    assert!(hands.iter().all(|done| done.starts_with("report")), "only reading: {hands:?}");
+    let me = served.ask_unsigned("GET", "/api/me", &bearer).await.json();
+    assert_eq!(me["may_act"], false);
+    assert_eq!(served.get("/api/me").await.json()["may_act"], true);
+}
+
+#[tokio::test]
+async fn a_shared_link_opens_one_finding_and_nothing_else_until_it_is_revoked() {
+    let served = serve(None).await;
+    let session = "01a1e341-3fe2-71ee-b391-87cb6ed05b26";
+    let made = served.ask("POST", &format!("/api/share/{session}"), "").await.json();
+    let link = made["link"].as_str().unwrap().to_owned();
+    let opened = served.ask_unsigned("GET", &link, "").await;
+    assert_eq!((opened.status, &*opened.body), (200, "the report"));
+    assert!(opened.head.contains("default-src 'none'; style-src 'unsafe-inline'"), "{opened:?}");
+    let asked = served.hands.0.lock().unwrap().clone();
+    assert!(asked.len() == 1 && asked[0].contains(session), "{asked:?}");
+    for path in ["/", "/api/state", "/api/findings", "/shared/x", &link[..link.len() - 1]] {
+        assert_eq!(served.ask_unsigned("GET", path, "").await.status, 401, "{path}");
+    }
+    assert_eq!(served.ask_unsigned("POST", &link, "").await.status, 401);
+    let state = served.folder.path().join("state");
+    heartbeat::web::share::secret_file(&state).rotate().unwrap();
+    assert_eq!(served.ask_unsigned("GET", &link, "").await.status, 401, "revoked");
 }

@@ -262,7 +262,7 @@ fn an_overspent_budget_is_seen_with_its_true_cost() {
     let ended = one_item(move |_| Reply::Billed(answer(), 9_000_000, 10));
     let result = ended.result.unwrap();
     assert!(result.usage.cost > Some(config().triage.max_cost), "{:?}", result.usage.cost);
-    assert_eq!(ended.outcome, Outcome::OverBudget, "{}", ended.stdout);
+    assert_eq!(ended.outcome, Outcome::BudgetReached, "{}", ended.stdout);
 }
 
 #[test]

@@ -109,6 +109,7 @@ impl Bench {
         SessionSpec {
             confinement,
             price: None,
+            gateway: None,
             worst_case: heartbeat::model::Usd::ZERO,
             session: SessionRef {
                 id: session,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::world::{World, config};
 use heartbeat::app::later_fixes::score_findings;
+use heartbeat::context::CodeCopies;
 use heartbeat::event::Trigger;
 use heartbeat::report::fixes::accuracy;
 use heartbeat::store::{FindingRow, Store};
@@ -142,8 +143,9 @@ async fn two_hundred_findings_are_scored_as_they_were_fixed_and_a_better_prompt_
         fates.iter().for_each(|fate| world.edit(fate.id, |item| item.open = false));
         world.clock.advance_ms(4 * DAY_MS);
         let store = Store::open(&world.state).unwrap();
-        score_findings(&world.config, &world.clock, &store).await.unwrap();
-        let again = score_findings(&world.config, &world.clock, &store).await.unwrap();
+        score_findings(&world.config, &world.clock, &store, &CodeCopies::None).await.unwrap();
+        let again =
+            score_findings(&world.config, &world.clock, &store, &CodeCopies::None).await.unwrap();
         assert_eq!(again, 0, "nothing new, nothing told");
     }
     let store = Store::open(&world.state).unwrap();

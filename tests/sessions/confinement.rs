@@ -15,6 +15,7 @@ use heartbeat::process;
 use heartbeat::session::confinement::Strength;
 use heartbeat::session::{StopHandle, mark, orphans};
 use heartbeat::settings::Containment;
+use heartbeat::simulate::hostile::calls::CALLS;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
@@ -87,6 +88,32 @@ async fn a_confined_agent_reaches_nothing_but_its_own() {
         assert_eq!(confined["reached"], 0, "{containment:?}: {confined:#}");
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
+    }
+}
+
+/// Landlock does not restrict permissions of files, and most calls of the filter are never made by
+/// an agent: each is tried, and each works unconfined.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_closed_call_is_open_and_no_permission_is_changed() {
+    if !can_confine() {
+        return;
+    }
+    for containment in [Containment::Auto, Containment::Subreaper] {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("id_ed25519");
+        std::fs::write(&key, "a key").unwrap();
+        let rig = Rig::new(Path::new(PROGRAM), folder.path(), containment).unwrap();
+        let mut attacks: Vec<String> =
+            CALLS.iter().map(|call| format!("call:{}", call.name)).collect();
+        for path in [folder.path(), &key, Path::new(PROGRAM)] {
+            attacks.push(format!("chmod:{}", path.display()));
+        }
+        let free = results(&perform(&rig, &attacks, false).await);
+        // Some machines close a few of them to everybody.
+        let open = free["reached"].as_u64().unwrap();
+        assert!(open >= attacks.len() as u64 - 6, "{containment:?}: {free:#}");
+        let confined = results(&perform(&rig, &attacks, true).await);
+        assert_eq!(confined["reached"], 0, "{containment:?}: {confined:#}");
     }
 }
 

@@ -114,8 +114,17 @@ async fn recorded_sessions_end_as_they_ended() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exit_code_takes_the_place_of_the_recorded_one_and_a_missing_file_is_reported() {
-    let failed = play(AgentKind::Codex, "95_recommended_triage", &["--exit", "3"]).await;
-    assert!(!failed.outcome.is_success(), "{failed:?}");
+    // A complete answer is paid for: it counts however the program ends after it.
+    let kept = play(AgentKind::Codex, "95_recommended_triage", &["--exit", "3"]).await;
+    assert!(kept.outcome.is_success() && kept.output.is_some(), "{kept:?}");
+    let recording = recordings(AgentKind::Codex).join("95_recommended_triage.ndjson");
+    let failed = std::process::Command::new(env!("CARGO_BIN_EXE_heartbeat"))
+        .args(["simulate", "agent", "--kind", "codex", "--exit", "3", "--play"])
+        .args([recording.as_os_str(), "exec".as_ref(), "-".as_ref()])
+        .stdin(std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap())
+        .output()
+        .unwrap();
+    assert!(!failed.status.success(), "{failed:?}");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_heartbeat"))
         .args(["simulate", "agent", "--play", "/no/such/recording.ndjson", "-p"])
         .stdin(std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap())

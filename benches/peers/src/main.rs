@@ -3,15 +3,8 @@
 //! Each contender runs in a process of its own, so that peak memory is its own; the best of
 //! several rounds counts. Arguments: folders with `.html` files; the test cases when there are none.
 
-#[path = "../../../src/clean/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "only a part of the room is used here")]
-mod clean;
 #[path = "../../lifelike.rs"]
 mod lifelike;
-#[path = "../../../src/model/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "only a part of the room is used here")]
-mod model;
-
 #[path = "../../stopwatch.rs"]
 mod stopwatch;
 
@@ -66,15 +59,15 @@ fn measure(contender: &str, texts: &[String]) {
 }
 
 fn round(contender: &str, texts: &[String]) {
-    let options = |rendering| clean::Options { rendering, ..clean::Options::default() };
+    let options = |rendering| visible_text::Options { rendering, ..visible_text::Options::default() };
     for text in texts {
         let clean = |rendering| {
-            black_box(clean::clean_text(text, model::Format::Html, &options(rendering)));
+            black_box(visible_text::clean_text(text, visible_text::Format::Html, &options(rendering)));
         };
         match contender {
             "scraper parse" => drop(black_box(scraper::Html::parse_fragment(text))),
-            "clean full" => clean(clean::Rendering::Full),
-            "clean tight" => clean(clean::Rendering::Tight),
+            "clean full" => clean(visible_text::Rendering::Full),
+            "clean tight" => clean(visible_text::Rendering::Tight),
             "html2text" => drop(black_box(html2text::from_read(text.as_bytes(), 10_000))),
             "htmd" => drop(black_box(htmd::convert(text))),
             other => panic!("{other} is not a contender"),

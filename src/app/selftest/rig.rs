@@ -84,6 +84,7 @@ impl Rig {
         SessionSpec {
             task: Box::new(Task::silent(session, Stage::Deep, scratch.clone())),
             price: None,
+            gateway: None,
             worst_case: crate::model::Usd::ZERO,
             session: SessionRef {
                 id: session,

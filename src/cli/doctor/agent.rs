@@ -1,19 +1,19 @@
 //! Checks the agents' command line programs: installed, recent enough, able to sandbox themselves
 //! where required, and with a suitable login.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::{Check, DoctorInput};
-use crate::exec::{self, HelperCommand};
-use crate::model::Stage;
-use crate::session::agent::capability::{
-    About, Findings, Problem, Question, install, problems, questions,
-};
-use crate::session::agent::kept_folder;
+use crate::gateway::prices::listed;
+use crate::model::{SessionId, Stage};
+use crate::session::agent::capability::{About, Findings, Problem, install, problems, questions};
+use crate::session::agent::{Task, kept_folder, of_kind as of_kind_of_agent};
+use crate::session::brief::Briefly;
+use crate::session::configured::Configured;
 use crate::session::resolve_program;
-use crate::settings::{AgentKind, Environment};
+use crate::session::trial::Bench;
+use crate::settings::{AgentKind, CopilotProvider, Environment};
 
 pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
     let mut checks = Vec::new();
@@ -37,15 +37,7 @@ async fn of_kind(input: &DoctorInput, kind: AgentKind) -> Vec<Check> {
         let skipped = Check::skipped("agent login", "there is no agent");
         return vec![Check::failed("agent", found, fix), skipped];
     }
-    // Claude does not need one.
-    let folder = match kind {
-        AgentKind::Claude => PathBuf::new(),
-        AgentKind::Codex | AgentKind::Copilot => unpacking_folder(input),
-    };
-    let mut answers = Vec::new();
-    for question in questions(kind, &program, &folder) {
-        answers.push(ask(input, kind, &program, question).await);
-    }
+    let answers = ask_all(input, kind).await;
     if let Some(Err(why)) = answers.first() {
         let fix =
             format!("run `{} --version` by hand; reinstall it with {install}", program.display());
@@ -66,18 +58,55 @@ async fn of_kind(input: &DoctorInput, kind: AgentKind) -> Vec<Check> {
     let here = format!("{} {said}", program.display());
     vec![
         judged("agent", here, &about_program),
-        judged("agent login", "found a credential of the right kind".into(), &about_login),
+        judged("agent login", way_to_the_provider(input, kind).into(), &about_login),
     ]
 }
 
-/// Where Copilot unpacks itself: the folder that its sessions use, so that the first session does
-/// not have to. A folder used for something else is not touched.
-fn unpacking_folder(input: &DoctorInput) -> PathBuf {
-    let ours = |state: &&PathBuf| crate::store::refuse_foreign(state).is_ok();
-    let kept = input.state.as_ref().ok().filter(ours).map(|state| kept_folder(state));
-    let spare = std::env::temp_dir().join(format!("heartbeat-doctor-{}", std::process::id()));
-    let made = kept.into_iter().chain([spare.clone()]);
-    made.into_iter().find(|kept| crate::private::create_folder(kept).is_ok()).unwrap_or(spare)
+/// Who holds the credential: heartbeat's gateway, or the agent itself.
+fn way_to_the_provider(input: &DoctorInput, kind: AgentKind) -> &'static str {
+    let lookup = |name: &str| input.environment.raw(name).map(std::ffi::OsStr::to_owned);
+    match of_kind_of_agent(kind, &input.config, Path::new(""), lookup).provider() {
+        Some(_) => {
+            "found a credential of the right kind; sessions reach the provider through heartbeat's \
+             gateway and do not hold it"
+        }
+        None => {
+            "found a credential of the right kind; sessions hold it themselves and connect to the \
+             provider without heartbeat's gateway"
+        }
+    }
+}
+
+/// Runs the program like a session, confined, and returns its answers. Copilot first unpacks itself
+/// into the folder that its sessions use, so that the first one does not have to wait for it.
+async fn ask_all(input: &DoctorInput, kind: AgentKind) -> Vec<Result<String, String>> {
+    let spare = std::env::temp_dir().join(format!("heartbeat-doctor-{}", uuid::Uuid::now_v7()));
+    // A folder used for something else is not touched.
+    let ours = |state: &&PathBuf| state.is_dir() && crate::store::refuse_foreign(state).is_ok();
+    let state = input.state.as_ref().ok().filter(ours).unwrap_or(&spare).clone();
+    let keeper = match std::env::current_exe() {
+        Ok(keeper) => keeper,
+        Err(error) => return vec![Err(error.to_string())],
+    };
+    let config = Arc::new(input.config.clone());
+    let configured = Configured::new(kind, config, &input.environment, &state);
+    let containment = input.config.state.containment;
+    let briefly = Briefly { keeper, containment };
+    let bench = Bench { configured: &configured, briefly, folder: spare.clone() };
+    bench.unpack().await;
+    // Codex has its sandbox in an analysis only.
+    let stage = if kind == AgentKind::Codex { Stage::Deep } else { Stage::Triage };
+    let kept = kept_folder(&state);
+    let nobody = Task::silent(SessionId(uuid::Uuid::nil()), stage, PathBuf::new());
+    let mut answers = Vec::new();
+    for number in 0..questions(kind, &nobody, &kept).len() {
+        let answer =
+            bench.ask(stage, |task| questions(kind, task, &kept).swap_remove(number)).await;
+        answers.push(answer.map_err(|error| error.to_string()));
+    }
+    // Only what was made here.
+    drop(crate::private::remove_folder(&spare));
+    answers
 }
 
 fn judged(name: &'static str, good: String, problems: &[Problem]) -> Check {
@@ -97,8 +126,14 @@ fn prices(input: &DoctorInput) -> Option<Check> {
     let unpriced: Vec<&str> = [Stage::Triage, Stage::Deep]
         .into_iter()
         .filter(|stage| config.agent_of(*stage) != AgentKind::Claude)
+        .filter(|stage| {
+            // The list has the providers' own prices, not those of a subscription.
+            let by_github = config.agent_of(*stage) == AgentKind::Copilot
+                && config.copilot.provider == CopilotProvider::Github;
+            let model = config.model_of(*stage);
+            !config.agent.price.contains_key(model) && (by_github || listed(model).is_none())
+        })
         .map(|stage| config.model_of(stage))
-        .filter(|model| !config.agent.price.contains_key(*model))
         .collect();
     (!unpriced.is_empty()).then(|| {
         Check::warning(
@@ -111,34 +146,6 @@ fn prices(input: &DoctorInput) -> Option<Check> {
             "add the provider's price to [agent.price]",
         )
     })
-}
-
-/// Runs the program with a minimal environment and returns its answer.
-async fn ask(
-    input: &DoctorInput,
-    kind: AgentKind,
-    program: &Path,
-    question: Question,
-) -> Result<String, String> {
-    let command = input.config.command_of(kind);
-    let mut args: Vec<OsString> = command[1..].iter().map(OsString::from).collect();
-    args.extend(question.args);
-    let mut env: Vec<(OsString, OsString)> = ["PATH", "HOME", "LANG"]
-        .iter()
-        .filter_map(|name| Some((name.into(), input.environment.raw(name)?.into())))
-        .collect();
-    env.extend(question.env);
-    let command = HelperCommand {
-        program: program.into(),
-        args,
-        cwd: "/".into(),
-        env,
-        timeout: Duration::from_secs(30),
-        max_output: 1 << 20,
-    };
-    let output = exec::run(&command).await.map_err(|error| error.to_string())?;
-    let stdout = output.success(&command).map_err(|error| error.to_string())?;
-    Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
 /// Where Claude stores its login. On macOS that may be the keychain, which we do not open.

@@ -1,14 +1,17 @@
-//! Checks this machine: code base, containment, free resources, schedule, port, webhook.
+//! Checks this machine: code base, containment, free resources, schedule, port, webhook, monitor.
 
 use std::time::Duration;
 
 use super::{Check, DoctorInput};
-use crate::exec::{self, HelperCommand};
+use crate::context::{CodeCommit, CodeCopies, Upstream, commit_of, has_files};
+use crate::model::Stage;
+use crate::outbound::ping::{Monitor, Signal};
 use crate::report::moment::minute;
 use crate::schedule::Schedule;
 use crate::session::admission::{self, Limits};
 use crate::session::confinement::Strength;
 use crate::session::containment::{Tier, detect};
+use crate::settings::AgentKind;
 use crate::settings::Containment;
 
 pub(super) async fn repository(input: &DoctorInput) -> Check {
@@ -27,34 +30,66 @@ pub(super) async fn repository(input: &DoctorInput) -> Check {
             return Check::failed(name, found, "correct the path in repository.routes");
         }
     }
-    let git = HelperCommand {
-        program: "git".into(),
-        args: ["rev-parse", "--short", "HEAD"].map(Into::into).into(),
-        cwd: path.clone(),
-        env: ["PATH", "HOME"]
-            .iter()
-            .filter_map(|name| Some((name.into(), input.environment.raw(name)?.into())))
-            .collect(),
-        timeout: Duration::from_secs(20),
-        max_output: 64 * 1024,
-    };
-    let answer = match exec::run(&git).await {
-        Ok(output) => output.success(&git),
-        Err(error) => Err(error),
-    };
-    match answer {
-        Ok(commit) => {
-            let commit = String::from_utf8_lossy(&commit).trim().to_owned();
-            Check::ok(name, format!("{} at {commit}", path.display()))
-        }
-        Err(error) => Check::warning(
+    let (at, now) = (path.clone(), input.clock.now());
+    let read = tokio::task::spawn_blocking(move || (commit_of(&at, "HEAD"), has_files(&at))).await;
+    let (commit, has_files) = read.unwrap_or((None, false));
+    if !has_files {
+        let found = format!("{} has no files to analyse", path.display());
+        return Check::failed(name, found, fix);
+    }
+    let Some(commit) = commit else {
+        return Check::warning(
             name,
-            format!("{} is readable, but git failed: {error}", path.display()),
-            "without git, ranking cannot use the commit history; check that it is a repository, \
-             that git is installed, and that git trusts its owner (git config --global --add \
-             safe.directory)",
+            format!("{} is readable, but has no git history that can be read", path.display()),
+            "without git, ranking cannot use the commit history and nothing keeps the code up to \
+             date; check that it is a repository with a commit, and that git is installed",
+        );
+    };
+    freshness(input, path, &commit, now).await
+}
+
+/// How old the code is, and whether the remote answers, which a run asks for newer code.
+async fn freshness(
+    input: &DoctorInput,
+    path: &std::path::Path,
+    commit: &CodeCommit,
+    now: jiff::Timestamp,
+) -> Check {
+    let name = "repository";
+    let days = now.duration_since(commit.at).as_hours() / 24;
+    let here = format!("{} at {}, {days} days old", path.display(), short(&commit.id));
+    let settings = &input.config.repository;
+    let copies = CodeCopies::Existing(std::path::PathBuf::new());
+    match Upstream::new(settings, &input.environment, copies).probe(path).await {
+        Ok(Some(newest)) if newest == commit.id => {
+            Check::ok(name, format!("{here}, the newest commit of its remote"))
+        }
+        Ok(Some(newest)) => Check::ok(
+            name,
+            format!("{here}; runs fetch and analyse {} of its remote", short(&newest)),
+        ),
+        Ok(None) if days > OLD_CODE_DAYS => Check::warning(
+            name,
+            here,
+            "analyses read code that nothing updates: set repository.fetch = true, or update the \
+             clone before each run (a code base without a remote has nothing newer)",
+        ),
+        Ok(None) => Check::ok(name, here),
+        Err(why) => Check::warning(
+            name,
+            format!("{here}; the newest commit cannot be fetched: {why}"),
+            "runs continue with the code that is there; run `git ls-remote` there as the user of the \
+             service and correct its key or credential helper, set repository.ref to a branch of \
+             the remote, or set repository.fetch = false",
         ),
     }
+}
+
+/// Code older than this is worth a warning when nothing fetches newer code.
+const OLD_CODE_DAYS: i64 = 14;
+
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
 }
 
 /// Found by testing.
@@ -78,6 +113,15 @@ pub(super) async fn containment(input: &DoctorInput) -> Check {
             "use a kernel with Landlock 6 or later (Linux 6.12), with landlock in the lsm= list; \
              state.containment = \"strict\" starts no session without it",
         ),
+        Ok(tier) if !tier.has_namespace() && codex_analyses(input) => Check::warning(
+            name,
+            format!(
+                "{tier}{strength}: only Codex' own sandbox keeps its commands from files of this \
+                 user, since its sandbox does not work under file rules and there is no namespace \
+                 to restrict it by mounts"
+            ),
+            "allow user namespaces, or set analyze.agent to another agent",
+        ),
         Ok(tier) if tier.has_namespace() => Check::ok(
             name,
             format!("{tier}{strength}: {}; {}", tier.explanation(), strength.explanation()),
@@ -90,6 +134,10 @@ pub(super) async fn containment(input: &DoctorInput) -> Check {
             Check::warning(name, found, fix_for(tier))
         }
     }
+}
+
+fn codex_analyses(input: &DoctorInput) -> bool {
+    input.config.agent_of(Stage::Deep) == AgentKind::Codex
 }
 
 const fn fix_for(tier: Tier) -> &'static str {
@@ -183,6 +231,38 @@ pub(super) fn webhook(input: &DoctorInput) -> Check {
             name,
             format!("the variable {} does not hold an https URL", report.webhook_env),
             "set it to the URL that Slack or the Teams workflow shows",
+        ),
+    }
+}
+
+/// Sends a ping that the monitor only records.
+pub(super) async fn ping(input: &DoctorInput) -> Check {
+    let (name, variable) = ("ping", input.config.monitor.ping_env.as_str());
+    let monitor = match Monitor::named(variable, &input.environment) {
+        Ok(None) => return Check::skipped(name, "off: monitor.ping_env is empty"),
+        Ok(Some(monitor)) => monitor,
+        Err(_) => {
+            return Check::failed(
+                name,
+                format!("the variable {variable} does not hold an https URL"),
+                "set it to the ping URL that the monitor shows, where the service reads its \
+                 variables",
+            );
+        }
+    };
+    match monitor.send(Signal::Log, None, "heartbeat doctor").await {
+        // Healthchecks answers so, with status 200, when the address is wrong.
+        Ok(said) if said.contains("not found") => Check::failed(
+            name,
+            format!("the monitor knows no check with the address in {variable}"),
+            "copy the ping URL of the check again",
+        ),
+        Ok(_) => Check::ok(name, format!("the monitor named by {variable} answers")),
+        Err(error) => Check::warning(
+            name,
+            format!("a ping (URL/log) failed: {error}"),
+            "check the URL and that this machine can reach it; a monitor that does not know /log \
+             may still take the other pings",
         ),
     }
 }

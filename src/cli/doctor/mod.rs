@@ -121,6 +121,7 @@ pub async fn diagnose(input: &DoctorInput) -> Diagnosis {
     checks.push(machine::schedule(input));
     checks.push(machine::port(input).await);
     checks.push(machine::webhook(input));
+    checks.push(machine::ping(input).await);
     Diagnosis::new(checks)
 }
 

@@ -21,6 +21,7 @@ use crate::process;
 use crate::session::confinement::Strength;
 use crate::session::{SessionSpec, StopHandle, mark, orphans};
 use crate::simulate::hostile::Misbehaviour;
+use crate::simulate::hostile::calls::CALLS;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct AttackRow {
@@ -63,24 +64,49 @@ async fn reach_out(rig: &Rig) -> io::Result<Vec<AttackRow>> {
         ("listen on a port", "listen:".to_owned()),
         ("change the scheduling of heartbeat", format!("reschedule:{own}")),
         ("create a set-user-id program", "create-setuid-program:".to_owned()),
+        ("change the permissions of a token file", format!("chmod:{}", secret.display())),
+        ("change the permissions of the state", format!("chmod:{}", rig.folder.display())),
     ];
-    let mut spec = rig.attack(&tried.clone().map(|(_, attack)| attack));
+    let mut tried: Vec<(String, String)> =
+        tried.into_iter().map(|(name, attack)| (name.to_owned(), attack)).collect();
+    let closed = CALLS
+        .iter()
+        .map(|call| (format!("system call: {}", call.name), format!("call:{}", call.name)));
+    tried.extend(closed);
+    let attacks: Vec<String> = tried.iter().map(|(_, attack)| attack.clone()).collect();
+    // The positive control: the same attacks without confinement. What is refused there too says
+    // nothing about the confinement.
+    let mut spec = rig.attack(&attacks);
+    let control = rig.observe(spec.clone(), &StopHandle::new()).await.map_err(io::Error::other)?;
+    let control = control.end.output.unwrap_or_default();
+    spec = rig.attack(&attacks);
     if Strength::of_this_machine() != Strength::Missing {
         rig.confine(&mut spec);
     }
     let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
     let report = observed.end.output.unwrap_or_default();
-    let row = |(name, attack): &(&str, String)| {
-        let happened = report["results"][attack].as_str().unwrap_or("no report").to_owned();
-        AttackRow {
-            attack: (*name).to_owned(),
-            held: happened.starts_with("refused"),
-            happened,
-            survivors: observed.survivors,
+    let row = |(name, attack): &(String, String)| {
+        let mut happened = report["results"][attack].as_str().unwrap_or("no report").to_owned();
+        let held = EXPECTED.iter().any(|expected| happened.starts_with(expected));
+        let unconfined = control["results"][attack].as_str().unwrap_or("no report");
+        if held && EXPECTED.iter().any(|expected| unconfined.starts_with(expected)) {
+            happened.push_str("; this machine refuses it without confinement too");
         }
+        AttackRow { attack: name.clone(), held, happened, survivors: observed.survivors }
     };
     Ok(tried.iter().map(row).collect())
 }
+
+/// How a wall refuses: the filter and Landlock by permission, a call that the filter hides as
+/// unknown, a process or a file that is not there in the session's namespace. Any other error means
+/// that the attack itself went wrong.
+const EXPECTED: [&str; 5] = [
+    "refused: Operation not permitted",
+    "refused: Permission denied",
+    "refused: EPERM",
+    "refused: Function not implemented",
+    "refused: No such",
+];
 
 fn above(folder: &Path) -> &Path {
     folder.parent().unwrap_or(folder)

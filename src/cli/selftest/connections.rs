@@ -91,6 +91,7 @@ async fn serve(state: &Path) -> io::Result<Server> {
         actions: Arc::new(NoActions),
         can_run: false,
         search_path: std::ffi::OsString::new(),
+        hooks: None,
     };
     let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await;
     Server::start(listener.map_err(io::Error::other)?, options).map_err(io::Error::other)

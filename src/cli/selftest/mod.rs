@@ -34,6 +34,9 @@ pub struct SelftestArgs {
     /// Containment to test: the strongest that this machine supports, or the weakest one on Linux
     #[arg(long, default_value = "auto")]
     pub tier: TierChoice,
+    /// Pass although this kernel lacks Landlock, so that agents reach what their user can
+    #[arg(long)]
+    pub without_landlock: bool,
     /// Run only these scenarios
     #[arg(long, value_name = "NAME")]
     pub only: Vec<Misbehaviour>,
@@ -151,7 +154,7 @@ pub async fn run(
     if args.only.is_empty() {
         report.attacks = attacks::run(&rig).await?;
     }
-    report.conclude();
+    report.conclude(args.without_landlock);
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
@@ -176,13 +179,12 @@ impl Context {
 }
 
 impl Report {
-    fn conclude(&mut self) {
+    fn conclude(&mut self, without_landlock: bool) {
         self.processes = self.scenarios.iter().map(|row| row.processes).sum();
         let of_scenarios = self.scenarios.iter().map(|row| row.survivors);
         self.survivors = of_scenarios.chain(self.attacks.iter().map(|row| row.survivors)).sum();
-        // Without Landlock an attack may succeed; `doctor` reports that, and nothing is left
-        // running.
-        let must_hold = Strength::of_this_machine() == Strength::Full;
+        // A promise that is not in force is a failure, unless the user knows that it is not.
+        let must_hold = Strength::of_this_machine() == Strength::Full || !without_landlock;
         let all_held = self.attacks.iter().all(|row| row.held);
         self.held = self.survivors == 0 && (all_held || !must_hold);
     }

@@ -10,7 +10,9 @@ use super::failure::percent_decode;
 use super::look_back::development_link;
 use super::wire::Relation;
 use super::{Call, Inner};
-use crate::fetch::around::{Around, MOST_TOUCHED, first_line, is_hash, own_address, parent_of};
+use crate::fetch::around::{
+    Around, MOST_TOUCHED, first_line, is_file_id, is_hash, own_address, parent_of,
+};
 use crate::fetch::failure::Failure;
 use crate::fetch::http::Wanted;
 use crate::fetch::{DevelopmentLink, ItemFile};
@@ -20,7 +22,7 @@ use crate::model::{
 
 const DESCRIPTION: &str = "System.Description";
 /// Path of attached files, below an organisation or a project of it.
-const FILES: &str = "/_apis/wit/attachments/";
+const FILES: [&str; 3] = ["_apis", "wit", "attachments"];
 
 /// An item with its relations.
 #[derive(Debug, Deserialize)]
@@ -115,7 +117,7 @@ impl Inner {
     /// The bytes of an attached file. The credential is sent only to the tracker's own address for
     /// files.
     pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, Failure> {
-        let url = own_address(&file.address, self.transport.base(), &[FILES])
+        let url = own_address(&file.address, self.transport.base(), file_path)
             .map_err(|why| Failure::new(FailureClass::Config, format!("not requested: {why}")))?;
         let what = &format!("the file {:?}", file.name);
         self.transport.download(Wanted { url, what, limit, is_storage: &|_| false }).await
@@ -131,6 +133,15 @@ impl Inner {
         };
         Ok(items.iter().flat_map(files).collect())
     }
+}
+
+/// The path of an attached file below an organisation, from an address in a text.
+fn file_path(given: &[&str]) -> Option<Vec<String>> {
+    let (id, before) = given.split_last()?;
+    let of_project = before.get(before.len().checked_sub(FILES.len())?..)?;
+    let is_files = of_project.iter().zip(FILES).all(|(given, own)| given.eq_ignore_ascii_case(own));
+    let is_known = is_files && before.len() <= FILES.len() + 1 && is_file_id(id);
+    is_known.then(|| FILES.iter().chain([id]).map(|part| (*part).to_owned()).collect())
 }
 
 /// Relations by kind, each once, within the limits.

@@ -12,7 +12,9 @@ use serde_json::Value;
 use super::read::{Place, by_position, find};
 use super::repositories::Known;
 use super::{Inner, wire};
-use crate::fetch::around::{Around, MOST_TOUCHED, NOT_A_FILE, Shown, first_line, is_hash};
+use crate::fetch::around::{
+    Around, MOST_TOUCHED, NOT_A_FILE, Shown, first_line, is_file_id, is_hash, segments, with_path,
+};
 use crate::fetch::failure::Failure;
 use crate::fetch::http::Wanted;
 use crate::fetch::text::without_controls;
@@ -239,15 +241,25 @@ fn own_file(address: &str, base: &Url) -> Result<Url, String> {
     if !is_web {
         return Err(format!("it is on another host ({host})"));
     }
-    let path: Vec<&str> = url.path().trim_start_matches('/').split('/').collect();
-    let is_file = match path.as_slice() {
-        ["user-attachments", "assets" | "files", ..] => path.len() > 2,
-        ["storage", "user", ..] => path.len() > 2,
-        [_, _, "assets" | "files", ..] => path.len() > 3,
+    let path = segments(&url).unwrap_or_default();
+    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+    let is_file = match parts.as_slice() {
+        ["user-attachments", "assets", id] => is_file_id(id),
+        ["user-attachments", "files", id, _name] => is_file_id(id),
+        ["storage", "user", user, "files", id] => is_file_id(user) && is_file_id(id),
+        [owner, name, "assets", number, id] => {
+            is_repository(&format!("{owner}/{name}")) && is_file_id(number) && is_file_id(id)
+        }
+        [owner, name, "files", number, _name] => {
+            is_repository(&format!("{owner}/{name}")) && is_file_id(number)
+        }
         _ => false,
     };
-    match is_file && url.username().is_empty() {
-        true => Ok(url),
+    let mut root = url.clone();
+    root.set_path("/");
+    match is_file && url.username().is_empty() && url.password().is_none() {
+        // Made anew from its parts.
+        true => with_path(&root, &path).ok_or_else(|| NOT_A_FILE.to_owned()),
         false => Err(NOT_A_FILE.to_owned()),
     }
 }
@@ -295,6 +307,9 @@ mod tests {
             "https://evilgithub.com/user-attachments/assets/0a1b2c",
             "https://githubusercontent.com.evil.test/1/2.png",
             "https://github.com/contoso/shop/settings",
+            "https://github.com/contoso/shop/files/..%2F..%2Fsettings/a",
+            "https://github.com/user-attachments/assets/..;/0a",
+            "https://github.com/user-attachments/assets/0a/../../settings",
             "https://github.com/user-attachments/assets",
             "https://api.github.com/user",
             "https://github.com:8443/user-attachments/assets/0a1b2c",

@@ -18,9 +18,8 @@ use crate::model::{
     Attachment, FailureClass, ItemId, LinkKind, LinkedContent, LinkedItem, TextField,
 };
 
-/// Paths of attached files on the two kinds of server.
+/// Path of attached files on Cloud.
 const CLOUD_FILES: &str = "/rest/api/3/attachment/content/";
-const SERVER_FILES: &str = "/secure/attachment/";
 
 /// Issues per request for files.
 const AT_ONCE: usize = 100;
@@ -40,7 +39,6 @@ struct File {
     id: Option<Box<RawValue>>,
     filename: Option<String>,
     size: Option<u64>,
-    content: Option<String>,
 }
 
 impl Inner {
@@ -110,7 +108,12 @@ impl Inner {
             let id = file.id.as_ref().map(|id| id.get().trim_matches('"')).unwrap_or_default();
             let address = match is_cloud {
                 true => format!("{base}{CLOUD_FILES}{}", encode_segment(id)),
-                false => file.content.unwrap_or_default(),
+                // The server finds it by its number; a name may be anything.
+                false => {
+                    let name = file.filename.as_deref().filter(|name| is_plain(name));
+                    let name = encode_segment(name.unwrap_or("file"));
+                    format!("{base}/secure/attachment/{}/{name}", encode_segment(id))
+                }
             };
             Attachment { name: file.filename.unwrap_or_default(), address, size: file.size }
         };
@@ -120,7 +123,7 @@ impl Inner {
 
     pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, Failure> {
         let http = &self.transport.http;
-        let mut url = own_address(&file.address, http.base(), &[CLOUD_FILES, SERVER_FILES])
+        let mut url = own_address(&file.address, http.base(), file_path)
             .map_err(|why| Failure::new(FailureClass::Config, format!("not requested: {why}")))?;
         if url.path().contains(CLOUD_FILES) {
             url.set_query(Some("redirect=false"));
@@ -128,6 +131,23 @@ impl Inner {
         let what = &format!("the file {:?}", file.name);
         http.download(Wanted { url, what, limit, is_storage: &|_| false }).await
     }
+}
+
+/// Whether a name means the same to every server.
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
+    name.chars().all(plain) && name.contains(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// The path of an attached file, from its address: by its number, on an own server with its name.
+fn file_path(given: &[&str]) -> Option<Vec<String>> {
+    let is_number = |id: &str| id.bytes().all(|byte| byte.is_ascii_digit()) && !id.is_empty();
+    let known = match given {
+        ["rest", "api", "2" | "3", "attachment", "content", id] => is_number(id),
+        ["secure", "attachment", id, _name] => is_number(id),
+        _ => false,
+    };
+    known.then(|| given.iter().map(|part| (*part).to_owned()).collect())
 }
 
 /// Names of links are free; these are the server's defaults.

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{claude, codex, copilot};
+use super::{Task, claude, codex, copilot};
 use crate::settings::{AgentKind, Config};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +73,10 @@ impl Findings<'_> {
 }
 
 /// Invocations to make; the first one prints the version.
-pub fn questions(kind: AgentKind, program: &Path, kept: &Path) -> Vec<Question> {
+pub fn questions(kind: AgentKind, task: &Task, kept: &Path) -> Vec<Question> {
     match kind {
         AgentKind::Claude => claude::capability::questions(),
-        AgentKind::Codex => codex::capability::questions(program, kept),
+        AgentKind::Codex => codex::capability::questions(task),
         AgentKind::Copilot => copilot::capability::questions(kept),
     }
 }

@@ -30,6 +30,7 @@ pub use passed::Passed;
 
 use super::confinement::Confinement;
 use super::spec::SessionLimits;
+use crate::gateway::{Door, Provider};
 use crate::model::{FailureKind, Outcome, SessionId, Stage, Usage};
 use crate::settings::{AgentKind, Config};
 
@@ -39,8 +40,7 @@ pub const HOME_DIR: &str = "home";
 /// For temporary files, below the scratch folder.
 pub const TMP_DIR: &str = "tmp";
 
-/// Files of the item, below the scratch folder. The agent may read them if the prompt names the
-/// folder.
+/// Files of the item, below the session's folder.
 pub const ATTACHED_DIR: &str = "attached";
 
 /// The work for one session.
@@ -53,21 +53,19 @@ pub struct Task {
     /// Most agents read it from standard input.
     pub prompt: String,
     pub schema: Value,
-    /// The session's private folder.
+    /// The agent's own folder: new for every start, and the only one that it may write.
     pub scratch: PathBuf,
+    /// The folder with files of the item, which it may read.
+    pub attached: Option<PathBuf>,
     /// Resolved path of the executable.
     pub program: PathBuf,
     /// Working directory: the code base, or an empty folder.
     pub cwd: PathBuf,
+    /// The gateway to the provider; `None`: the agent itself connects, with the credential.
+    pub door: Option<Door>,
 }
 
 impl Task {
-    /// The folder with files of the item, if the prompt names it.
-    pub fn attached(&self) -> Option<PathBuf> {
-        let folder = self.scratch.join(ATTACHED_DIR);
-        self.prompt.contains(&folder.display().to_string()).then_some(folder)
-    }
-
     /// A task with empty prompts, for the self-test's agents.
     pub fn silent(session: SessionId, stage: Stage, scratch: PathBuf) -> Self {
         Self {
@@ -78,7 +76,9 @@ impl Task {
             schema: Value::Null,
             program: PathBuf::new(),
             cwd: scratch.clone(),
+            attached: None,
             scratch,
+            door: None,
         }
     }
 }
@@ -94,12 +94,15 @@ pub struct AgentCommand {
     pub stdin: Vec<u8>,
     /// Files to write into the scratch folder before the start.
     pub files: Vec<(PathBuf, Vec<u8>)>,
-    /// Folders outside the scratch folder that the agent must be able to write, such as that of its
-    /// login.
-    pub own_folders: Vec<PathBuf>,
-    /// Folders created before the first session and kept, such as a cache of the program. The agent
-    /// may execute files there.
-    pub kept_folders: Vec<PathBuf>,
+    /// Links to create there, with their targets.
+    pub links: Vec<(PathBuf, PathBuf)>,
+}
+
+/// A command of the agent's program that fills a folder which sessions then only read and execute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unpacking {
+    pub folder: PathBuf,
+    pub question: capability::Question,
 }
 
 /// A short command of the agent's program that checks whether sessions can work here.
@@ -137,10 +140,26 @@ pub trait Agent: Send + Sync {
     /// How to start it for a task.
     fn command(&self, task: &Task) -> AgentCommand;
 
-    /// Checks this machine before the first session; `None` if no check is needed. `home` is a
-    /// folder for the check only.
-    fn trial(&self, program: &Path, home: &Path, stage: Stage) -> Option<Trial> {
-        let _ = (program, home, stage);
+    /// The provider that a gateway can stand in front of; `None`: the agent has to connect itself,
+    /// because it uses a login of its own.
+    fn provider(&self) -> Option<Provider> {
+        None
+    }
+
+    /// Calls of the model that a gateway allows for this many turns.
+    fn max_calls(&self, max_turns: u32) -> u32 {
+        max_turns
+    }
+
+    /// Checks this machine before the first session; `None` if no check is needed. The task has no
+    /// prompt, and its folder is for the check only.
+    fn trial(&self, task: &Task) -> Option<Trial> {
+        let _ = task;
+        None
+    }
+
+    /// What has to be unpacked before the first session; `None` if nothing has.
+    fn unpacking(&self) -> Option<Unpacking> {
         None
     }
 
@@ -157,7 +176,7 @@ pub trait Agent: Send + Sync {
     /// Creates a decoder for this task's output.
     fn decoder(&self, task: &Task) -> Box<dyn Decoder>;
 
-    /// Reads the usage from files in the scratch folder, after the agent has ended.
+    /// Reads what the agent left in its folder, after it has ended: its usage, a renewed login.
     fn collect(&self, task: &Task) -> Option<Usage> {
         let _ = task;
         None

@@ -3,6 +3,7 @@
 //! combination has its own outcome.
 
 use super::event::{AgentResult, Ending, Exit, Transcript};
+use crate::gateway::failure::class_of;
 use crate::model::{FailureKind, Outcome};
 
 /// What a session has to deliver.
@@ -34,8 +35,25 @@ pub trait Dialect {
     /// settings or login. A work item cannot cause that.
     fn complaint(&self, stderr: &str) -> Option<Outcome>;
 
-    /// A failed request to the provider.
-    fn api_failure(&self, failure: &ApiFailure<'_>) -> Outcome;
+    /// A failed request to the provider that no gateway saw: the gateway's table, over what the CLI
+    /// says.
+    fn api_failure(&self, failure: &ApiFailure<'_>) -> Outcome {
+        let ApiFailure { status, kind, last_error, text } = *failure;
+        let said = [Some(status), status_in(last_error), status_in(text)];
+        let status = said.into_iter().flatten().find(|status| *status > 0).unwrap_or_default();
+        match last_error {
+            "refusal" => Outcome::AgentError { why: FailureKind::Refused },
+            "max_output_tokens" => Outcome::AgentError { why: FailureKind::MaxOutputTokens },
+            _ => class_of(status, &format!("{kind} {last_error} {text}")).outcome(),
+        }
+    }
+}
+
+/// The HTTP status in a message such as `unexpected status 401 Unauthorized: …`.
+pub fn status_in(message: &str) -> Option<u16> {
+    let (_, rest) = message.split_once("status ").or_else(|| message.split_once("status: "))?;
+    let number: String = rest.trim_start_matches(": ").chars().take(3).collect();
+    number.parse().ok().filter(|status| (100..600).contains(status))
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,7 +72,7 @@ pub fn classify(dialect: &impl Dialect, transcript: &Transcript, expected: Expec
     let Some(result) = &transcript.result else { return without_result(dialect, transcript) };
     let error = |why| Outcome::AgentError { why };
     match &result.ending {
-        Ending::OverBudget => Outcome::OverBudget,
+        Ending::OverBudget => Outcome::BudgetReached,
         Ending::MaxTurns => error(FailureKind::MaxTurns),
         Ending::SchemaExhausted => error(FailureKind::SchemaExhausted),
         Ending::Interrupted => error(FailureKind::Interrupted),

@@ -1,15 +1,24 @@
 //! Variables of heartbeat's environment that are passed to an agent.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use secrecy::{ExposeSecret, SecretString};
 
 use super::{HOME_DIR, TMP_DIR, Task};
 use crate::settings::Config;
 
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// Name certificate files. With a gateway they are heartbeat's concern.
+const CERTIFICATES: [&str; 4] =
+    ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE", "REQUESTS_CA_BUNDLE"];
+
 #[derive(Clone)]
 pub struct Passed {
     path: OsString,
+    /// The variable with the provider's credential, as the agent reads it.
+    credential: String,
     variables: Vec<(OsString, OsString)>,
 }
 
@@ -34,13 +43,54 @@ impl Passed {
             }
         }
         let path = lookup("PATH").filter(|path| !path.is_empty());
-        Self { path: path.unwrap_or_else(|| DEFAULT_PATH.into()), variables }
+        let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
+        Self { path, credential: credential.to_owned(), variables }
     }
 
     /// The value of a passed variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         let found = self.variables.iter().find(|(known, _)| known.as_os_str() == name);
         found.map(|(_, value)| value.as_os_str())
+    }
+
+    /// The provider's credential, if it is set and can be sent in a header.
+    pub fn credential(&self) -> Option<SecretString> {
+        let value = self.get(&self.credential)?.to_str()?.trim();
+        let is_sendable = !value.is_empty() && value.bytes().all(|byte| (32..127).contains(&byte));
+        is_sendable.then(|| SecretString::from(value))
+    }
+
+    /// The agent reads the credential under another name.
+    pub fn rename_credential(&mut self, name: &str) {
+        let value = self.remove(&self.credential.clone());
+        self.credential = name.to_owned();
+        if let Some(value) = value {
+            self.push(name, value);
+        }
+    }
+
+    /// Whether a variable whose name begins like this is passed.
+    pub fn has_prefix(&self, prefix: &str) -> bool {
+        self.variables.iter().any(|(name, _)| name.to_string_lossy().starts_with(prefix))
+    }
+
+    /// PEM files of private certificate authorities.
+    pub fn authorities(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> =
+            CERTIFICATES.iter().filter_map(|name| self.get(name)).map(PathBuf::from).collect();
+        files.dedup();
+        files
+    }
+
+    /// Whether a session behind a gateway gets this variable: not the credential, under whatever
+    /// name, nor what would lead its requests elsewhere.
+    fn passes_a_gateway(&self, name: &OsStr, value: &OsStr) -> bool {
+        let known = name.to_string_lossy().to_ascii_uppercase();
+        let secret = self.get(&self.credential);
+        name != self.credential.as_str()
+            && secret.is_none_or(|secret| secret != value)
+            && !known.ends_with("_PROXY")
+            && !CERTIFICATES.contains(&known.as_str())
     }
 
     pub fn push(&mut self, name: &str, value: OsString) {
@@ -53,11 +103,12 @@ impl Passed {
     }
 
     /// The complete environment of one session: its folders, `own` variables, and passed ones. A
-    /// variable that the user passes overrides ours.
+    /// variable that the user passes overrides ours, but not those of the `gateway`.
     pub fn environment(
         &self,
         task: &Task,
         own: Vec<(OsString, OsString)>,
+        gateway: Vec<(OsString, OsString)>,
     ) -> Vec<(OsString, OsString)> {
         let folder = |name: &str| task.scratch.join(name).into_os_string();
         let mut env: Vec<(OsString, OsString)> = vec![
@@ -67,10 +118,19 @@ impl Passed {
             ("LANG".into(), "C.UTF-8".into()),
         ];
         env.extend(own);
-        for (name, value) in &self.variables {
-            env.retain(|(known, _)| known != name);
-            env.push((name.clone(), value.clone()));
+        let is_passed = |(name, value): &&(OsString, OsString)| {
+            task.door.is_none() || self.passes_a_gateway(name, value)
+        };
+        let passed = self.variables.iter().filter(is_passed).cloned();
+        for (name, value) in passed.chain(gateway) {
+            env.retain(|(known, _)| *known != name);
+            env.push((name, value));
         }
         env
     }
+}
+
+/// The value of an `Authorization` header.
+pub fn bearer(secret: &SecretString) -> SecretString {
+    SecretString::from(format!("Bearer {}", secret.expose_secret()))
 }

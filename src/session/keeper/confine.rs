@@ -20,7 +20,7 @@ pub fn confine(allowed: &Confinement) -> io::Result<()> {
     restrict(allowed)?;
     // With no-new-privileges set above, root does not regain them by executing a program.
     system::drop_capabilities(allowed.makes_own_sandbox);
-    match filter::programs(allowed.makes_own_sandbox) {
+    match filter::programs(allowed) {
         Ok(programs) => programs
             .iter()
             .try_for_each(|program| seccompiler::apply_filter(program).map_err(io::Error::other)),

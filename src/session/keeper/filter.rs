@@ -7,6 +7,8 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
+use crate::session::confinement::Confinement;
+
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// No conditions on the arguments.
@@ -14,15 +16,18 @@ const ALWAYS: Vec<SeccompRule> = Vec::new();
 
 /// The filters, in the order of application. An agent with its own sandbox needs user namespaces
 /// and local sockets for it.
-pub fn programs(makes_own_sandbox: bool) -> Result<[BpfProgram; 2], BackendError> {
+pub fn programs(allowed: &Confinement) -> Result<[BpfProgram; 2], BackendError> {
     let mut refused: Rules = BTreeMap::new();
-    refused.extend(sockets(makes_own_sandbox)?);
+    refused.extend(sockets(allowed.makes_own_sandbox, allowed.only_gateway)?);
     refused.extend(limits_of_others()?);
     refused.extend(files_that_lend_their_owner()?);
-    if !makes_own_sandbox {
+    if !allowed.makes_own_sandbox {
         refused.extend(namespaces()?);
     }
     refused.extend(CLOSED.iter().map(|call| (*call, ALWAYS)));
+    if !allowed.changes_modes {
+        refused.extend(CHANGES_OF_MODES.iter().map(|call| (*call, ALWAYS)));
+    }
     // A filter cannot see their arguments, which are in memory. Programs fall back to older calls.
     let unknown = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, ALWAYS));
     Ok([program(refused, libc::EPERM)?, program(unknown.into_iter().collect(), libc::ENOSYS)?])
@@ -52,18 +57,46 @@ const CLOSED: &[i64] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+    // Message queues have names that all users share, and outlive their maker.
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
     // Landlock refuses to bind a port, but listening without binding takes any port.
     libc::SYS_listen,
     libc::SYS_setns,
 ];
+
+/// Permissions and owners of files, also of those that Landlock closes: an agent could open the
+/// state or a key to another user of the machine.
+const CHANGES_OF_MODES: &[i64] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+];
+
+/// Newer calls, with the same numbers on all architectures; the C library does not name them yet.
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const FILE_SETATTR: i64 = 469;
 
 fn program(rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
     let (pass, refuse) = (SeccompAction::Allow, SeccompAction::Errno(error.unsigned_abs()));
     SeccompFilter::new(rules, pass, refuse, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Only TCP and UDP. A pair of datagram sockets could later be connected to any path.
-fn sockets(with_local_ones: bool) -> Result<Rules, BackendError> {
+/// Only TCP and UDP, or only TCP: UDP carries names and whatever is written into them. A pair of
+/// datagram sockets could later be connected to any path.
+fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<Rules, BackendError> {
     const MPTCP: u64 = 262;
     const TYPE: u64 = 0xf;
     let mut domains = vec![libc::AF_VSOCK, libc::AF_PACKET, libc::AF_ALG];
@@ -73,6 +106,15 @@ fn sockets(with_local_ones: bool) -> Result<Rules, BackendError> {
     let of_domain = |domain: &i32| rule(&[equals(0, u64::from(domain.unsigned_abs()))?]);
     let mut sockets = domains.iter().map(of_domain).collect::<Result<Vec<_>, _>>()?;
     sockets.push(rule(&[equals(2, MPTCP)?])?);
+    if only_tcp {
+        for domain in [libc::AF_INET, libc::AF_INET6] {
+            let domain = equals(0, u64::from(domain.unsigned_abs()))?;
+            for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+                let kind = masked(1, TYPE, u64::from(kind.unsigned_abs()))?;
+                sockets.push(rule(&[domain.clone(), kind])?);
+            }
+        }
+    }
     let of_type = |kind: i32| rule(&[masked(1, TYPE, u64::from(kind.unsigned_abs()))?]);
     let fast_open = u64::from(libc::MSG_FASTOPEN.unsigned_abs());
     let opens_fast = |index| Ok::<_, BackendError>(vec![rule(&[has(index, fast_open)?])?]);
@@ -91,7 +133,8 @@ const IOPRIO_WHO_PROCESS: u64 = 1;
 
 /// Limits and scheduling of other processes, and the session's mark.
 fn limits_of_others() -> Result<Rules, BackendError> {
-    let mark = u64::from(libc::RLIMIT_RTTIME);
+    // Its type differs between C libraries.
+    let mark = i64::from(libc::RLIMIT_RTTIME).unsigned_abs();
     let other = |index| Ok::<_, BackendError>(vec![rule(&[differs(index, 0)?])?]);
     let limits = vec![rule(&[differs(0, 0)?])?, rule(&[equals(1, mark)?, differs_wide(2, 0)?])?];
     let own_only = |process: u64| {
@@ -181,7 +224,8 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "the filter of the starting thread is tested")]
     fn filtered(words: &'static [&str]) -> Option<Output> {
         let run = move || {
-            for program in programs(false).unwrap() {
+            let allowed = Confinement { only_gateway: true, ..Confinement::default() };
+            for program in programs(&allowed).unwrap() {
                 seccompiler::apply_filter(&program).unwrap();
             }
             Command::new(words[0]).args(&words[1..]).process_group(0).output().ok()

@@ -23,7 +23,6 @@ use crate::session::children::{self, Registration};
 use crate::session::containment::Tier;
 use crate::session::mark;
 use crate::session::slots::Slots;
-use crate::session::spec::stdin_file;
 use crate::settings::Containment;
 
 /// Argument for the strongest containment the machine allows.
@@ -92,7 +91,7 @@ impl Sender {
             args: spec.args.clone(),
             env: scrub(&spec.env, spec.session.id),
             cwd: spec.cwd.clone(),
-            stdin: stdin_file(&spec.scratch),
+            stdin: spec.scratch.join(spec.stdin_name()),
             hard_ms: milliseconds(limits.hard),
             grace_ms: milliseconds(limits.grace),
             lease_ms: milliseconds(lease),

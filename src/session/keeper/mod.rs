@@ -21,6 +21,8 @@ pub mod protocol;
 mod signals;
 mod start;
 mod sweep;
+#[cfg(target_os = "linux")]
+mod view;
 #[cfg(any(test, not(target_os = "linux")))]
 mod tracked;
 #[cfg(target_os = "linux")]

@@ -26,6 +26,7 @@ use super::life::{ending_of, signal_agent, wait_at_rest};
 use super::protocol::{FromKeeper, Order, StartFailure, StartStep, ToKeeper};
 use super::signals::Signals;
 use super::start;
+use super::view;
 use super::watcher::is_hung_up;
 use crate::process;
 use crate::process::system::{self, SpawnTarget};
@@ -173,6 +174,8 @@ fn map_users(user: u32, group: u32) -> bool {
 
 /// Mounts the namespace's `/proc`, and ties the init to the keeper.
 fn prepare() -> bool {
+    // Message queues and shared memory of the session end with it. The filter closes them too.
+    unshare(CloneFlags::CLONE_NEWIPC).ok();
     if unshare(CloneFlags::CLONE_NEWNS).is_err() {
         return false;
     }
@@ -250,7 +253,15 @@ impl Init {
         crate::process::protect_from_inspection();
         let max_tasks = self.has_cap.then(|| task_cap(order.max_processes));
         let order = Order { max_tasks, ..order.clone() };
-        let started = start::start(&order, SpawnTarget::default());
+        let seen = match order.confinement.as_ref().filter(|allowed| allowed.makes_own_sandbox) {
+            Some(allowed) => view::enter(allowed, &[&order.cwd, &order.stdin]),
+            None => Ok(()),
+        };
+        let started = seen.map_err(|error| StartFailure {
+            step: StartStep::Confinement,
+            errno: error.raw_os_error().unwrap_or(libc::EPERM),
+        });
+        let started = started.and_then(|()| start::start(&order, SpawnTarget::default()));
         start::detach_standard_streams();
         match started {
             Ok(pid) => {

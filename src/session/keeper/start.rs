@@ -54,7 +54,7 @@ fn become_agent(order: &Order, parent: Pid) -> StartFailure {
     if let Err(errno) = tie_to(parent) {
         return failed(StartStep::Fork, errno as i32);
     }
-    let input = match File::open(&order.stdin) {
+    let input = match crate::private::open_regular(&order.stdin) {
         Ok(input) => input,
         Err(error) => return failed(StartStep::Input, error.raw_os_error().unwrap_or_default()),
     };

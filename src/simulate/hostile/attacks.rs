@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getppid};
 use serde_json::{Value, json};
 
+use super::calls;
 use super::shapes::{Canary, Shape};
 
 /// Written as `kind:target`.
@@ -41,9 +42,11 @@ enum Kind {
     CreateSetuidProgram,
     ForkBomb,
     IdleConnections,
+    Chmod,
+    Call,
 }
 
-const KINDS: [(&str, Kind); 15] = [
+const KINDS: [(&str, Kind); 17] = [
     ("read", Kind::Read),
     ("write", Kind::Write),
     ("list", Kind::List),
@@ -59,6 +62,8 @@ const KINDS: [(&str, Kind); 15] = [
     ("create-setuid-program", Kind::CreateSetuidProgram),
     ("fork-bomb", Kind::ForkBomb),
     ("idle-connections", Kind::IdleConnections),
+    ("chmod", Kind::Chmod),
+    ("call", Kind::Call),
 ];
 
 impl FromStr for Attack {
@@ -100,6 +105,8 @@ impl Attack {
             Kind::Listen => listen_anywhere(),
             Kind::Reschedule => reschedule(target),
             Kind::CreateSetuidProgram => create_setuid_program(),
+            Kind::Chmod => chmod(Path::new(target)),
+            Kind::Call => calls::attempt(target),
             Kind::IdleConnections => hold_connections(target),
             Kind::ForkBomb => Ok(fork_bomb(target.parse().unwrap_or(4_000), canary)),
         }
@@ -166,6 +173,12 @@ fn create_setuid_program() -> io::Result<String> {
     } else {
         Ok("set".to_owned())
     }
+}
+
+/// Gives a file or a folder the permissions that it has.
+fn chmod(path: &Path) -> io::Result<String> {
+    fs::set_permissions(path, fs::metadata(path)?.permissions())?;
+    Ok("set".to_owned())
 }
 
 fn read(path: &Path) -> io::Result<String> {

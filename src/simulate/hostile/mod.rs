@@ -9,6 +9,7 @@
 //! next to the keeper's.
 
 mod attacks;
+pub mod calls;
 pub mod oracle;
 pub mod output;
 mod shapes;

@@ -1,11 +1,11 @@
 // Connection and state: one snapshot, then events; a reconnect resumes after the last event seen.
-import { byId, clock, h, mark, say } from "./dom.js";
+import { byId, clock, h, learn, mark, moment, say, short, words } from "./dom.js";
 import * as views from "./views.js";
-import { missing, story, waiting } from "./finding.js";
+import { findingPage, findingsPage, missing, story } from "./finding.js";
 import * as items from "./items.js";
-import { figureTable, runPage, sessionPage } from "./run.js";
+import { figureTable, runPage, runsPage, sessionPage, sessionsPage } from "./run.js";
 
-const page = { state: null, skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", figures: null, by: "Days", paused: false, all: false, filter: new URLSearchParams(location.search).get("q") ?? "" };
+const page = { state: null, skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", figures: null, by: "Days", paused: false, may: true, title: "", filter: new URLSearchParams(location.search).get("q") ?? "" };
 const now = () => Date.now() + page.skew;
 
 async function read(path) {
@@ -14,8 +14,23 @@ async function read(path) {
     const told = await answer.json().catch(() => null);
     throw new Error(told?.error?.message ?? `${path} answered ${answer.status}`);
   }
-  return answer.json();
+  return learn(await answer.json());
 }
+
+/** What this reader has opened; remembered by the browser. */
+const SEEN = "heartbeat-seen";
+const seen = new Set(stored());
+function stored() {
+  try { return JSON.parse(localStorage.getItem(SEEN)) ?? []; } catch { return []; }
+}
+const isSeen = (row) => seen.has(row.session) || Boolean(row.feedback);
+function markSeen(session) {
+  seen.add(session);
+  try { localStorage.setItem(SEEN, JSON.stringify([...seen].slice(-3000))); } catch { /* A private window remembers nothing. */ }
+  page.findings = byWorth(page.findings);
+}
+/** The server's order; what was read sinks. */
+const byWorth = (rows) => rows.map((row) => [row.worth * (isSeen(row) ? 0.1 : 1), row]).sort(([a], [b]) => b - a).map(([, row]) => row);
 
 async function act(path, done, body) {
   const answer = await fetch(path, { method: "POST", body: body && JSON.stringify(body), headers: body && { "content-type": "application/json" } }).catch(() => { toast("Cannot reach heartbeat."); throw new Error("unreachable"); });
@@ -28,7 +43,6 @@ async function act(path, done, body) {
 }
 
 const acts = {
-  open: (key) => { location.hash = `#item/${key}`; },
   stop: (session) => act(`/api/sessions/${session}/stop`, "Stopping the session; its item will be parked."),
   retryMany: (wanted, count) => act("/api/retry", `${count === 1 ? "1 item is" : `${count} items are`} queued again.`, { state: wanted.state, reason: wanted.reason || null, q: wanted.q, count }).then(() => true, () => false),
   retry: (key) => act(`/api/retry/${key}`, `${key} is queued again.`).catch(() => {}),
@@ -44,7 +58,7 @@ function show() {
   views.sessions(state, now(), acts);
   views.limits(state, now());
   views.queue(state, now(), filter, acts);
-  views.findings(page.findings, filter, acts, page.all);
+  views.findings(page.findings, filter, isSeen);
   views.history(page.runs, page.measure);
   const running = state.run && !state.run.ended_at && !state.run.lost;
   const button = byId("run-now");
@@ -52,8 +66,22 @@ function show() {
   button.disabled = !state.can.run || running || lost;
   byId("schedule-pause").disabled = lost;
   mark(button, "title", state.can.run ? null : "This process does one run and exits; start the service to run on demand.");
-  document.title = `${running ? `● ${state.sessions.length} running · ` : ""}heartbeat`;
+  titled();
+  place(state.place);
   say(byId("version"), `heartbeat ${state.version}`);
+}
+
+/** What this dashboard is about. */
+function place({ organization, project, repository, demo }) {
+  say(byId("place"), [organization, project, repository].filter(Boolean).join(" / "));
+  byId("demo").hidden = !demo;
+}
+
+/** Every title says what the page shows and what it is about: two tabs can be told apart. */
+function titled() {
+  const { place: about, run, sessions } = page.state ?? {};
+  const running = run && !run.ended_at && !run.lost && !page.title ? `● ${sessions.length} running` : "";
+  document.title = [running, page.title, about?.project, about?.demo && "DEMO", "heartbeat"].filter(Boolean).join(" · ");
 }
 
 /** Updates the running times between pushes. */
@@ -67,11 +95,14 @@ function take(state) {
   page.state = state;
   page.updated = Date.parse(state.now);
   page.skew = Date.parse(state.now) - Date.now();
+  learn(state.queue);
+  learn(state.sessions);
   show();
+  liveSession();
 }
 
 async function refreshLists() {
-  [page.runs, page.findings, page.figures] = await Promise.all([read("/api/runs?limit=60"), read("/api/findings?limit=100"), read("/api/figures")]);
+  [page.runs, page.findings, page.figures] = await Promise.all([read("/api/runs?limit=60"), read("/api/findings?limit=100").then(byWorth), read("/api/figures")]);
   showFigures();
   show();
 }
@@ -124,14 +155,16 @@ const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?
 
 async function start() {
   try {
-    const [state] = await Promise.all([read("/api/state"), refreshLists()]);
+    const [state, me] = await Promise.all([read("/api/state"), read("/api/me"), refreshLists()]);
+    page.may = me.may_act;
+    document.body.dataset.may = page.may ? "act" : "read";
     page.seq = Math.max(0, state.seq - 200);
     page.lines = [];
     take(state);
     document.body.dataset.phase = "ready";
     byId("failure").hidden = true;
     connect();
-    openFromAddress();
+    await route();
   } catch (error) {
     linked("lost", "not connected");
     if (!page.state) {
@@ -153,12 +186,107 @@ function toast(text) {
   toast.timer = setTimeout(() => element.classList.remove("shown"), Math.max(4000, text.length * 60)); // Long enough to be read.
 }
 
-/** Pages that open as dialogs, each with its data path and its renderer. */
-const PAGES = { item: ["/api/items/", story], run: ["/api/runs/", runPage], session: ["/api/sessions/", sessionPage] };
-const PAGE = /^#(item|run|session)\/(.+)$/;
-const LIST = /^#\/items\b/;
-/** The list that an item was opened from; closing the item returns to it. */
-let listBelow = "";
+const retry = (item, button) => { button.disabled = true; acts.retry(item); };
+const tools = () => ({ may: page.may, retry, feedback: acts.feedback, share });
+
+/** Copies a link that opens only this finding. */
+async function share(session, said) {
+  const answer = await fetch(`/api/share/${session}`, { method: "POST" }).catch(() => null);
+  const told = await answer?.json().catch(() => null);
+  if (!answer?.ok) return toast(told?.error?.message ?? "Cannot reach heartbeat.");
+  const link = new URL(told.link, location.origin).href;
+  said.replaceChildren(h("a", { href: link, target: "_blank", rel: "noopener" }, "Link to this finding only"), ` until ${moment(told.until)}`);
+  await navigator.clipboard?.writeText(link).then(() => toast("The link is copied."), () => {});
+}
+
+/** Every page: the form of its address, and how it is made: title and content, or content that shows itself. */
+const PAGES = [
+  [/^\/findings$/, async () => ["Findings", findingsPage(byWorth(await read("/api/findings?limit=500")), location.search, isSeen)]],
+  [/^\/findings\/([^/]+)$/, async (id) => {
+    const row = await read(`/api/findings/${id}`);
+    const item = await read(`/api/items/${row.key}`);
+    markSeen(row.session);
+    return [`${short(row.key)} ${row.title}`, findingPage(row, item, tools())];
+  }],
+  [/^\/items$/, () => openList()],
+  [/^\/items\/(.+)$/, async (id) => {
+    const data = await read(`/api/items/${id}`);
+    for (const row of data.findings) markSeen(row.session);
+    return [`${short(data.item.key)} ${data.item.title}`, story(data, tools())];
+  }],
+  [/^\/runs$/, async () => ["Runs", runsPage(await read("/api/runs?limit=200"))]],
+  [/^\/runs\/([^/]+)$/, async (id) => {
+    const data = await read(`/api/runs/${id}`);
+    return [`Run of ${moment(data.run.started_at)}`, runPage(data)];
+  }],
+  [/^\/sessions$/, async () => ["Sessions", sessionsPage(await read("/api/sessions?limit=200"))]],
+  [/^\/sessions\/([^/]+)$/, (id) => openSession(id)],
+];
+
+/** Shows the page that the address names. `focus`: a person went there. */
+async function route(focus = false) {
+  const { pathname, href } = location;
+  const [form, make] = PAGES.find(([form]) => form.test(pathname)) ?? [];
+  const isStart = pathname === "/";
+  byId("start").hidden = !isStart;
+  byId("page").hidden = isStart;
+  for (const entry of byId("nav").children) mark(entry, "aria-current", pathname === "/" ? null : pathname.startsWith(entry.getAttribute("href")) && "page");
+  live = null;
+  if (isStart) {
+    page.title = "";
+    titled();
+    show();
+    return focus && byId("main").focus();
+  }
+  const inside = byId("page");
+  inside.setAttribute("aria-busy", "true");
+  try {
+    if (!make) throw new Error(`There is no page at ${pathname}. The findings, items, runs and sessions are linked above.`);
+    const made = await make(pathname.match(form)[1]);
+    if (location.href !== href || !made) return;
+    [page.title] = made;
+    inside.replaceChildren(...made[1].filter(Boolean));
+  } catch (error) {
+    if (location.href !== href) return;
+    page.title = "Not found";
+    inside.replaceChildren(...missing("Not found", sentence(error.message)));
+  } finally {
+    if (location.href === href) inside.removeAttribute("aria-busy");
+  }
+  titled();
+  if (focus) inside.querySelector("h2")?.focus();
+}
+
+function go(to) {
+  history.pushState(null, "", to);
+  scrollTo(0, 0);
+  route(true);
+}
+
+/** A live session's page follows it. */
+let live = null;
+async function openSession(id) {
+  const data = await read(`/api/sessions/${id}`);
+  const { session } = data;
+  const stop = views.stopButton(short(session.item) || "triage", () => acts.stop(session.session));
+  if (!session.ended_at) live = { id, at: Date.now() };
+  return [`${session.stage === "deep" ? "Analysis" : "Triage"} ${short(session.item)}`.trim(), sessionPage(data, { stop: tools().may && stop })];
+}
+async function liveSession() {
+  if (!live) return;
+  const row = page.state.sessions.find((one) => one.session === live.id);
+  const now = byId("page").querySelector(".now");
+  if (row && now) say(now, [words(row.stopping ? `stopping: ${row.stopping}` : row.verdict ?? "starting"), row.beat?.open_tool && `tool ${row.beat.open_tool}`, row.evidence].filter(Boolean).join(" · "));
+  if (Date.now() - live.at < 1000) return;
+  const { id } = live;
+  live.at = Date.now();
+  const data = await read(`/api/sessions/${id}`).catch(() => null);
+  if (!data || live?.id !== id) return;
+  if (data.session.ended_at) return route();
+  const fresh = h("div", ...sessionPage(data, {}).filter(Boolean));
+  // Only what changes: the button in use keeps its focus.
+  for (const part of [".pairs", ".steps", ".life"]) byId("page").querySelector(part)?.replaceWith(fresh.querySelector(part));
+}
 
 /** Counts matching items of all states: settled ones are in no other list. */
 let matchesDue = null;
@@ -174,47 +302,15 @@ function matchesSoon() {
 }
 
 async function openList() {
-  const dialog = byId("items");
-  const asked = items.asked(location.hash);
-  listBelow = location.hash;
+  const inside = byId("page");
+  const asked = items.asked(location.search);
   const load = (more) => read(`/api/items?${items.query(asked)}&limit=50&offset=${more}`);
-  try {
-    const list = await load(0);
-    if (!LIST.test(location.hash)) return;
-    items.show(dialog, list, asked, { load, open: acts.open, retryMany: (count) => acts.retryMany(asked, count).then((done) => done && openList()), close: () => dialog.close(), go: (to) => history.replaceState(null, "", to) || openList() });
-  } catch (error) {
-    dialog.replaceChildren(...items.failed(error.message, () => dialog.close()));
-  }
-  if (!dialog.open) dialog.showModal();
-}
-
-async function openFromAddress() {
-  const dialog = byId("story");
-  if (LIST.test(location.hash)) {
-    if (dialog.open) dialog.close();
-    return openList();
-  }
-  if (!PAGE.test(location.hash)) {
-    listBelow = "";
-    if (byId("items").open) byId("items").close();
-  }
-  const [, kind, id] = location.hash.match(PAGE) ?? [];
-  if (!kind) return dialog.open && dialog.close();
-  const key = decodeURIComponent(id);
-  const [path, make] = PAGES[kind];
-  const close = () => dialog.close();
-  const address = location.hash;
-  const title = kind === "item" ? key : `${kind} ${key.slice(0, 18)}`;
-  dialog.replaceChildren(...waiting(title, close));
-  if (!dialog.open) dialog.showModal();
-  dialog.scrollTop = 0;
-  const retry = (item, button) => { button.disabled = true; acts.retry(item); };
-  try {
-    const data = await read(path + key);
-    if (location.hash === address) dialog.replaceChildren(...make(data, { close, retry, feedback: acts.feedback, open: acts.open }));
-  } catch (error) {
-    if (location.hash === address) dialog.replaceChildren(...missing(title, error.message, close));
-  }
+  const list = await load(0);
+  if (location.pathname !== "/items") return null;
+  items.show(inside, list, asked, { may: tools().may, load, retryMany: (count) => acts.retryMany(asked, count).then((done) => done && openList()), go: (to) => { history.replaceState(null, "", to); openList(); } });
+  page.title = "Items";
+  titled();
+  return null;
 }
 
 /** A radio group of buttons, for mouse and arrow keys. */
@@ -249,6 +345,7 @@ function prepare() {
     if (page.filter) address.searchParams.set("q", page.filter);
     else address.searchParams.delete("q");
     history.replaceState(null, "", address);
+    if (location.pathname !== "/") return;
     show();
     matchesSoon();
   });
@@ -258,11 +355,6 @@ function prepare() {
     mark(event.target, "aria-pressed", String(page.paused));
     say(event.target, page.paused ? "Resume" : "Pause");
     views.activity(page.lines, page.paused);
-  });
-  byId("findings-all").addEventListener("click", () => {
-    page.all = true;
-    show();
-    byId("findings").querySelector("li:nth-child(7) button")?.focus();
   });
   byId("run-now").addEventListener("click", () => act("/api/run", "Run started.").catch(() => {}));
   byId("schedule-pause").addEventListener("click", () => {
@@ -275,18 +367,23 @@ function prepare() {
     dialog.replaceChildren(...views.reasons(page.state, () => dialog.close()));
     dialog.showModal();
   });
-  const without = () => history.pushState(null, "", location.pathname + location.search);
-  byId("story").addEventListener("close", () => {
-    if (!PAGE.test(location.hash)) return;
-    if (listBelow && byId("items").open) history.pushState(null, "", listBelow);
-    else without();
+  byId("reasons").addEventListener("click", (event) => { if (event.target === byId("reasons")) byId("reasons").close(); });
+  addEventListener("popstate", () => route(true));
+  // Our own links change the page without loading it again; a new tab or window is the browser's.
+  addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href]");
+    if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || link.target || link.hasAttribute("download")) return;
+    const to = new URL(link.href);
+    const own = to.origin === location.origin && (to.pathname === "/" || PAGES.some(([form]) => form.test(to.pathname)));
+    if (!own || to.hash) return;
+    event.preventDefault();
+    go(to.pathname + to.search);
   });
-  byId("items").addEventListener("close", () => { if (LIST.test(location.hash)) without(); });
-  for (const dialog of [byId("items"), byId("story"), byId("reasons")]) dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-  addEventListener("hashchange", openFromAddress);
-  addEventListener("popstate", openFromAddress);
   setInterval(tick, 1000);
 }
 
+// Addresses of earlier versions.
+const [, kind, id] = location.hash.match(/^#(item|run|session)\/(.+)$/) ?? [];
+if (kind) history.replaceState(null, "", `/${kind}s/${id}`);
 prepare();
 start();

@@ -62,7 +62,13 @@ export const link = (address, ...content) => isPage(address)
   : h("span", ...content);
 
 /** A log line without its time, which is shown separately in the reader's time zone. */
-export const untimed = (line) => line.replace(/^\d\d:\d\d:\d\d.*?  +/, "");
+export const untimed = (line) => line.replace(/^\d\d:\d\d:\d\d.*?  +/, "").replace(/[\w.-]+#\d+/g, (word) => names.get(word) ?? word);
+
+/** Addresses of our own pages. */
+export const itemPath = (key) => `/items/${(names.get(key) ?? key).split("/").map(encodeURIComponent).join("/")}`;
+export const findingPath = (session) => `/findings/${session}`;
+export const runPath = (run) => `/runs/${run}`;
+export const sessionPath = (session) => `/sessions/${session}`;
 
 /** Text with its `code` as code. */
 export const prose = (text) => String(text ?? "").split(/(`[^`\n]+`)/).filter(Boolean).map((piece) => (/^`.+`$/.test(piece) ? h("code", piece.slice(1, -1)) : piece));
@@ -83,9 +89,22 @@ export const STATES = { done: "done", settled: "settled by triage", queued: "que
 export const STATE_TONES = { done: "good", settled: "good", queued: "info", failed: "warn", parked: "bad" };
 export const because = (reason) => REASONS[reason] ?? words(reason);
 export const phaseName = (phase) => (phase === "claimed" ? "in progress" : words(phase));
-/** `web/123` as `web#123`; the default name of a source is omitted. */
-export const short = (key) => {
-  if (!key) return "";
+/** The trackers' own names, such as PARCEL-4, by key and by the printed key; learned from every answer. */
+const names = new Map();
+export function learn(value) {
+  if (!value || typeof value !== "object") return value;
+  const key = typeof value.key === "string" ? value.key : value.item;
+  if (typeof value.name === "string" && typeof key === "string" && key.includes("/")) {
+    names.set(key, value.name);
+    names.set(printed(key), value.name);
+  }
+  for (const each of Object.values(value)) if (each && typeof each === "object") learn(each);
+  return value;
+}
+
+/** The item's name; without one `web/123` is `web#123`, and the default name of a source is omitted. */
+export const short = (key) => (key ? names.get(key) ?? printed(key) : "");
+const printed = (key) => {
   const at = key.lastIndexOf("/");
   const source = key.slice(0, Math.max(at, 0));
   return `${source === "ado" ? "" : source}#${key.slice(at + 1)}`;

@@ -1,27 +1,75 @@
 // One item: its findings in full, its sessions and its events.
-import { because, clock, h, isPage, link, moment, phaseName, prose, short, size, untimed, version, words } from "./dom.js";
+import { because, clock, findingPath, h, isPage, itemPath, link, moment, phaseName, plural, prose, sessionPath, short, size, untimed, version, words } from "./dom.js";
 import { sessionTable } from "./run.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
-const toneOf = { low: "good", medium: "warn", high: "bad" };
 
 export function story(data, act) {
   const { item, findings, sessions } = data;
-  const can = ["waiting", "parked", "done"].includes(item.phase);
+  const can = act.may && ["waiting", "parked", "done"].includes(item.phase);
   return [
-    h("div.bar", h("h2", { id: "story-title" }, h("span.number", short(item.key)), ` ${item.title}`), h("button", { onclick: act.close }, "Close")),
+    h("div.bar", h("h2", { tabindex: "-1" }, h("span.number", short(item.key)), ` ${item.title}`), can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
     h("div.inside",
-      h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, version(item.revision))),
-      h("div.row", isPage(item.url) && link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
+      h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, version(item.revision)), isPage(item.url) && link(item.url, "Open the work item")),
       data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. It was removed from the prompt or marked; check the work item's source before you trust it.`),
+      findings.length ? findings.map((row, index) => finding(row, index === 0 && act, item.key)) : why(data),
       item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: `, prose(item.verdict.reason))),
       data.rule && part("Rule", h("p.prose", `${data.rule.rule}: ${data.rule.changes}`)),
       data.duplicates?.items.length > 0 && duplicates(data.duplicates, item.key),
       data.surroundings && around(data.surroundings),
-      findings.length ? findings.map((row, index) => finding(row, index === 0 && act.feedback, item.key)) : h("p.empty", "No findings yet."),
       sessions.length > 0 && part("Sessions", sessionTable(sessions)),
       part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", untimed(line.line)))))),
     ),
+  ];
+}
+
+/** Why there is no finding. */
+const why = (data) => (data.why ? part("Why there is no finding", h("p.prose", data.why)) : h("p.empty", "No findings yet."));
+
+/** The page of one finding; feedback is for the newest of its item. */
+export function findingPage(row, item, act) {
+  const newest = item.findings[0]?.session === row.session;
+  return [
+    h("div.bar", h("h2", { tabindex: "-1" }, h("span.number", short(row.key)), ` ${row.title}`)),
+    h("div.inside",
+      h("p.note", h("a", { href: itemPath(row.key) }, "Item and its history"), " · ", h("a", { href: sessionPath(row.session) }, "Session"), isPage(row.url) && " · ", isPage(row.url) && link(row.url, "Open the work item")),
+      shareRow(row, act),
+      !newest && h("p.alarm-box", { role: "note" }, "There is a newer finding about this item: ", h("a", { href: findingPath(item.findings[0]?.session) }, moment(item.findings[0]?.created_at))),
+      finding(row, newest && act, row.key)),
+  ];
+}
+
+/** One finding for others: as a file, or as a link that opens nothing else. */
+function shareRow(row, act) {
+  const said = h("span.note", { role: "status" });
+  return h("div.row", h("a", { href: `/api/report?finding=${row.session}&format=html`, download: "" }, "Save as file"), act.may && h("button", { onclick: () => act.share(row.session, said) }, "Share a link"), said);
+}
+
+const tones = { high: "bad", medium: "warn", low: "good" };
+
+/** One finding in a list. */
+export const findingRow = (row, seen) => h(seen ? "li.seen" : "li",
+  h("div.row", h("div.title", h("a.plain", { href: findingPath(row.session) }, h("span.number", short(row.key)), ` ${row.title}`)),
+    grade(tones[row.risk], `${row.risk} risk`), grade(undefined, `${row.effort} effort`)),
+  h("p", prose(row.summary)),
+  h("div.facts", !seen && h("span.unread", "unread"), h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`), row.area && h("span", row.area), row.feedback && h("span", `marked as ${row.feedback.opinion}`), row.fix && h("span", "fixed")));
+
+/** All findings with filters by risk, area and unread; `asked` is the address's query. */
+export function findingsPage(rows, asked, isSeen) {
+  const given = Object.fromEntries(new URLSearchParams(asked));
+  const to = (more) => { const next = new URLSearchParams(Object.entries({ ...given, ...more }).filter(([, value]) => value)); return String(next) ? `/findings?${next}` : "/findings"; };
+  const choice = (name, value, text) => h("a", { href: to({ [name]: value }), "aria-current": (given[name] ?? "") === value && "true" }, text);
+  const areas = [...new Set(rows.map((row) => row.area).filter(Boolean))].sort();
+  const fits = (row) => (!given.risk || row.risk === given.risk) && (!given.area || row.area === given.area) && (given.show !== "unread" || !isSeen(row));
+  const shown = rows.filter(fits);
+  return [
+    h("div.bar", h("h2", { tabindex: "-1" }, "Findings")),
+    h("div.inside",
+      h("nav.facets", { "aria-label": "Risk" }, choice("risk", "", `any risk, ${rows.length}`), ["high", "medium", "low"].map((risk) => choice("risk", risk, `${risk}, ${rows.filter((row) => row.risk === risk).length}`))),
+      h("nav.facets", { "aria-label": "Read" }, choice("show", "", "all"), choice("show", "unread", `unread, ${rows.filter((row) => !isSeen(row)).length}`)),
+      areas.length > 1 && h("nav.facets", { "aria-label": "Area" }, choice("area", "", "any area"), areas.map((area) => choice("area", area, area))),
+      h("p.note", { role: "status" }, shown.length ? `${plural(shown.length, "finding")}, the most worthwhile first` : "No finding matches."),
+      h("ul.list", shown.map((row) => findingRow(row, isSeen(row))))),
   ];
 }
 
@@ -50,7 +98,7 @@ function duplicates(group, own) {
   const others = group.items.filter((item) => item.key !== own);
   const more = group.total - group.items.length;
   const why = group.items.find((item) => item.key === own)?.why;
-  return part("Likely duplicates", why && h("p.prose", "Triage on this item: ", prose(why)), h("ul.bullets", others.map((item) => h("li", h("a", { href: `#item/${item.key}` }, `${short(item.key)} ${item.title}`), ` (${phaseName(item.phase)})`, item.why && h("div.prose", prose(item.why)))), more > 0 && h("li", `and ${more} more`)));
+  return part("Likely duplicates", why && h("p.prose", "Triage on this item: ", prose(why)), h("ul.bullets", others.map((item) => h("li", h("a", { href: itemPath(item.key) }, `${short(item.key)} ${item.title}`), ` (${phaseName(item.phase)})`, item.why && h("div.prose", prose(item.why)))), more > 0 && h("li", `and ${more} more`)));
 }
 
 /** The commits that are not named. */
@@ -58,18 +106,26 @@ const beyond = (stale) => (stale.total > stale.commits.length ? ` and ${stale.to
 
 const part = (title, ...content) => h("section", h("h3", title), ...content);
 
-function finding(row, feedback, key) {
-  const found = row.finding;
+/** How each shape of a part is shown. The server defines fields, order and words. */
+const SHAPES = {
+  text: (text) => h("p.prose", prose(text)),
+  list: (texts) => h("ul.bullets", texts.map((text) => h("li", prose(text)))),
+  ranked: (texts) => h("ol.bullets", texts.map((text) => h("li", prose(text)))),
+  places: (places) => h("ul.bullets.files", places.map((place) => h("li", link(place.address, h("code", place.line ? `${place.path}:${place.line}` : place.path)), place.notes.map((note) => h("span.number", ` (${note})`)), h("div.prose", prose(place.text)), place.quote && h("pre", h("code", place.quote))))),
+  grades: (grades) => h("div.tags", grades.map((each) => grade(each.tone || undefined, `${each.value} ${each.name}`))),
+  code: (text) => h("pre", { tabindex: "0" }, h("code", text)),
+};
+
+/** The summary and the grades need no heading. */
+const shown = ({ title, shape, body }) => (title && shape !== "grades" ? part(title, SHAPES[shape](body)) : SHAPES[shape](body));
+
+function finding(row, act, key) {
   return h("article.found",
-    h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, version(row.revision))),
+    h("p.note", `${moment(row.created_at)} · ${version(row.revision)}`),
     row.stale && h("p.alarm-box", { role: "note" }, h("strong", "Files changed after this finding, by: "), row.stale.commits.map((commit) => `${commit.id.slice(0, 10)} ${commit.subject}`).join(", "), beyond(row.stale), ` (${row.stale.files.join(", ")})`),
-    h("p.prose", prose(found.summary)),
-    found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", prose(cause))))),
-    found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", h("code", file.path), file.exists === false ? " — not in the repository" : "", h("div.prose", prose(file.reason)))))),
-    found.suggested_change && part("Suggested change", h("p.prose", prose(found.suggested_change))),
-    found.open_questions.length > 0 && part("Open questions", h("ul.bullets", found.open_questions.map((question) => h("li", prose(question))))),
+    row.parts.map(shown),
     row.fix && part("The fix", h("p.prose", `Fixed on ${moment(row.fix.fixed_at)}; the finding names ${row.fix.hits} of ${row.fix.changed.length} changed ${row.fix.changed.length === 1 ? "file" : "files"}.`)),
-    feedback && opinions(row, feedback, key));
+    act?.may && opinions(row, act.feedback, key));
 }
 
 /** Feedback on the newest finding; stored with it. */
@@ -86,8 +142,7 @@ function opinions(row, feedback, key) {
   return part("Was it useful?", h("div.opinions", { role: "group", "aria-label": "Feedback on this finding" }, ...buttons, note, said));
 }
 
-export const missing = (key, message, close) => [
-  h("div.bar", h("h2", { id: "story-title" }, short(key)), h("button", { onclick: close }, "Close")),
+export const missing = (title, message) => [
+  h("div.bar", h("h2", { tabindex: "-1" }, title)),
   h("div.inside", h("p.empty", message)),
 ];
-export const waiting = (key, close) => missing(key, "Loading…", close);

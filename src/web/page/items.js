@@ -1,14 +1,14 @@
 // All known items: filters by state, reason and words, and the list.
-import { STATES, STATE_TONES, because, h, moment, plural, prose, short } from "./dom.js";
+import { STATES, STATE_TONES, because, h, itemPath, moment, plural, prose, short } from "./dom.js";
 
-/** Parses an address such as `#/items?state=parked&q=cart`. */
-export function asked(hash) {
-  const given = new URLSearchParams(hash.split("?")[1] ?? "");
+/** Parses an address such as `/items?state=parked&q=cart`. */
+export function asked(search) {
+  const given = new URLSearchParams(search);
   return { state: given.get("state") ?? "", reason: given.get("reason") ?? "", q: given.get("q") ?? "", sort: given.get("sort") ?? "" };
 }
 
 export const query = (wanted) => String(new URLSearchParams(Object.entries(wanted).filter(([, value]) => value)));
-const address = (wanted) => (query(wanted) ? `#/items?${query(wanted)}` : "#/items");
+const address = (wanted) => (query(wanted) ? `/items?${query(wanted)}` : "/items");
 const sum = (facets) => facets.reduce((total, facet) => total + facet.count, 0);
 const tag = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 
@@ -20,19 +20,16 @@ export function matching(found, q) {
     : h("span", "No known item matches.");
 }
 
-export const failed = (message, close) => [bar("Items", close), h("div.inside", h("p.empty", message))];
-const bar = (title, close) => h("div.bar", h("h2", { id: "items-title" }, title), h("button", { onclick: close }, "Close"));
-
 export function show(dialog, list, wanted, act) {
-  const typing = dialog.querySelector("input");
+  const typing = dialog.querySelector(".words input");
   if (typing && document.activeElement === typing) return renew(dialog, list, wanted, act);
   let soon = null;
   const words = h("input", { type: "search", "aria-label": "Words in title, type, area or triage's explanation", placeholder: "Words in title, area, reason", oninput: () => {
     clearTimeout(soon);
-    soon = setTimeout(() => act.go(address({ ...asked(location.hash), q: words.value.trim() })), 200);
+    soon = setTimeout(() => act.go(address({ ...asked(location.search), q: words.value.trim() })), 200);
   } });
   words.value = wanted.q;
-  dialog.replaceChildren(bar("Items", act.close), h("div.inside", h("label.words", words), h("nav.facets", { "aria-label": "State" }), h("nav.facets", { "aria-label": "Reason" }),
+  dialog.replaceChildren(h("div.bar", h("h2", { tabindex: "-1" }, "Items")), h("div.inside", h("label.words", words), h("nav.facets", { "aria-label": "State" }), h("nav.facets", { "aria-label": "Reason" }),
     h("div.row", h("p.note", { role: "status" }), h("nav.facets", { "aria-label": "Sort" }), h("button.requeue")), h("ul.list"), h("button.more", "Show more")));
   renew(dialog, list, wanted, act);
 }
@@ -55,14 +52,14 @@ function renew(dialog, list, wanted, act) {
   sorts.replaceChildren(...Object.entries({ "": "last change", number: "number", attempts: "attempts" }).map(([name, text]) => choice(name === sort, { ...wanted, sort: name }, text)));
   requeue(dialog.querySelector(".requeue"), list.total, wanted, act);
   const rows = dialog.querySelector("ul.list");
-  rows.replaceChildren(...list.items.map((item) => row(item, act)));
+  rows.replaceChildren(...list.items.map((item) => row(item)));
   const more = dialog.querySelector(".more");
   const left = () => { more.hidden = rows.children.length >= list.total; };
   more.onclick = async () => {
     const first = rows.children.length;
     const next = await act.load(first).catch(() => ({ items: [] }));
-    rows.append(...next.items.map((item) => row(item, act)));
-    rows.children[first]?.querySelector("button").focus();
+    rows.append(...next.items.map((item) => row(item)));
+    rows.children[first]?.querySelector("a").focus();
     left();
   };
   left();
@@ -85,11 +82,11 @@ function requeue(old, count, wanted, act) {
   old.replaceWith(button);
 }
 
-function row(item, act) {
+function row(item) {
   const facts = [item.item_type, because(item.reason), item.attempts ? plural(item.attempts, "attempt") : null, `changed ${moment(item.last_changed)}`];
   return h("li",
-    h("div.row", h("div.title", h("button.plain", { onclick: () => act.open(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), item.alarm && tag("bad", "hidden text"), tag(STATE_TONES[item.state], STATES[item.state])),
-    item.triage && h("p", "Triage: ", prose(item.triage)),
+    h("div.row", h("div.title", h("a.plain", { href: itemPath(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), item.alarm && tag("bad", "hidden text"), tag(STATE_TONES[item.state], STATES[item.state])),
+    item.summary ? h("p", prose(item.summary)) : item.triage && h("p", item.state === "settled" ? "Settled: " : "Triage asks: ", prose(item.triage)),
     item.alarm && h("p", `Hidden text: ${item.alarm}`),
     h("div.facts", facts.filter(Boolean).map((fact) => h("span", fact))));
 }

@@ -1,9 +1,9 @@
 // The pages of one run and of one session, and the figures by day and week.
-import { because, clock, dollars, ending, h, lasted, moment, plural, prose, short, span, spent, untimed, words } from "./dom.js";
+import { because, clock, dollars, ending, h, itemPath, lasted, moment, partly, plural, prose, runPath, sessionPath, short, span, spent, untimed, words } from "./dom.js";
 
 const tag = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const part = (title, ...content) => h("section", h("h3", title), ...content);
-const bar = (title, close) => h("div.bar", h("h2", { id: "story-title" }, title), h("button", { onclick: close }, "Close"));
+const bar = (title, ...more) => h("div.bar", h("h2", { tabindex: "-1" }, title), ...more);
 const link = (address, text) => h("a", { href: address }, text);
 const time = (row) => (row.ended_at ? lasted(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–");
 const cell = (name, text) => h(name, ...(Array.isArray(text) ? text : [text]));
@@ -29,7 +29,7 @@ export function runPage(data, tools) {
   const cost = spending.reduce((sum, row) => sum + row.spent, 0);
   const report = (format, text) => h("a", { href: `/api/report?run=${run.run}&format=${format}`, download: "" }, text);
   return [
-    bar(`Run of ${moment(run.started_at)}`, tools.close),
+    bar(`Run of ${moment(run.started_at)}`),
     h("div.inside",
       h("div.tags", tag(run.ended_at ? RUN_TONES[run.outcome] ?? "bad" : run.lost ? "bad" : "info", state), tag(undefined, run.trigger === "manual" ? "started manually" : "scheduled"),
         tag(undefined, run.ended_at ? `took ${time(run)}` : `since ${clock(run.started_at)}`), tag(undefined, dollars(cost)), tag(undefined, `id ${run.run.slice(0, 18)}`)),
@@ -38,7 +38,7 @@ export function runPage(data, tools) {
         return h("li.stage", { "data-is": is }, h("h3", title, h("span.is", is === "ahead" ? "not yet" : is)), h("div.full", why ?? STAGE_NOTES[name](run)));
       })),
       h("p.note", "Report: ", report("html", "HTML"), " · ", report("md", "Markdown"), " · ", report("json", "JSON")),
-      part(`Items (${items.total})`, items.total ? h("ul.list", items.listed.map((item) => itemRow(item, tools))) : h("p.empty", "This run made no decision about any item."),
+      part(`Items (${items.total})`, items.total ? h("ul.list", items.listed.map((item) => itemRow(item))) : h("p.empty", "This run made no decision about any item."),
         items.total > items.listed.length && h("p.note", `and ${items.total - items.listed.length} more`)),
       part(`Sessions (${sessions.length})`, sessions.length ? sessionTable(sessions) : h("p.empty", "No session was started.")),
       spending.length > 0 && part("Cost", table("Cost by stage", ["Stage", ".Sessions", ".Spent", ".Estimated part"],
@@ -56,25 +56,33 @@ const STAGE_NOTES = {
   result: (run) => words(run.outcome ?? "in progress"),
 };
 
-function itemRow(item, tools) {
+function itemRow(item) {
   const [tone, text] = BECAME[item.became] ?? [undefined, words(item.became)];
   const facts = [item.decision && words(item.decision), item.reason && because(item.reason), item.detail];
-  return h("li", h("div.row", h("div.title", h("button.plain", { onclick: () => tools.open(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), tag(tone, text)),
+  return h("li", h("div.row", h("div.title", h("a.plain", { href: itemPath(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), tag(tone, text)),
     item.triage && h("p", "Triage: ", prose(item.triage)), h("div.facts", [...new Set(facts.filter(Boolean))].map((fact) => h("span", fact))));
 }
 
 /** Sessions, each with a link to its page. */
 export const sessionTable = (sessions) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
-  link(`#session/${row.session}`, moment(row.started_at)), row.stage === "deep" ? "analysis" : "triage", row.item ? link(`#item/${row.item}`, short(row.item)) : "–",
+  link(sessionPath(row.session), moment(row.started_at)), row.stage === "deep" ? "analysis" : "triage", row.item ? link(itemPath(row.item), short(row.item)) : "–",
   row.outcome || row.alive ? ending(row.outcome, row.host) : "crashed", String(row.attempt), time(row), row.usage ? spent(row.usage) : "–"]));
 
 const TRANSCRIPT = { said: "said", read: "read", tool: "tool", failed: "failed" };
 
 function noTranscript({ ended_at, outcome, host }) {
-  if (!ended_at) return "The transcript is stored when the session ends.";
+  if (!ended_at) return "What it reads and says is stored when the session ends; until then the steps above are shown as they happen.";
   if (outcome?.kind !== "orphaned") return "No transcript is stored; transcripts are kept for state.keep_events.";
   return `No transcript is stored: ${host ? `host ${host} was lost` : "heartbeat crashed"} before the session ended.`;
 }
+
+/** All runs, newest first. */
+export const runsPage = (rows) => [bar("Runs"), h("div.inside", rows.length ? table("Runs", ["Started", "Outcome", ".Took", ".Read", ".Triaged", ".Findings", ".Cost"], rows.map((row) => [
+  link(runPath(row.run), moment(row.started_at)), tag(row.ended_at ? RUN_TONES[row.outcome] ?? "bad" : "info", row.ended_at ? words(row.outcome) : "in progress"), time(row),
+  String(row.summary?.fetched ?? "–"), String(row.summary?.triaged ?? "–"), String(row.summary?.analysed ?? "–"), row.summary ? partly(row.summary.cost, row.summary.cost_estimated) : "–"])) : h("p.empty", "No run yet."))];
+
+/** The newest sessions. */
+export const sessionsPage = (rows) => [bar("Sessions"), h("div.inside", rows.length ? sessionTable(rows) : h("p.empty", "No session yet."))];
 
 export function sessionPage(data, tools) {
   const { session, life, transcript } = data;
@@ -93,18 +101,20 @@ export function sessionPage(data, tools) {
   ].filter(([, text]) => text);
   const title = session.item ? `${short(session.item)} ${data.title ?? ""}` : "all changed items";
   return [
-    bar(`${session.stage === "deep" ? "Analysis" : "Triage"} of ${title}`, tools.close),
+    bar(`${session.stage === "deep" ? "Analysis" : "Triage"} of ${title}`, !session.ended_at && tools.stop),
     h("div.inside",
       h("div.tags", tag(session.outcome?.kind === "completed" ? "good" : session.outcome ? "warn" : "info", session.outcome || session.alive ? ending(session.outcome, session.host) : "crashed"),
         tag(undefined, `attempt ${session.attempt}`), tag(undefined, moment(session.started_at)), tag(undefined, `id ${session.session.slice(-8)}`)),
-      h("p.note", link(`#run/${session.run}`, "Run"), session.item && " · ", session.item && link(`#item/${session.item}`, "Item and finding")),
+      h("p.note", link(runPath(session.run), "Run"), session.item && " · ", session.item && link(itemPath(session.item), "Item and finding")),
+      !session.ended_at && h("p.now", { role: "status" }),
       h("dl.pairs", facts.map(([name, text]) => h("div", h("dt", name), h("dd", text)))),
+      !session.ended_at && h("section.steps", h("h3", "Steps"), h("p.prose", Object.entries(life.steps).map(([what, count]) => `${count} × ${words(what)}`).join(", ") || "None yet.")),
       part("Transcript", transcript?.lines?.length
         ? h("ol.talk", { tabindex: "0", "aria-label": "What the session read and said" }, transcript.lines.map((line) =>
           h("li", { "data-kind": line.kind }, h("span.when", span(line.after_ms)), h("span.kind", TRANSCRIPT[line.kind] ?? line.kind), line.kind === "said" ? h("span.prose", prose(line.text)) : h("code", line.text))))
         : h("p.empty", noTranscript(session)),
         transcript?.left_out > 0 && h("p.note", `${transcript.left_out} lines in the middle are left out.`)),
-      part("Liveness", life.changes.length
+      h("section.life", h("h3", "Liveness"), life.changes.length
         ? table("Verdict changes", ["At", "Verdict", "Evidence"], life.changes.map((change) => [clock(change.at), words(change.verdict), change.evidence]))
         : h("p.empty", "No liveness check is stored: the session has just started, or its events were removed (older than state.keep_events)."),
         h("p.note", `${plural(life.beats, "liveness check")} in all.`))),

@@ -1,5 +1,6 @@
 // The parts of the page, each a function of the newest state.
-import { STATES, because, byId, clock, dollars, h, keyed, lasted, mark, moment, partly, phaseName, plural, prose, say, short, span, untimed, words } from "./dom.js";
+import { findingRow } from "./finding.js";
+import { STATES, because, byId, clock, dollars, h, itemPath, keyed, lasted, mark, moment, partly, phaseName, plural, runPath, say, sessionPath, short, span, untimed, words } from "./dom.js";
 
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
 const VERDICT_TONES = { working: "good", starting: "info", waiting_for_model: "info", quiet: "info", retrying: "warn", finished_not_exiting: "warn", suspect: "warn", hung: "bad" };
@@ -73,7 +74,7 @@ function lastUseful(state, run, live) {
   if (line.hidden) return;
   const { triaged, settled_by_triage, analysed, cost, cost_estimated } = useful.summary;
   const link = line.firstElementChild;
-  mark(link, "href", `#run/${useful.run}`);
+  mark(link, "href", runPath(useful.run));
   say(link, `Last run with work: ${moment(useful.started_at)}, ${plural(triaged, "item")} triaged, ${settled_by_triage} settled, ${plural(analysed, "finding")}, ${partly(cost, cost_estimated)}`);
 }
 
@@ -85,7 +86,7 @@ function note(state, run, live, now) {
   say(byId("run-note"), text);
   const link = byId("run-link");
   link.hidden = !run;
-  if (run) mark(link, "href", `#run/${run.run}`);
+  if (run) mark(link, "href", runPath(run.run));
   schedule(state, now);
 }
 
@@ -118,11 +119,8 @@ function onHosts(live) {
   return named.length ? `, ${named.join(", ")}` : "";
 }
 
-function slot(row, act) {
-  const name = row.item ? `${short(row.item)} ${row.title ?? ""}` : "all changed items";
-  const title = row.item
-    ? h("button.plain", { onclick: () => act.open(row.item), title: name }, name)
-    : h("span", { title: name }, name);
+/** Stops a session after a second click. */
+export function stopButton(name, act) {
   const stop = h("button.danger", { "aria-label": `Stop session for ${name}` }, "Stop");
   stop.addEventListener("click", () => {
     if (!stop.classList.contains("sure")) {
@@ -133,10 +131,19 @@ function slot(row, act) {
     }
     stop.disabled = true;
     say(stop, "Stopping…");
-    act.stop(row.session).catch(() => { stop.disabled = false; stop.classList.remove("sure"); say(stop, "Stop"); });
+    act().catch(() => { stop.disabled = false; stop.classList.remove("sure"); say(stop, "Stop"); });
   });
+  return stop;
+}
+
+function slot(row, act) {
+  const name = row.item ? `${short(row.item)} ${row.title ?? ""}` : "all changed items";
+  const title = row.item
+    ? h("a.plain", { href: itemPath(row.item), title: name }, name)
+    : h("span", { title: name }, name);
+  const stop = stopButton(name, () => act.stop(row.session));
   return h("li.slot.live",
-    h("div.row", h("a.tag", { "data-tone": "info", href: `#session/${row.session}` }, row.stage === "deep" ? "analysis" : "triage"), h("div.title", title), h("span.tag.verdict"), stop),
+    h("div.row", h("a.tag", { "data-tone": "info", href: sessionPath(row.session) }, row.stage === "deep" ? "analysis" : "triage"), h("div.title", title), h("span.tag.verdict"), stop),
     h("progress", { max: "1", "aria-label": "Time used, of the limit" }),
     h("div.facts", h("span.evidence"), h("span.time"), h("span.tree"), h("span.what"), h("span.money"), h("span.who")));
 }
@@ -203,7 +210,7 @@ export function queue(state, now, filter, act) {
   const waiting = state.queue.items.filter((item) => matches(filter, item.key, item.title, phaseName(item.phase), because(item.reason)));
   const order = Object.keys(STATES);
   const counts = (state.queue.states ?? []).filter(([name]) => name !== "gone").sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
-  keyed(byId("queue-note"), counts, ([name]) => name, ([name]) => h("li", h("a", { href: `#/items?state=${name}` })),
+  keyed(byId("queue-note"), counts, ([name]) => name, ([name]) => h("li", h("a", { href: `/items?state=${name}` })),
     (element, [name, count]) => say(element.firstChild, `${count} ${STATES[name]}`));
   const more = state.queue.total - state.queue.items.length;
   const empty = byId("queue-empty");
@@ -211,7 +218,7 @@ export function queue(state, now, filter, act) {
   say(empty, filter ? "No queued item matches the filter." : "The queue is empty. Every known item is finished.");
   keyed(byId("queue"), waiting.concat(more > 0 && !filter ? [{ key: "more", more }] : []), (item) => item.key,
     (item) => item.more ? h("li") : h("li",
-      h("div.row", h("div.title", h("button.plain", { onclick: () => act.open(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), h("span.tag"), h("button.again", "Retry")),
+      h("div.row", h("div.title", h("a.plain", { href: itemPath(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), h("span.tag"), h("button.again", "Retry")),
       h("p")),
     (element, item) => {
       if (item.more) return say(element, `and ${item.more} more`);
@@ -229,26 +236,22 @@ export function queue(state, now, filter, act) {
     });
 }
 
-/** Findings shown before "Show all". */
+/** Findings on the first page; the rest have a page of their own. */
 const FIRST = 6;
 
-export function findings(rows, filter, act, all) {
-  const fitting = rows.filter((row) => matches(filter, row.key, row.title, row.summary));
-  const shown = all || filter ? fitting : fitting.slice(0, FIRST);
-  const more = byId("findings-all");
-  more.hidden = shown.length === fitting.length;
-  say(more, `Show all ${fitting.length}`);
-  say(byId("findings-note"), rows.length ? `${plural(rows.length, "finding")}, newest first` : "");
+/** What to read now: the most worthwhile first; read ones sink. */
+export function findings(rows, filter, isSeen) {
+  const fitting = rows.filter((row) => matches(filter, row.key, short(row.key), row.title, row.summary));
+  const shown = fitting.slice(0, filter ? 50 : FIRST);
+  const unread = rows.filter((row) => !isSeen(row)).length;
+  say(byId("findings-note"), rows.length ? `${unread} unread of ${rows.length}, the most worthwhile first` : "");
+  const all = byId("findings-all");
+  all.hidden = rows.length <= FIRST;
+  say(all, `All ${rows.length} findings`);
   const empty = byId("findings-empty");
   empty.hidden = shown.length > 0;
   say(empty, filter ? "No finding matches the filter." : "No findings yet. They appear here when an analysis completes.");
-  keyed(byId("findings"), shown, (row) => `${row.key}@${row.session}`,
-    (row) => h("li",
-      h("div.row", h("div.title", h("button.plain", { onclick: () => act.open(row.key) }, h("span.number", short(row.key)), ` ${row.title}`)),
-        tag(row.risk === "high" ? "bad" : row.risk === "medium" ? "warn" : "good", `${row.risk} risk`), tag(undefined, `${row.effort} effort`)),
-      h("p", prose(row.summary)),
-      h("div.facts", h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`))),
-    () => {});
+  keyed(byId("findings"), shown, (row) => `${row.session}${isSeen(row)}${row.feedback?.opinion ?? ""}`, (row) => findingRow(row, isSeen(row)), () => {});
 }
 
 export const matches = (filter, ...texts) => !filter || texts.some((text) => String(text ?? "").toLowerCase().includes(filter));
@@ -274,7 +277,7 @@ export function history(runs, measure) {
   const shown = runs.filter((run) => run.ended_at).slice(0, 40).reverse();
   byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "No runs yet.")]));
   byId("runs").replaceChildren(...runs.map((run) => h("tr",
-    h("td", h("a", { href: `#run/${run.run}` }, moment(run.started_at))), h("td", words(run.outcome ?? "in progress")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
+    h("td", h("a", { href: runPath(run.run) }, moment(run.started_at))), h("td", words(run.outcome ?? "in progress")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
     h("td.num", String(run.summary?.sessions ?? "–")), h("td.num", String(run.summary?.analysed ?? "–")), h("td.num", run.summary ? partly(run.summary.cost, run.summary.cost_estimated) : "–"))));
 }
 

@@ -7,14 +7,14 @@ use tokio::process::Child;
 use super::world::{World, finish, lines, signal};
 
 /// A service with its dashboard on a free port, on a schedule that never fires.
-struct Service {
-    address: String,
-    token: String,
+pub(super) struct Service {
+    pub(super) address: String,
+    pub(super) token: String,
     daemon: Child,
 }
 
 impl Service {
-    async fn start(world: &World, more: &[&str]) -> Self {
+    pub(super) async fn start(world: &World, more: &[&str]) -> Self {
         let log = world.path("service.log");
         let file = format!("log.file={}", log.display());
         let set = ["--quiet", "--set", "http.listen=127.0.0.1:0", "--set", &file];
@@ -38,13 +38,13 @@ impl Service {
         told(client().post(format!("{}{path}", self.address)).bearer_auth(&self.token)).await
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         signal(&self.daemon, Signal::SIGTERM);
         finish(self.daemon).await;
     }
 }
 
-fn client() -> reqwest::Client {
+pub(super) fn client() -> reqwest::Client {
     // Fails if another test has installed it, which then serves as well.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use super::world::World;
 
-const RECIPE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/.packaging/package");
+const RECIPE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/package");
 
 fn text(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
@@ -45,7 +45,9 @@ fn package(world: &World, kind: &str, tool_name: &str) -> Option<PathBuf> {
 /// The unpacked binary works and has the same version.
 fn answers(root: &Path) {
     let version = tool(root.join("usr/bin/heartbeat").to_str().unwrap(), &["--version"]);
-    assert_eq!(version.trim(), concat!("heartbeat ", env!("CARGO_PKG_VERSION")));
+    // A release names its commit as well.
+    let expected = concat!("heartbeat ", env!("CARGO_PKG_VERSION"));
+    assert!(version.starts_with(expected), "{version}");
     tool("gzip", &["-t", root.join("usr/share/man/man1/heartbeat.1.gz").to_str().unwrap()]);
 }
 
@@ -112,6 +114,27 @@ async fn an_archive_can_be_unpacked_anywhere() {
     answers(&root);
     let name = archive.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with(concat!("heartbeat-", env!("CARGO_PKG_VERSION"), "-")), "{name}");
+
+    // A release is this with checksums; its installer refuses what does not match them.
+    let release = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/release");
+    let out = archive.parent().unwrap();
+    tool(release, &["sums", out.to_str().unwrap()]);
+    let install = |prefix: &Path| {
+        let mut command = assert_cmd::Command::new("sh");
+        let command = command.arg(out.join("install.sh")).arg("--from").arg(out);
+        command.arg("--prefix").arg(prefix).output().unwrap()
+    };
+    let good = install(&world.path("good"));
+    assert!(text(&good).contains("checksum verified"), "{}", text(&good));
+    tool(world.path("good/bin/heartbeat").to_str().unwrap(), &["--version"]);
+    let mut bytes = std::fs::read(&archive).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&archive, bytes).unwrap();
+    let bad = install(&world.path("bad"));
+    assert_eq!(bad.status.code(), Some(1));
+    assert!(text(&bad).contains("nothing was installed"), "{}", text(&bad));
+    assert!(!world.path("bad").exists());
 }
 
 #[test]
@@ -124,14 +147,14 @@ fn the_image_pins_the_tested_agent_and_leaves_what_was_built_behind() {
         let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
         line.to_owned()
     };
-    let image = file(".packaging/Dockerfile");
+    let image = file("packaging/Dockerfile");
     let tested = value(&file("tests/peers/install_claude.sh"), "version=");
     assert_eq!(value(&image, "ARG CLAUDE_VERSION="), tested);
     assert!(
         image.contains("\nUSER 10001\n") && image.contains("\nENTRYPOINT [\"tini\", "),
         "{image}"
     );
-    let ignored = file(".packaging/Dockerfile.dockerignore");
+    let ignored = file("packaging/Dockerfile.dockerignore");
     assert!(ignored.lines().any(|line| line == "target"), "{ignored}");
     let python = std::env::var_os("HEARTBEAT_TEST_PYTHON").map(PathBuf::from);
     let linter =
@@ -140,7 +163,7 @@ fn the_image_pins_the_tested_agent_and_leaves_what_was_built_behind() {
         eprintln!("SKIPPED: the Dockerfile was not linted: hadolint is not here");
         return;
     };
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/.packaging/Dockerfile");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/Dockerfile");
     assert_eq!(tool(linter.to_str().unwrap(), &["--no-color", path]), "");
 }
 

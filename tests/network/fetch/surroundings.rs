@@ -159,7 +159,11 @@ async fn the_credential_goes_to_no_other_address() {
         (format!("https://{host}/_apis/wit/attachments/1"), "on another host"),
         ("file:///etc/passwd".to_owned(), "on another host"),
         ("not an address".to_owned(), "not valid"),
-        (format!("{base}/_apis/wit/attachments/unknown"), "answered 404"),
+        (format!("{base}/_apis/wit/attachments/0"), "answered 404"),
+        // The request is made from an id; a reporter's path is never passed on.
+        (format!("{base}/_apis/wit/attachments/unknown"), "not one of the tracker's"),
+        (format!("{base}/_apis/wit/attachments/..%2F..%2Fprojects"), "not one of the tracker's"),
+        (format!("{base}/_apis/wit/attachments/..;/..;/projects"), "not one of the tracker's"),
     ] {
         let error = source.attachment(file("a.png", &address), 1_000).await.unwrap_err();
         assert!(error.message.contains(word), "{address}: {}", error.message);

@@ -38,7 +38,6 @@ pub struct Bench {
     pub stop: StopHandle,
     sessions: SupervisedSessions,
     config: Config,
-    url: String,
 }
 
 /// The CLI of a kind; `None`, with a message, if it is not installed.
@@ -83,7 +82,7 @@ impl Bench {
         config.agent.kind = kind;
         config.agent.max_retries = 0;
         (config.triage.model, config.analyze.model) = (MODEL.into(), MODEL.into());
-        let price = Price { input: 1.0, cached_input: None, output: 10.0 };
+        let price = Price { input: 1.0, cached_input: None, cache_write: None, output: 10.0 };
         config.agent.price.insert(MODEL.into(), price);
         config.timeouts.init = Duration::from_secs(60);
         config.timeouts.liveness = Duration::from_millis(500);
@@ -111,7 +110,6 @@ impl Bench {
             stop: StopHandle::new(),
             folder,
             config,
-            url: url.to_owned(),
         })
     }
 
@@ -152,15 +150,16 @@ impl Bench {
         end
     }
 
-    /// Processes that have the provider's address, which only this test's agents do.
+    /// Processes that know this test's folder, which only its agents do.
     pub fn processes(&self) -> Vec<u32> {
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let own = std::process::id();
+        let folder = self.folder.path().display().to_string();
         let knows = |pid: &u32| {
             ["cmdline", "environ"].iter().any(|file| {
                 let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-                *pid != own && String::from_utf8_lossy(&text).contains(&self.url)
+                *pid != own && String::from_utf8_lossy(&text).contains(&folder)
             })
         };
         pids.filter(knows).collect()

@@ -8,3 +8,4 @@ pub mod bench;
 mod bounds;
 mod confined;
 mod endings;
+mod gateway;

@@ -6,6 +6,7 @@
 mod kinds;
 mod limits;
 mod login;
+mod money;
 mod outage;
 mod pictures;
 mod reading;

@@ -222,14 +222,14 @@ impl World {
         database.query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    /// Processes that have the provider's address in their environment or command line.
+    /// Processes that have the state's folder in their environment or command line.
     pub fn processes(&self) -> Vec<PathBuf> {
-        let url = self.api.url();
+        let state = self.state().display().to_string();
         let entries = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         let holds = |path: &PathBuf| {
             ["environ", "cmdline"].iter().any(|file| {
                 let text = std::fs::read(path.join(file)).unwrap_or_default();
-                String::from_utf8_lossy(&text).contains(&url)
+                String::from_utf8_lossy(&text).contains(&state)
             })
         };
         entries.filter(holds).collect()

@@ -318,6 +318,8 @@ impl CodeBase for Code {
             context: String::new(),
             files: 0,
             tokens: 0,
+            commit: None,
+            outdated: None,
         };
         Box::pin(async move { Ok(context) })
     }

@@ -10,7 +10,7 @@ mod git;
 pub mod injection;
 pub mod messages_api;
 mod openai_wire;
-pub mod properties;
+pub mod stream_properties;
 pub mod real_cli;
 mod trusted;
 pub mod web;

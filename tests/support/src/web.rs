@@ -108,6 +108,7 @@ pub async fn serve(token: Token) -> Served {
         actions: Arc::clone(&hands) as _,
         can_run: true,
         search_path: "/bin".into(),
+        hooks: None,
     };
     let listener = bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
     let server = Server::start(listener, options).unwrap();

@@ -9,9 +9,11 @@
 //! - the prompt goes by standard input, the system prompt by a file, the schema by argument.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
+use super::super::passed::bearer;
 use super::super::{AgentCommand, Passed, TMP_DIR, Task};
+use super::login::Login;
+use crate::gateway::Provider;
 use crate::model::{Stage, Usd};
 use crate::settings::{AgentAuth, Config};
 
@@ -19,9 +21,15 @@ use crate::settings::{AgentAuth, Config};
 pub const SYSTEM_PROMPT_FILE: &str = "system-prompt.md";
 
 const API_KEY: &str = "ANTHROPIC_API_KEY";
+const BEARER: &str = "ANTHROPIC_AUTH_TOKEN";
+const ADDRESS: &str = "ANTHROPIC_BASE_URL";
+const DEFAULT_ADDRESS: &str = "https://api.anthropic.com";
+const PATH: &str = "/v1/messages";
+/// Select a cloud's own way to the model: `CLAUDE_CODE_USE_BEDROCK` and others.
+const OTHER_WAYS: &str = "CLAUDE_CODE_USE_";
 
 /// Names the folder of its login.
-const LOGIN_FOLDER: &str = "CLAUDE_CONFIG_DIR";
+pub(super) const LOGIN_FOLDER: &str = "CLAUDE_CONFIG_DIR";
 
 /// Switches that keep the CLI from talking to anyone but the provider, from updating itself and
 /// from leaving background tasks behind.
@@ -37,49 +45,51 @@ const SWITCHES: [(&str, &str); 6] = [
 
 /// Variables of heartbeat's environment that are passed to the CLI.
 pub fn passed(config: &Config, lookup: &impl Fn(&str) -> Option<OsString>) -> Passed {
-    let login = config.agent.auth == AgentAuth::Login;
     let credential = &config.agent.credential_env;
-    // The CLI prefers a key to a login.
-    let withheld: &[&str] = if login { &[API_KEY] } else { &[] };
-    let mut passed = Passed::collect(config, credential, withheld, lookup);
-    if login
-        && passed.get(credential).is_none()
-        && let Some((name, folder)) = login_folder(config, lookup)
-    {
-        passed.push(name, folder);
-    }
-    passed
+    // The CLI prefers a key to a login. A session has its own folder of settings.
+    let withheld: &[&str] = match config.agent.auth {
+        AgentAuth::Login => &[API_KEY, LOGIN_FOLDER],
+        AgentAuth::ApiKey => &[LOGIN_FOLDER],
+    };
+    Passed::collect(config, credential, withheld, lookup)
 }
 
-/// Where the CLI keeps its login, unless a token variable replaces it. It is the only part of the
-/// user's home that a session sees; the command line disables the settings in it.
-fn login_folder(
-    config: &Config,
-    lookup: &impl Fn(&str) -> Option<OsString>,
-) -> Option<(&'static str, OsString)> {
-    if config.agent.pass_env.iter().any(|name| name == LOGIN_FOLDER) {
+/// The provider behind a key. A login is the CLI's own: it renews itself and is not lent to us.
+pub fn provider(config: &Config, passed: &Passed) -> Option<Provider> {
+    if config.agent.auth == AgentAuth::Login || passed.has_prefix(OTHER_WAYS) {
         return None;
     }
-    let folder = lookup(LOGIN_FOLDER).or_else(|| {
-        let home = PathBuf::from(lookup("HOME")?);
-        Some(home.join(".claude").into_os_string())
-    })?;
-    Some((LOGIN_FOLDER, folder))
+    let secret = passed.credential()?;
+    let credential = match config.agent.credential_env.as_str() {
+        API_KEY => ("x-api-key", secret),
+        BEARER => ("authorization", bearer(&secret)),
+        _ => return None,
+    };
+    let base = passed.get(ADDRESS).and_then(|base| base.to_str()).unwrap_or(DEFAULT_ADDRESS);
+    Some(Provider {
+        address: format!("{}{PATH}", base.trim_end_matches('/')),
+        path: PATH,
+        credential: Some(credential),
+        authorities: passed.authorities(),
+    })
 }
 
 /// How the CLI is started for a task.
-pub fn command(config: &Config, passed: &Passed, task: &Task) -> AgentCommand {
-    let env = env(config, passed, task);
-    let login = env.iter().find(|(name, _)| name == LOGIN_FOLDER);
+pub fn command(
+    config: &Config,
+    passed: &Passed,
+    login: Option<&Login>,
+    task: &Task,
+) -> AgentCommand {
+    let mut env = env(config, passed, task);
     let system_prompt = task.system_prompt.clone().into_bytes();
-    AgentCommand {
-        args: args(config, task),
-        stdin: task.prompt.clone().into_bytes(),
-        files: vec![(task.scratch.join(SYSTEM_PROMPT_FILE), system_prompt)],
-        own_folders: login.map(|(_, folder)| PathBuf::from(folder)).into_iter().collect(),
-        env,
-        ..AgentCommand::default()
+    let mut files = vec![(task.scratch.join(SYSTEM_PROMPT_FILE), system_prompt)];
+    if let Some(login) = login {
+        env.push((LOGIN_FOLDER.into(), login.folder_for(task).into_os_string()));
+        files.extend(login.lend(task));
     }
+    let (args, stdin) = (args(config, task), task.prompt.clone().into_bytes());
+    AgentCommand { args, stdin, files, env, links: Vec::new() }
 }
 
 /// The complete environment of one session.
@@ -89,7 +99,11 @@ fn env(config: &Config, passed: &Passed, task: &Task) -> Vec<(OsString, OsString
         ("CLAUDE_CODE_MAX_RETRIES".into(), config.agent.max_retries.to_string().into()),
     ];
     own.extend(SWITCHES.iter().map(|(name, value)| (name.into(), value.into())));
-    passed.environment(task, own)
+    let at_the_door = task.door.iter().flat_map(|door| {
+        let credential = &config.agent.credential_env;
+        [(ADDRESS.into(), door.address().into()), (credential.into(), door.token.clone().into())]
+    });
+    passed.environment(task, own, at_the_door.collect())
 }
 
 /// The arguments of one session, after the configured command.
@@ -109,7 +123,7 @@ fn args(config: &Config, task: &Task) -> Vec<OsString> {
             args.add(["--model", &config.triage.model]);
             args.add_unless_empty("--effort", &config.triage.effort);
             args.add(["--tools", ""]);
-            args.bounds(config.triage.max_turns, config.triage.max_cost);
+            args.bounds(config.triage.max_turns, config.triage.max_cost, task);
         }
         Stage::Deep => {
             args.add(["--model", &config.analyze.model]);
@@ -118,10 +132,10 @@ fn args(config: &Config, task: &Task) -> Vec<OsString> {
             }
             args.add_unless_empty("--effort", &config.analyze.effort);
             args.add(["--tools", "Read"]);
-            if let Some(folder) = task.attached() {
-                args.0.extend(["--add-dir".into(), folder.into_os_string()]);
+            if let Some(folder) = &task.attached {
+                args.0.extend(["--add-dir".into(), folder.into()]);
             }
-            args.bounds(config.analyze.max_turns, config.analyze.max_cost);
+            args.bounds(config.analyze.max_turns, config.analyze.max_cost, task);
         }
     }
     args.0.push("--system-prompt-file".into());
@@ -144,9 +158,13 @@ impl Arguments {
         }
     }
 
-    fn bounds(&mut self, max_turns: u32, max_cost: Usd) {
+    /// A gateway enforces the budget while the answer comes; the CLI would throw away a complete
+    /// answer that costs more.
+    fn bounds(&mut self, max_turns: u32, max_cost: Usd, task: &Task) {
         self.add(["--max-turns", &max_turns.to_string()]);
-        self.add(["--max-budget-usd", &max_cost.dollars().to_string()]);
+        if task.door.is_none() {
+            self.add(["--max-budget-usd", &max_cost.dollars().to_string()]);
+        }
     }
 }
 
@@ -181,8 +199,10 @@ mod tests {
 
     fn environment(config: &Config, variables: &[(&str, &str)]) -> BTreeMap<String, String> {
         let own: BTreeMap<&str, &str> = variables.iter().copied().collect();
-        let collected = passed(config, &|name: &str| own.get(name).map(OsString::from));
-        env(config, &collected, &task(Stage::Triage))
+        let lookup = |name: &str| own.get(name).map(OsString::from);
+        let (collected, login) = (passed(config, &lookup), Login::of(config, &lookup));
+        command(config, &collected, login.as_ref(), &task(Stage::Triage))
+            .env
             .into_iter()
             .map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap()))
             .collect()
@@ -274,7 +294,7 @@ mod tests {
         config.agent.auth = AgentAuth::Login;
         let env = environment(&config, &[("HOME", "/home/me"), (API_KEY, "k")]);
         assert!(!env.contains_key(API_KEY), "a key would win over the login");
-        assert_eq!(env["CLAUDE_CONFIG_DIR"], "/home/me/.claude");
+        assert_eq!(env["CLAUDE_CONFIG_DIR"], "/scratch/s1/login");
         assert_eq!(env["HOME"], "/scratch/s1/home");
         config.agent.credential_env = "CLAUDE_CODE_OAUTH_TOKEN".into();
         let env = environment(&config, &[("HOME", "/h"), ("CLAUDE_CODE_OAUTH_TOKEN", "t")]);

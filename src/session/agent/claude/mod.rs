@@ -7,6 +7,7 @@
 
 pub mod capability;
 pub mod command;
+mod login;
 pub mod outcome;
 pub mod stream;
 
@@ -14,7 +15,8 @@ use std::ffi::OsString;
 
 use super::outcome::{classify, provider_failure};
 use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript};
-use crate::model::{Outcome, Stage};
+use crate::gateway::Provider;
+use crate::model::{Outcome, Stage, Usage};
 use crate::session::SessionLimits;
 use crate::settings::Config;
 
@@ -25,19 +27,33 @@ pub use command::SYSTEM_PROMPT_FILE;
 pub struct Claude {
     config: Config,
     passed: Passed,
+    login: Option<login::Login>,
 }
 
 impl Claude {
     /// `lookup` returns variables of heartbeat's environment; only those named in the configuration
     /// and `PATH` are looked up.
     pub fn new(config: &Config, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
-        Self { config: config.clone(), passed: command::passed(config, &lookup) }
+        Self {
+            config: config.clone(),
+            passed: command::passed(config, &lookup),
+            login: login::Login::of(config, &lookup),
+        }
     }
 }
 
 impl Agent for Claude {
     fn command(&self, task: &Task) -> AgentCommand {
-        command::command(&self.config, &self.passed, task)
+        command::command(&self.config, &self.passed, self.login.as_ref(), task)
+    }
+
+    fn provider(&self) -> Option<Provider> {
+        command::provider(&self.config, &self.passed)
+    }
+
+    /// Its own limit ends it with a report; this one is the fallback.
+    fn max_calls(&self, max_turns: u32) -> u32 {
+        max_turns.saturating_mul(2)
     }
 
     /// The CLI's own limit ends it cleanly and reports the cost; ours is twice as high and is the
@@ -48,6 +64,14 @@ impl Agent for Claude {
 
     fn decoder(&self, _task: &Task) -> Box<dyn Decoder> {
         Box::new(stream::ClaudeDecoder::default())
+    }
+
+    /// Claude reports its usage in its stream; a login that it renewed is taken back.
+    fn collect(&self, task: &Task) -> Option<Usage> {
+        if let Some(login) = &self.login {
+            login.take_back(task);
+        }
+        None
     }
 
     fn classify(&self, transcript: &Transcript) -> Outcome {

@@ -6,8 +6,8 @@
 //! `terminal_reason` and structured output together; every other combination has its own outcome.
 
 use super::super::Exit;
-use super::super::outcome::{ApiFailure, Dialect, REFUSED_COMMAND_LINE};
-use crate::model::{FailureKind, Outcome};
+use super::super::outcome::{Dialect, REFUSED_COMMAND_LINE};
+use crate::model::Outcome;
 
 /// How this CLI reports its ends.
 pub struct ClaudeDialect;
@@ -28,55 +28,6 @@ impl Dialect for ClaudeDialect {
         let mut complaints = stderr.lines().filter_map(|line| line.strip_prefix("error: "));
         complaints.any(|line| line.contains("option '-")).then_some(REFUSED_COMMAND_LINE)
     }
-
-    /// Uses the stream's name for the failure first, then the status, then the text.
-    fn api_failure(&self, failure: &ApiFailure<'_>) -> Outcome {
-        let ApiFailure { status, last_error, .. } = *failure;
-        let text = failure.text.to_ascii_lowercase();
-        let limit = |why| Outcome::ProviderLimit { why };
-        let error = |why| Outcome::AgentError { why };
-        if last_error == "billing_error" || text.contains("credit balance") || status == 402 {
-            return limit(FailureKind::Billing);
-        }
-        if last_error == "usage_limit" || text.contains("usage limit") || text.contains("hit your")
-        {
-            return limit(FailureKind::UsageLimit);
-        }
-        match (last_error, status) {
-            ("authentication_failed" | "oauth_org_not_allowed", _) | (_, 401 | 403) => {
-                limit(FailureKind::Authentication)
-            }
-            ("rate_limit", _) | (_, 429) => limit(FailureKind::RateLimit),
-            ("refusal", _) => error(FailureKind::Refused),
-            ("max_output_tokens", _) => error(FailureKind::MaxOutputTokens),
-            ("model_not_found", _) | (_, 404) => error(FailureKind::ModelNotFound),
-            (_, 400 | 422) if names_a_setting(&text) => error(FailureKind::BadSetting),
-            ("invalid_request", _) | (_, 400 | 413 | 422) => error(FailureKind::InvalidRequest),
-            _ => error(FailureKind::ApiError),
-        }
-    }
-}
-
-/// The provider's message begins with the place in the request: `messages.0.content: …` concerns
-/// the prompt, all others are the same in every request.
-fn names_a_setting(text: &str) -> bool {
-    const SETTINGS: [&str; 11] = [
-        "anthropic_beta",
-        "betas",
-        "context_management",
-        "max_tokens",
-        "metadata",
-        "model",
-        "output_config",
-        "temperature",
-        "thinking",
-        "tool_choice",
-        "tools",
-    ];
-    text.split_whitespace().any(|word| {
-        let place = word.trim_start_matches(['"', '\'', '`']).split(['.', ':']).next();
-        word.ends_with(':') && place.is_some_and(|place| SETTINGS.contains(&place))
-    })
 }
 
 #[cfg(test)]
@@ -86,7 +37,7 @@ mod tests {
     use super::super::super::outcome::classify;
     use super::super::super::{AgentResult, Ending, Expected, Transcript};
     use super::*;
-    use crate::model::Untrusted;
+    use crate::model::{FailureKind, Untrusted};
 
     fn ended_with(exit: Exit, result: Option<AgentResult>, last_error: &str) -> Outcome {
         let transcript = Transcript {

@@ -1,12 +1,10 @@
 //! Checks the installed CLI: version, features, sandbox, credential.
 
-use std::path::Path;
-
-use super::super::Trial;
 use super::super::capability::{
     Findings, Problem, Question, missing, no_credential, version_in, version_problem,
 };
-use super::command::{DISABLED, DISABLED_IN_TRIAGE, permissions};
+use super::super::{Task, Trial};
+use super::command::{CODEX_HOME, DISABLED, DISABLED_IN_TRIAGE, permissions};
 use crate::model::Stage;
 use crate::settings::{AgentKind, Config};
 
@@ -32,31 +30,32 @@ const ALLOW_NAMESPACES: &str = "allow unprivileged user namespaces (sysctl kerne
      kernel.apparmor_restrict_unprivileged_userns=0), or set analyze.agent to another agent";
 
 /// Runs one command in the sandbox of deep analysis.
-pub fn sandbox_trial(program: &Path, home: &Path) -> Trial {
+pub fn sandbox_trial(task: &Task) -> Trial {
     let otherwise = format!("Codex cannot start: {NO_SANDBOX}; {ALLOW_NAMESPACES}");
-    Trial { question: in_sandbox(program, home), works: SANDBOX_WORKS, otherwise }
+    Trial { question: in_sandbox(task), works: SANDBOX_WORKS, otherwise }
 }
 
 /// Without the user's settings, as in a session.
-fn without_settings(question: Question, home: &Path) -> Question {
-    Question { env: vec![("CODEX_HOME".into(), home.as_os_str().to_owned())], ..question }
+fn without_settings(question: Question, task: &Task) -> Question {
+    let home = task.scratch.join(CODEX_HOME).into_os_string();
+    Question { env: vec![("CODEX_HOME".into(), home)], ..question }
 }
 
-fn in_sandbox(program: &Path, home: &Path) -> Question {
+fn in_sandbox(task: &Task) -> Question {
     let mut sandbox = vec!["sandbox".to_owned(), "-P".to_owned(), "heartbeat".to_owned()];
-    for setting in permissions(program) {
+    for setting in permissions(task) {
         sandbox.extend(["-c".to_owned(), setting]);
     }
     sandbox.extend(["--", "/bin/echo", SANDBOX_WORKS].map(str::to_owned));
     let words: Vec<&str> = sandbox.iter().map(String::as_str).collect();
-    without_settings(Question::new(&words), home)
+    without_settings(Question::new(&words), task)
 }
 
 /// Version, flags, features, and one command in the sandbox of deep analysis.
-pub fn questions(program: &Path, home: &Path) -> Vec<Question> {
+pub fn questions(task: &Task) -> Vec<Question> {
     let asked = [&["--version"][..], &["exec", "--help"], &["features", "list"]].map(Question::new);
-    let asked = asked.into_iter().map(|question| without_settings(question, home));
-    asked.chain([in_sandbox(program, home)]).collect()
+    let asked = asked.into_iter().map(|question| without_settings(question, task));
+    asked.chain([in_sandbox(task)]).collect()
 }
 
 /// All problems found; empty if there are none.

@@ -16,15 +16,20 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::super::passed::bearer;
 use super::super::{AgentCommand, Passed, Task};
+use crate::gateway::{Door, Provider};
 use crate::model::Stage;
 use crate::settings::Config;
 
 /// Replaces `~/.codex`; below the scratch folder.
-const CODEX_HOME: &str = "codex";
+pub(super) const CODEX_HOME: &str = "codex";
 const SYSTEM_PROMPT_FILE: &str = "system-prompt.md";
 const SCHEMA_FILE: &str = "schema.json";
 const CATALOGUE_FILE: &str = "models.json";
+
+/// Holds the token of a session behind a gateway.
+const SESSION_TOKEN: &str = "HEARTBEAT_SESSION_TOKEN";
 
 /// Never passed on: they would select another provider, home or configuration.
 pub const WITHHELD: [&str; 3] = ["CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"];
@@ -79,15 +84,41 @@ pub const DISABLED: [&str; 19] = [
 /// Also disabled in triage: every tool.
 pub const DISABLED_IN_TRIAGE: [&str; 2] = ["shell_tool", "unified_exec"];
 
+/// The provider, if its credential is known or it needs none.
+pub fn gateway_provider(config: &Config, passed: &Passed) -> Option<Provider> {
+    let codex = &config.codex;
+    let credential = match codex.credential_env.as_str() {
+        "" => None,
+        _ => {
+            let secret = passed.credential()?;
+            let header = codex.credential_header.to_ascii_lowercase();
+            Some(match header.as_str() {
+                "" => ("authorization", bearer(&secret)),
+                "api-key" => ("api-key", secret),
+                "x-api-key" => ("x-api-key", secret),
+                _ => return None,
+            })
+        }
+    };
+    Some(Provider {
+        address: format!("{}/responses", codex.base_url.trim_end_matches('/')),
+        path: "/v1/responses",
+        credential,
+        authorities: passed.authorities(),
+    })
+}
+
 /// How the CLI is started for a task.
 pub fn command(config: &Config, passed: &Passed, task: &Task) -> AgentCommand {
     let home = task.scratch.join(CODEX_HOME).into_os_string();
+    let token = |door: &Door| (SESSION_TOKEN.into(), door.token.clone().into());
+    let at_the_door = task.door.iter().map(token);
     AgentCommand {
         args: args(config, task),
-        env: passed.environment(task, vec![("CODEX_HOME".into(), home)]),
+        env: passed.environment(task, vec![("CODEX_HOME".into(), home)], at_the_door.collect()),
         stdin: task.prompt.clone().into_bytes(),
         files: files(config, task),
-        ..AgentCommand::default()
+        links: links(task),
     }
 }
 
@@ -97,7 +128,7 @@ fn args(config: &Config, task: &Task) -> Vec<OsString> {
     args.add(["exec", "--json", "--ephemeral", "--ignore-user-config", "--ignore-rules"]);
     args.add(["--skip-git-repo-check", "--color", "never"]);
     args.add(["-m", config.model_of(task.stage)]);
-    args.set(&provider(config));
+    args.set(&provider(config, task));
     args.set("model_provider=\"heartbeat\"");
     let file = |name: &str| quoted(&task.scratch.join(name));
     args.set(&format!("model_catalog_json={}", file(CATALOGUE_FILE)));
@@ -114,7 +145,7 @@ fn args(config: &Config, task: &Task) -> Vec<OsString> {
             }
         }
         // Without `-s`, which would override the profile.
-        Stage::Deep => permissions(&task.program).iter().for_each(|setting| args.set(setting)),
+        Stage::Deep => permissions(task).iter().for_each(|setting| args.set(setting)),
     }
     args.add(["--output-schema"]);
     args.0.push(task.scratch.join(SCHEMA_FILE).into_os_string());
@@ -123,13 +154,17 @@ fn args(config: &Config, task: &Task) -> Vec<OsString> {
 }
 
 /// The only provider: address, credential, retries.
-fn provider(config: &Config) -> String {
+fn provider(config: &Config, task: &Task) -> String {
     let codex = &config.codex;
     let text = |text: &str| toml::Value::from(text).to_string();
+    let base_url = match &task.door {
+        Some(door) => format!("{}/v1", door.address()),
+        None => codex.base_url.clone(),
+    };
     let mut table = format!(
         "model_providers.heartbeat={{name=\"heartbeat\",base_url={},wire_api=\"responses\",\
          request_max_retries={},stream_max_retries={},stream_idle_timeout_ms={STREAM_IDLE_MS}",
-        text(&codex.base_url),
+        text(&base_url),
         config.agent.max_retries,
         config.agent.max_retries.min(1),
     );
@@ -138,6 +173,9 @@ fn provider(config: &Config) -> String {
     }
     let variable = text(&codex.credential_env);
     match codex.credential_header.as_str() {
+        _ if task.door.is_some() => {
+            table.push_str(&format!(",env_key={}", text(SESSION_TOKEN)));
+        }
         _ if codex.credential_env.is_empty() => {}
         "" => table.push_str(&format!(",env_key={variable}")),
         header => {
@@ -148,23 +186,60 @@ fn provider(config: &Config) -> String {
     table
 }
 
-/// The permission profile of deep analysis. `program` is the CLI itself, which is executed again
-/// inside the sandbox.
-pub fn permissions(program: &Path) -> [String; 4] {
-    let own = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
-    let own = own.parent().and_then(Path::parent).unwrap_or(&own);
+/// Programs for commands in the sandbox, below the scratch folder.
+const PROGRAMS: &str = "bin";
+
+/// The name under which the CLI starts its sandbox. Found in `PATH`, it is preferred to the system's
+/// bubblewrap, which lacks a needed option before version 0.9.
+const SANDBOX: &str = "codex-linux-sandbox";
+
+/// Only commands of an analysis run in the sandbox.
+fn links(task: &Task) -> Vec<(PathBuf, PathBuf)> {
+    let link = (task.scratch.join(PROGRAMS).join(SANDBOX), real(&task.program));
+    if task.stage == Stage::Deep { vec![link] } else { Vec::new() }
+}
+
+/// The folder of the CLI and the programs that come with it; only the program's own folder if the
+/// one above holds other things too.
+pub fn package(program: &Path) -> PathBuf {
+    let own = real(program);
+    let folder = own.parent().unwrap_or(&own);
+    // A native package, or one of a package manager for scripts.
+    let is_package = |above: &&Path| {
+        let script = || crate::private::read_own(&above.join("package.json"), 1 << 20).ok();
+        above.join("codex-package.json").is_file()
+            || script().is_some_and(|text| String::from_utf8_lossy(&text).contains("@openai/codex"))
+    };
+    match folder.parent().filter(is_package) {
+        Some(package) => package.to_owned(),
+        None => folder.to_owned(),
+    }
+}
+
+fn real(program: &Path) -> PathBuf {
+    std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned())
+}
+
+/// The permission profile of deep analysis. The CLI itself is executed again inside the sandbox.
+pub fn permissions(task: &Task) -> [String; 4] {
+    let own = package(&task.program);
+    let programs = task.scratch.join(PROGRAMS);
     let files = format!(
-        "{{\":root\"=\"deny\",\":minimal\"=\"read\",\":workspace_roots\"={{\".\"=\"read\"}},{}=\"read\"}}",
-        quoted(own)
+        "{{\":root\"=\"deny\",\":minimal\"=\"read\",\":workspace_roots\"={{\".\"=\"read\"}},{}=\"read\",{}=\"read\"}}",
+        quoted(&own),
+        quoted(&programs)
     );
+    let path = format!("{}:/usr/bin:/bin", programs.display());
     [
         "default_permissions=\"heartbeat\"".to_owned(),
         format!("permissions.heartbeat={{filesystem={files},network={{enabled=false}}}}"),
         "shell_environment_policy.inherit=\"none\"".to_owned(),
         // With SHLVL set, bash does not act as a login shell and sources nothing.
-        "shell_environment_policy.set={PATH=\"/usr/bin:/bin\",LANG=\"C.UTF-8\",\
-         HOME=\"/nonexistent\",SHLVL=\"1\"}"
-            .to_owned(),
+        format!(
+            "shell_environment_policy.set={{PATH={},LANG=\"C.UTF-8\",HOME=\"/nonexistent\",\
+             SHLVL=\"1\"}}",
+            toml::Value::from(path)
+        ),
     ]
 }
 

@@ -12,10 +12,10 @@ pub mod outcome;
 pub mod stream;
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use super::outcome::{classify, provider_failure};
 use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript, Trial};
+use crate::gateway::Provider;
 use crate::model::{Outcome, Stage};
 use crate::session::SessionLimits;
 use crate::session::confinement::{Confinement, port_of_address};
@@ -47,16 +47,25 @@ impl Agent for Codex {
         command::command(&self.config, &self.passed, task)
     }
 
-    /// Without its sandbox every command of an analysis fails, which the model ignores.
-    fn trial(&self, program: &Path, home: &Path, stage: Stage) -> Option<Trial> {
-        (stage == Stage::Deep).then(|| capability::sandbox_trial(program, home))
+    fn provider(&self) -> Option<Provider> {
+        command::gateway_provider(&self.config, &self.passed)
     }
 
-    /// Its sandbox needs user namespaces and mounts, which Landlock's file rules forbid. The
-    /// provider's address is not a variable.
+    /// Without its sandbox every command of an analysis fails, which the model ignores.
+    fn trial(&self, task: &Task) -> Option<Trial> {
+        (task.stage == Stage::Deep).then(|| capability::sandbox_trial(task))
+    }
+
+    /// Its sandbox needs user namespaces and mounts, which Landlock's file rules forbid: its files are
+    /// restricted by mounts instead. The provider's address is not a variable.
     fn confine(&self, task: &Task, confinement: &mut Confinement) {
         confinement.makes_own_sandbox = task.stage == Stage::Deep;
-        confinement.ports.extend(port_of_address(&self.config.codex.base_url));
+        if confinement.makes_own_sandbox {
+            confinement.execute.push(command::package(&task.program));
+        }
+        if task.door.is_none() {
+            confinement.ports.extend(port_of_address(&self.config.codex.base_url));
+        }
     }
 
     fn limits(&self, stage: Stage, limits: &mut SessionLimits) {

@@ -7,6 +7,7 @@
 
 use super::super::answer::{AnswerSpec, store_answer};
 use super::super::fields::{Object, add, name, named, number, part, shortened, text};
+use super::super::outcome::status_in;
 use super::super::sparse::{self, KeptKeys};
 use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes, Task};
 use crate::model::{FailureKind, TranscriptKind, Untrusted, Usage};
@@ -192,7 +193,7 @@ impl CodexDecoder {
         match retry.and_then(|retry| retry.split('/').next()?.parse().ok()) {
             Some(attempt) => {
                 self.notes.retries = self.notes.retries.saturating_add(1);
-                let status = super::outcome::status_in(message);
+                let status = status_in(message);
                 AgentEvent::Retrying { attempt, delay_ms: None, status }
             }
             None => AgentEvent::Alive { kind: "error".to_owned() },
@@ -224,9 +225,13 @@ impl CodexDecoder {
         let ending = match message {
             cut if cut.contains("reason: max_output_tokens") => Ending::Cut,
             filtered if filtered.contains("reason: content_filter") => Ending::Refused,
-            _ => Ending::ApiError { status: super::outcome::status_in(message), kind: None },
+            _ => Ending::ApiError { status: status_in(message), kind: None },
         };
+        // An answer that came before the failure is paid for.
+        let mut before = AgentResult::default();
+        let said = self.answer.take().unwrap_or_default();
+        store_answer(&mut before, &self.wanted, &said, FailureKind::SchemaViolated);
         let text = Some(Untrusted::new(message.to_owned()));
-        AgentEvent::Result(Box::new(AgentResult { ending, text, ..AgentResult::default() }))
+        AgentEvent::Result(Box::new(AgentResult { ending, text, misfit: None, ..before }))
     }
 }

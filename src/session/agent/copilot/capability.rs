@@ -1,5 +1,4 @@
-//! Checks the installed CLI: version, flags, credential. Running it also unpacks it into the folder
-//! that its sessions share.
+//! Checks the installed CLI: version, flags, credential.
 
 use std::path::Path;
 
@@ -31,14 +30,17 @@ const FLAGS: [&str; 14] = [
 
 /// Version and flags, with the cache of its sessions.
 pub fn questions(kept: &Path) -> Vec<Question> {
-    let warming = |word: &str| Question {
-        env: vec![
-            ("XDG_CACHE_HOME".into(), cache(kept).into_os_string()),
-            ("COPILOT_AUTO_UPDATE".into(), "false".into()),
-        ],
-        ..Question::new(&[word])
-    };
-    vec![warming("--version"), warming("--help")]
+    let cache = cache(kept);
+    vec![warming(&cache, "--version"), warming(&cache, "--help")]
+}
+
+/// A question to the program with its cache, into which it unpacks itself if it is empty.
+pub fn warming(cache: &Path, word: &str) -> Question {
+    let env = vec![
+        ("XDG_CACHE_HOME".into(), cache.as_os_str().to_owned()),
+        ("COPILOT_AUTO_UPDATE".into(), "false".into()),
+    ];
+    Question { env, ..Question::new(&[word]) }
 }
 
 /// All problems found; empty if there are none.

@@ -11,13 +11,14 @@
 //!   them.
 
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::answer::combined_prompt;
+use super::super::passed::bearer;
 use super::super::{AgentCommand, Passed, Task};
+use crate::gateway::{Door, Provider};
 use crate::model::Stage;
-use crate::settings::{Config, CopilotProvider};
+use crate::settings::{Config, CopilotProvider, CopilotWire};
 
 /// Token usage, in the scratch folder; written also after an error.
 pub const USAGE_FILE: &str = "usage.json";
@@ -64,17 +65,6 @@ pub fn cache(kept: &Path) -> PathBuf {
     kept.join("copilot-cache")
 }
 
-/// Whether this program is unpacked there. A program installed after the unpacked files is another
-/// version.
-pub fn is_unpacked(cache: &Path, program: &Path) -> bool {
-    // Packages keep their authors' mtime; the ctime is the time of installation.
-    let changed = |path: &Path| std::fs::metadata(path).map(|about| about.ctime()).ok();
-    let below = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let versions = below(cache.join("copilot/pkg")).flat_map(|platform| below(platform.path()));
-    let newest = versions.filter_map(|version| changed(&version.path())).max();
-    newest.zip(changed(program)).is_some_and(|(unpacked, installed)| unpacked >= installed)
-}
-
 /// The variable from which the CLI reads the credential.
 fn credential_name(provider: CopilotProvider) -> &'static str {
     match provider {
@@ -88,13 +78,41 @@ fn credential_name(provider: CopilotProvider) -> &'static str {
 pub fn passed(config: &Config, lookup: &impl Fn(&str) -> Option<OsString>) -> Passed {
     let configured = &config.copilot.credential_env;
     let mut passed = Passed::collect(config, configured, &WITHHELD, lookup);
-    let known = credential_name(config.copilot.provider);
-    if configured != known
-        && let Some(credential) = passed.remove(configured)
-    {
-        passed.push(known, credential);
-    }
+    passed.rename_credential(credential_name(config.copilot.provider));
     passed
+}
+
+/// The paths after which the CLI asks for the model, by provider and wire.
+fn path(provider: CopilotProvider, wire: CopilotWire) -> Option<&'static str> {
+    use CopilotProvider::{Anthropic, Azure, Github, Openai};
+    use CopilotWire::{Completions, Responses};
+    match (provider, wire) {
+        (Github, _) => None,
+        (Anthropic, _) => Some("/v1/messages"),
+        (Openai, Completions) => Some("/v1/chat/completions"),
+        (Openai, Responses) => Some("/v1/responses"),
+        (Azure, Completions) => Some("/openai/v1/chat/completions"),
+        (Azure, Responses) => Some("/openai/v1/responses"),
+    }
+}
+
+/// The user's own provider. GitHub's is reached with the CLI's own login.
+pub fn gateway_provider(config: &Config, passed: &Passed) -> Option<Provider> {
+    let copilot = &config.copilot;
+    let path = path(copilot.provider, copilot.wire)?;
+    let credential = passed.credential().map(|secret| match copilot.provider {
+        CopilotProvider::Anthropic => ("x-api-key", secret),
+        CopilotProvider::Azure => ("api-key", secret),
+        CopilotProvider::Openai | CopilotProvider::Github => ("authorization", bearer(&secret)),
+    });
+    let base = copilot.base_url.trim_end_matches('/');
+    // The address of an OpenAI provider ends with its version.
+    let rest = match copilot.provider {
+        CopilotProvider::Openai => path.trim_start_matches("/v1"),
+        _ => path,
+    };
+    let authorities = passed.authorities();
+    Some(Provider { address: format!("{base}{rest}"), path, credential, authorities })
 }
 
 /// How the CLI is started for a task.
@@ -103,7 +121,6 @@ pub fn command(config: &Config, passed: &Passed, cache: &Path, task: &Task) -> A
         args: args(config, task),
         env: env(config, passed, cache, task),
         stdin: combined_prompt(task).into_bytes(),
-        kept_folders: vec![cache.to_owned()],
         ..AgentCommand::default()
     }
 }
@@ -134,13 +151,20 @@ fn env(config: &Config, passed: &Passed, cache: &Path, task: &Task) -> Vec<(OsSt
         ("XDG_CACHE_HOME".into(), cache.into()),
         ("COPILOT_AUTO_UPDATE".into(), "false".into()),
     ];
+    let version = if copilot.provider == CopilotProvider::Openai { "/v1" } else { "" };
+    let base_url = match &task.door {
+        Some(door) => format!("{}{version}", door.address()),
+        None => copilot.base_url.clone(),
+    };
+    let token = |door: &Door| (credential_name(copilot.provider).into(), door.token.clone().into());
+    let at_the_door = task.door.iter().map(token);
     let mut set = |name: &str, value: &str| own.push((name.into(), value.into()));
     if copilot.provider != CopilotProvider::Github {
         set("COPILOT_OFFLINE", "true");
         set("COPILOT_MODEL", config.model_of(task.stage));
-        set("COPILOT_PROVIDER_BASE_URL", &copilot.base_url);
+        set("COPILOT_PROVIDER_BASE_URL", &base_url);
         set("COPILOT_PROVIDER_TYPE", copilot.provider.into_str());
         set("COPILOT_PROVIDER_WIRE_API", copilot.wire.into_str());
     }
-    passed.environment(task, own)
+    passed.environment(task, own, at_the_door.collect())
 }

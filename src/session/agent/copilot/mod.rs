@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::outcome::{classify, provider_failure};
-use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript};
+use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript, Unpacking};
+use crate::gateway::Provider;
 use crate::model::{Outcome, Stage, Usage};
 use crate::session::SessionLimits;
 use crate::session::confinement::Confinement;
@@ -47,13 +48,19 @@ impl Agent for Copilot {
         command::command(&self.config, &self.passed, &self.cache, task)
     }
 
-    /// It executes programs in its cache. The cache is writable only until it is unpacked:
-    /// otherwise one session could change what another one executes.
-    fn confine(&self, task: &Task, confinement: &mut Confinement) {
+    fn provider(&self) -> Option<Provider> {
+        command::gateway_provider(&self.config, &self.passed)
+    }
+
+    /// It executes programs in its cache, which no session can write: otherwise one could change
+    /// what another one executes.
+    fn confine(&self, _task: &Task, confinement: &mut Confinement) {
         confinement.execute.push(self.cache.clone());
-        if !command::is_unpacked(&self.cache, &task.program) {
-            confinement.write.push(self.cache.clone());
-        }
+    }
+
+    fn unpacking(&self) -> Option<Unpacking> {
+        let question = capability::warming(&self.cache, "--version");
+        Some(Unpacking { folder: self.cache.clone(), question })
     }
 
     fn limits(&self, _stage: Stage, limits: &mut SessionLimits) {
@@ -65,7 +72,8 @@ impl Agent for Copilot {
     }
 
     fn collect(&self, task: &Task) -> Option<Usage> {
-        let text = crate::private::read_small(&task.scratch.join(command::USAGE_FILE), 1 << 20)?;
+        let file = Path::new(command::USAGE_FILE);
+        let text = crate::private::beneath::read_text(&task.scratch, file, 1 << 20).ok()?;
         stream::usage(&text)
     }
 

@@ -1,0 +1,112 @@
+//! Who could have written a configuration that was found and not named. It names commands, so in a
+//! folder that others write it would run theirs.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use super::error::Problem;
+use crate::private;
+
+const WRITABLE_BY_GROUP: u32 = 0o020;
+const WRITABLE_BY_ALL: u32 = 0o002;
+/// In such a folder only the owner of a file can replace it.
+const STICKY: u32 = 0o1000;
+/// The index of a large repository has some ten megabytes.
+const LARGEST_INDEX: u64 = 256 << 20;
+
+/// Why the file is not used; `None` if only this user or root could have written it.
+pub(super) fn problem(file: &Path) -> Option<Problem> {
+    let real = std::fs::canonicalize(file).ok()?;
+    let foreign =
+        |reason: String, fix: String| Some(Problem::Foreign { file: file.to_owned(), reason, fix });
+    for path in [&*real, real.parent()?] {
+        let about = std::fs::metadata(path).ok()?;
+        let (what, shown) = (if about.is_dir() { "its folder" } else { "it" }, path.display());
+        let (own, mode) = (nix::unistd::geteuid().as_raw(), about.permissions().mode());
+        let is_sticky = about.is_dir() && mode & STICKY != 0;
+        if about.uid() != own && about.uid() != 0 {
+            let reason = format!("{what} belongs to another user (uid {})", about.uid());
+            return foreign(reason, format!("run `chown {own} {shown}`"));
+        }
+        if mode & WRITABLE_BY_ALL != 0 && !is_sticky {
+            let fix = format!("run `chmod go-w {shown}`");
+            return foreign(format!("every user may write {what}"), fix);
+        }
+        // Many systems give each user a group of their own, with the same number.
+        let is_own_group = about.gid() == nix::unistd::getegid().as_raw() && about.gid() == own;
+        if mode & WRITABLE_BY_GROUP != 0 && !is_sticky && !is_own_group && about.gid() != 0 {
+            let reason = format!("the group {} may write {what}", about.gid());
+            return foreign(reason, format!("run `chmod g-w {shown}`"));
+        }
+    }
+    is_committed(&real).then(|| Problem::Foreign {
+        file: file.to_owned(),
+        reason: "it is committed in this repository, so everybody who can merge could change it"
+            .to_owned(),
+        fix: "keep it outside (in ~/.config/heartbeat)".to_owned(),
+    })
+}
+
+/// Whether the repository around the file tracks it: its name is in the index. An index that
+/// shortens names (version 4) is not searched.
+fn is_committed(file: &Path) -> bool {
+    let folders = file.ancestors().skip(1);
+    let Some(root) = folders.into_iter().find(|folder| folder.join(".git").exists()) else {
+        return false;
+    };
+    let Some(name) = file.strip_prefix(root).ok().and_then(Path::to_str) else { return false };
+    let Ok(index) = private::read_own(&root.join(".git/index"), LARGEST_INDEX) else {
+        return false;
+    };
+    let entry = [name.as_bytes(), b"\0"].concat();
+    index.windows(entry.len()).any(|part| part == entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_nobody_else_could_write_is_used() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("here");
+        std::fs::create_dir(&folder).unwrap();
+        let file = folder.join("heartbeat.toml");
+        std::fs::write(&file, "").unwrap();
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        let said = || problem(&file).map(|problem| problem.to_string()).unwrap_or_default();
+        mode(&folder, 0o755);
+        mode(&file, 0o644);
+        assert_eq!(said(), "");
+        mode(&file, 0o646);
+        assert!(said().contains("every user may write it") && said().contains("chmod go-w"));
+        mode(&file, 0o600);
+        mode(&folder, 0o777);
+        assert!(said().contains("every user may write its folder"), "{}", said());
+        mode(&folder, 0o1777);
+        assert_eq!(said(), "", "as /tmp");
+        if nix::unistd::getuid().is_root() {
+            nix::unistd::chown(&file, Some(65_534.into()), None).unwrap();
+            assert!(said().contains("belongs to another user (uid 65534)"), "{}", said());
+        } else {
+            println!("skipped: only root can give a file away");
+        }
+    }
+
+    #[test]
+    fn a_committed_file_is_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("heartbeat.toml");
+        std::fs::write(&file, "").unwrap();
+        std::fs::create_dir(place.path().join(".git")).unwrap();
+        std::fs::write(place.path().join(".git/index"), b"DIRC..src/heartbeat.toml.bak\0").unwrap();
+        assert_eq!(problem(&file), None);
+        std::fs::write(place.path().join(".git/index"), b"DIRC....heartbeat.toml\0\0").unwrap();
+        let said = problem(&file).unwrap().to_string();
+        assert!(said.contains("committed") && said.contains("--config"), "{said}");
+    }
+}

@@ -1,0 +1,104 @@
+//! A loopback HTTP proxy between an agent and its model provider.
+//!
+//! Each session has its own listener, token and allowed path. The agent holds only that token; the
+//! provider's key stays in heartbeat's memory and is added to what is forwarded. Answers are
+//! streamed, never kept: [`wire`] reads the provider's token counts as they pass, [`meter`] keeps
+//! the session's account and its caps, [`failure`] classifies refusals by what the provider itself
+//! said. [`prices`] is the price list.
+
+pub mod failure;
+pub mod meter;
+pub mod prices;
+mod server;
+pub mod upstream;
+pub mod wire;
+
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::clock::Clock;
+
+pub use failure::{Class, Failure};
+pub use meter::{Account, Bounds, Stop};
+pub use upstream::{Provider, Upstream};
+
+use meter::Meter;
+
+/// What an agent has to know: an address on loopback and a token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Door {
+    pub port: u16,
+    pub token: String,
+}
+
+impl Door {
+    /// `http://127.0.0.1:PORT`, without a path.
+    pub fn address(&self) -> String {
+        format!("http://{}:{}", Ipv4Addr::LOCALHOST, self.port)
+    }
+}
+
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+/// The gateway of one session. It closes when this is dropped.
+#[derive(Debug)]
+pub struct Gateway {
+    door: Door,
+    meter: Arc<Meter>,
+    _open: DropGuard,
+}
+
+impl Gateway {
+    /// Opens a gateway on a free loopback port, within the current runtime.
+    pub fn open(upstream: Arc<Upstream>, bounds: Bounds, clock: Clock) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let door = Door { port: listener.local_addr()?.port(), token: token()? };
+        let (meter, stop) = (Arc::new(Meter::new(bounds)), CancellationToken::new());
+        let shared = Arc::new(server::Shared {
+            token: door.token.clone(),
+            upstream,
+            meter: Arc::clone(&meter),
+            clock,
+            stop: stop.clone(),
+        });
+        tokio::spawn(server::serve(listener, shared));
+        Ok(Self { door, meter, _open: stop.drop_guard() })
+    }
+
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// What the session has used and how its requests ended, up to now.
+    pub fn account(&self) -> Account {
+        self.meter.account()
+    }
+
+    /// Allows the same number of calls again, for a second question of the same session.
+    pub fn allow_another_question(&self) {
+        self.meter.allow_another_question();
+    }
+}
+
+/// 256 random bits. It begins like no provider's key.
+fn token() -> io::Result<String> {
+    let mut bytes = [0; 32];
+    let random = ring::rand::SystemRandom::new();
+    ring::rand::SecureRandom::fill(&random, &mut bytes)
+        .map_err(|_| io::Error::other("the system has no random numbers"))?;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("session-{hex}"))
+}
+
+#[cfg(test)]
+mod tests;

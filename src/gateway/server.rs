@@ -1,0 +1,341 @@
+//! The listener of one session: checks the token and the path, forwards, meters, streams back.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::channel::{Channel, Sender};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::failure::{Failure, retry_after};
+use super::meter::{Meter, Stop};
+use super::upstream::{Upstream, root_cause};
+use super::wire::Reader;
+use crate::clock::Clock;
+
+/// Connections of one session.
+const MOST_CONNECTIONS: usize = 16;
+const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// In bytes.
+const MAX_HEADERS: usize = 64 << 10;
+/// A prompt with pictures is a few megabytes.
+const MAX_REQUEST: usize = 32 << 20;
+const REQUEST_WITHIN: Duration = Duration::from_mins(1);
+/// Of a refusal; more is not read.
+const MAX_REFUSAL: usize = 64 << 10;
+const REFUSAL_WITHIN: Duration = Duration::from_secs(20);
+/// Chunks between the provider and the agent.
+const CHUNKS: usize = 2;
+/// A longer wait is not left to the agent: one of them waits it out in silence.
+const LONGEST_WAIT: i64 = 20;
+
+/// Headers that end at this connection, or name what the agent must not decide.
+const NOT_FORWARDED: [HeaderName; 11] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::TE,
+    header::TRAILER,
+    header::UPGRADE,
+    header::EXPECT,
+    // A compressed answer could not be metered.
+    header::ACCEPT_ENCODING,
+    header::AUTHORIZATION,
+    header::PROXY_AUTHORIZATION,
+];
+/// Other headers in which agents send their credential.
+const KEYS: [&str; 2] = ["x-api-key", "api-key"];
+
+pub(super) struct Shared {
+    pub token: String,
+    pub upstream: Arc<Upstream>,
+    pub meter: Arc<Meter>,
+    pub clock: Clock,
+    pub stop: CancellationToken,
+}
+
+type Body = BoxBody<Bytes, io::Error>;
+
+/// Serves until the session ends.
+pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            () = shared.stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Out of file descriptors, for example: not a reason to spin.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        // Beyond the limit a connection is closed at once.
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            connection(stream, &shared).await;
+            drop(slot);
+        });
+    }
+}
+
+async fn connection(stream: TcpStream, shared: &Arc<Shared>) {
+    // Every chunk of an answer is on its way at once.
+    drop(stream.set_nodelay(true));
+    let service = service_fn(|request| async {
+        Ok::<_, Infallible>(answer(request, Arc::clone(shared)).await)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .max_buf_size(MAX_HEADERS)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        () = shared.stop.cancelled() => {}
+        // An agent may leave in the middle.
+        _left = connection => {}
+    }
+}
+
+async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
+    if !has_token(request.headers(), &shared.token) {
+        return refusal(
+            StatusCode::UNAUTHORIZED,
+            "authentication_error",
+            "not this session's token",
+        );
+    }
+    let allowed = shared.upstream.provider.path;
+    if request.method() != Method::POST || request.uri().path() != allowed {
+        let what = format!("a session may only POST {allowed}");
+        return refusal(StatusCode::NOT_FOUND, "not_found_error", &what);
+    }
+    let (head, body) = request.into_parts();
+    let whole = tokio::time::timeout(REQUEST_WITHIN, Limited::new(body, MAX_REQUEST).collect());
+    let Ok(Ok(body)) = whole.await else {
+        let what = "the request is too large or incomplete";
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", what);
+    };
+    let mut bytes = body.to_bytes();
+    let length = bytes.len() as u64;
+    let Ok(mut value) = serde_json::from_slice::<Value>(&bytes) else {
+        return refusal(StatusCode::BAD_REQUEST, "invalid_request_error", "not JSON");
+    };
+    let id = match shared.meter.admit(&mut value, length) {
+        Ok((id, changed)) => {
+            if changed {
+                bytes = Bytes::from(value.to_string());
+            }
+            id
+        }
+        Err(stop) => return stopped(stop),
+    };
+    drop(value);
+    let call = Call { id, shared, failure: None };
+    call.forward(head.uri.query(), &head.headers, bytes).await
+}
+
+/// One request; settled when it is dropped, however it ends.
+struct Call {
+    id: u64,
+    shared: Arc<Shared>,
+    failure: Option<Failure>,
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.shared.meter.settle(self.id, self.failure.take());
+    }
+}
+
+impl Call {
+    async fn forward(
+        mut self,
+        query: Option<&str>,
+        from: &HeaderMap,
+        body: Bytes,
+    ) -> Response<Body> {
+        let upstream = Arc::clone(&self.shared.upstream);
+        let mut address = upstream.address.clone();
+        address.set_query(query);
+        let sent = upstream
+            .client
+            .post(address)
+            .headers(forwarded(from, &upstream))
+            .body(body)
+            .send()
+            .await;
+        let response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                let why = root_cause(&error);
+                self.failure = Some(Failure::outage(&why));
+                let status = match error.is_timeout() {
+                    true => StatusCode::GATEWAY_TIMEOUT,
+                    false => StatusCode::BAD_GATEWAY,
+                };
+                return refusal(status, "api_error", &why);
+            }
+        };
+        if response.status().is_success() {
+            self.shared.meter.answered();
+            return self.streamed(response);
+        }
+        self.refused(response).await
+    }
+
+    /// Passes the provider's refusal on, in its words.
+    async fn refused(mut self, mut response: reqwest::Response) -> Response<Body> {
+        let (status, mut headers) = (response.status(), returned(response.headers()));
+        let mut body = Vec::new();
+        let reading = async {
+            while let Ok(Some(chunk)) = response.chunk().await {
+                body.extend_from_slice(&chunk[..chunk.len().min(MAX_REFUSAL - body.len())]);
+                if body.len() == MAX_REFUSAL {
+                    break;
+                }
+            }
+        };
+        drop(tokio::time::timeout(REFUSAL_WITHIN, reading).await);
+        let now = self.shared.clock.now();
+        let failure = Failure::refused(status.as_u16(), &headers, &body, now);
+        if retry_after(&headers, now).is_some_and(|wait| wait.as_secs() > LONGEST_WAIT) {
+            headers.remove(header::RETRY_AFTER);
+            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        self.failure = Some(failure);
+        let mut answer = Response::new(whole(Bytes::from(body)));
+        *answer.status_mut() = status;
+        *answer.headers_mut() = headers;
+        answer
+    }
+
+    /// Passes an answer on as it comes.
+    fn streamed(self, response: reqwest::Response) -> Response<Body> {
+        let headers = returned(response.headers());
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let reader = Reader::new(kind.unwrap_or_default());
+        let (sender, channel) = Channel::<Bytes, io::Error>::new(CHUNKS);
+        let mut answer = Response::new(channel.boxed());
+        *answer.status_mut() = response.status();
+        *answer.headers_mut() = headers;
+        tokio::spawn(self.pump(response, reader, sender));
+        answer
+    }
+
+    async fn pump(
+        mut self,
+        mut response: reqwest::Response,
+        mut reader: Reader,
+        mut to: Sender<Bytes, io::Error>,
+    ) {
+        let stop = self.shared.stop.clone();
+        let cut = |to: Sender<Bytes, io::Error>, why: &str| to.abort(io::Error::other(why));
+        loop {
+            let chunk = tokio::select! {
+                () = stop.cancelled() => return,
+                chunk = response.chunk() => chunk,
+            };
+            let chunk = match chunk {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(error) => {
+                    let why = root_cause(&error);
+                    self.failure = Some(Failure::outage(&why));
+                    return cut(to, &why);
+                }
+            };
+            reader.feed(&chunk);
+            // Counted before the agent has it: an agent that leaves now has been served.
+            if !self.shared.meter.progress(self.id, &reader.seen) {
+                return cut(to, "the session's budget is reached");
+            }
+            let sent = tokio::select! {
+                () = stop.cancelled() => return,
+                sent = to.send_data(chunk) => sent,
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+        reader.finish();
+        self.shared.meter.progress(self.id, &reader.seen);
+        if let Some((kind, message)) = &reader.seen.error {
+            self.failure = Some(Failure::inside(kind, message));
+        } else if !reader.seen.is_final && reader.seen.bytes == 0 {
+            self.failure = Some(Failure::outage("an empty answer"));
+        }
+    }
+}
+
+/// Compares in constant time, in whichever header the agent sends its credential.
+fn has_token(headers: &HeaderMap, token: &str) -> bool {
+    let bearer = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let bearer = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
+    let keys = KEYS.iter().filter_map(|name| headers.get(*name)).map(HeaderValue::as_bytes);
+    keys.chain(bearer).any(|sent| bool::from(sent.ct_eq(token.as_bytes())))
+}
+
+/// What the agent sent, with the provider's credential instead of the session's token.
+fn forwarded(from: &HeaderMap, upstream: &Upstream) -> HeaderMap {
+    let mut headers = from.clone();
+    NOT_FORWARDED.iter().for_each(|name| drop(headers.remove(name)));
+    KEYS.iter().for_each(|name| drop(headers.remove(*name)));
+    if let Some((name, secret)) = &upstream.provider.credential
+        && let Ok(mut value) = HeaderValue::from_str(secret.expose_secret())
+    {
+        value.set_sensitive(true);
+        headers.insert(*name, value);
+    }
+    headers
+}
+
+/// What the provider sent, without the headers of its connection.
+fn returned(from: &HeaderMap) -> HeaderMap {
+    let mut headers = from.clone();
+    NOT_FORWARDED.iter().for_each(|name| drop(headers.remove(name)));
+    headers.remove(header::SET_COOKIE);
+    headers
+}
+
+fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed()
+}
+
+/// The answer to every request after a cap is reached. Agents do not repeat it.
+fn stopped(stop: Stop) -> Response<Body> {
+    let what = match stop {
+        Stop::Budget => "heartbeat: the budget of this session is reached",
+        Stop::Calls => "heartbeat: the model was called as often as this session allows",
+    };
+    let mut answer = refusal(StatusCode::PAYMENT_REQUIRED, "billing_error", what);
+    answer.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+    answer
+}
+
+/// An error in the form that all three wires share.
+fn refusal(status: StatusCode, kind: &str, what: &str) -> Response<Body> {
+    let error = json!({ "type": kind, "code": kind, "message": what });
+    let body = json!({ "type": "error", "error": error }).to_string();
+    let mut answer = Response::new(whole(Bytes::from(body)));
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}

@@ -1,0 +1,303 @@
+//! The gateway between a client and providers on loopback, byte by byte.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+
+use secrecy::SecretString;
+use serde_json::json;
+
+use super::*;
+use crate::model::Usd;
+use crate::settings::Price;
+
+const KEY: &str = "key-of-the-provider";
+
+/// A provider that answers each connection with what the script writes. The heads of the requests
+/// are sent to the receiver.
+fn provider(
+    script: impl Fn(&mut TcpStream, &[u8]) + Send + Sync + 'static,
+) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/v1/messages", listener.local_addr().unwrap());
+    let (sender, receiver) = mpsc::channel();
+    let script = Arc::new(script);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let (sender, script) = (sender.clone(), Arc::clone(&script));
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let (mut head, mut length) = (String::new(), 0);
+                while !head.ends_with("\r\n\r\n") {
+                    let mut line = String::new();
+                    if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                        return;
+                    }
+                    if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                    head.push_str(&line);
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).unwrap();
+                sender.send(head + &String::from_utf8_lossy(&body)).ok();
+                let mut stream = stream;
+                script(&mut stream, &body);
+            });
+        }
+    });
+    (address, receiver)
+}
+
+fn upstream(address: &str) -> Arc<Upstream> {
+    let provider = Provider {
+        address: address.to_owned(),
+        path: "/v1/messages",
+        credential: Some(("x-api-key", SecretString::from(KEY))),
+        authorities: Vec::new(),
+    };
+    Arc::new(Upstream::new(provider).unwrap())
+}
+
+fn open(address: &str, cap: f64) -> Gateway {
+    let price = Price { input: 1.0, cached_input: None, cache_write: None, output: 10.0 };
+    let bounds = Bounds {
+        cap: Usd::from_dollars(cap),
+        max_calls: None,
+        prices: BTreeMap::from([("m".to_owned(), price)]),
+        model: "m".to_owned(),
+    };
+    Gateway::open(upstream(address), bounds, Clock::system()).unwrap()
+}
+
+fn ask(gateway: &Gateway) -> reqwest::RequestBuilder {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let body = json!({ "model": "m", "max_tokens": 128_000 });
+    let address = format!("{}/v1/messages?beta=true", gateway.door().address());
+    client.post(address).header("x-api-key", &gateway.door().token).json(&body)
+}
+
+const STREAM: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+
+fn event(value: &serde_json::Value) -> String {
+    format!("data: {value}\n\n")
+}
+
+fn start() -> String {
+    event(&json!({ "type": "message_start", "message": { "usage": { "input_tokens": 1000 } } }))
+}
+
+fn delta(text: &str) -> String {
+    event(
+        &json!({ "type": "content_block_delta", "delta": { "type": "text_delta", "text": text } }),
+    )
+}
+
+fn end(output: u64) -> String {
+    event(&json!({ "type": "message_delta", "usage": { "output_tokens": output } }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_streamed_metered_and_the_key_is_added() {
+    let (go, gate) = mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let (address, heads) = provider(move |stream, _| {
+        write!(stream, "{STREAM}{}", start()).unwrap();
+        // The rest follows only when the client has seen the beginning.
+        gate.lock().unwrap().recv().unwrap();
+        write!(stream, "{}{}", delta("hello"), end(100)).unwrap();
+    });
+    let gateway = open(&address, 1.0);
+    let request = ask(&gateway).header("accept-encoding", "gzip, br").header("x-extra", "kept");
+    let mut response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let first = response.chunk().await.unwrap().unwrap();
+    assert!(first.starts_with(b"data: {"));
+    go.send(()).unwrap();
+    let rest = response.text().await.unwrap();
+    assert!(rest.contains("hello") && rest.contains("message_delta"), "{rest}");
+    let head = heads.recv().unwrap();
+    assert!(head.starts_with("POST /v1/messages?beta=true "), "{head}");
+    assert!(head.contains(KEY) && head.contains("x-extra: kept"), "{head}");
+    assert!(!head.contains(&gateway.door().token), "the token stays here: {head}");
+    assert!(!head.contains("accept-encoding"), "{head}");
+    assert!(head.contains("\"max_tokens\":99999"), "what a dollar can pay: {head}");
+    let account = gateway.account();
+    assert_eq!(account.usage.cost, Some(Usd::from_dollars(0.002)));
+    assert_eq!((account.calls, account.failure, account.usage.estimated), (1, None, false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_session_and_only_its_path_are_served() {
+    let (address, heads) = provider(|_, _| {});
+    let gateway = open(&address, 1.0);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let (base, token) = (gateway.door().address(), gateway.door().token.clone());
+    let at = |path: &str| format!("{base}{path}");
+    let status = |request: reqwest::RequestBuilder| async {
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(status(client.post(at("/v1/messages")).body("{}")).await, 401);
+    assert_eq!(status(client.post(at("/v1/messages")).header("x-api-key", "x")).await, 401);
+    assert_eq!(status(client.post(at("/v1/messages")).bearer_auth("session-")).await, 401);
+    assert_eq!(status(client.get(at("/v1/messages")).bearer_auth(&token)).await, 404);
+    assert_eq!(status(client.post(at("/v1/models")).bearer_auth(&token)).await, 404);
+    assert_eq!(status(client.post(at("/v1/messages/../x")).header("api-key", &token)).await, 404);
+    assert_eq!(status(client.post(at("/v1/messages")).bearer_auth(&token).body("no")).await, 400);
+    let other = open(&address, 1.0);
+    let foreign = client.post(format!("{}/v1/messages", other.door().address()));
+    assert_eq!(status(foreign.bearer_auth(&token).body("{}")).await, 401, "another session's");
+    assert!(heads.try_recv().is_err(), "nothing was forwarded");
+    drop(gateway);
+    assert!(client.post(at("/v1/messages")).send().await.is_err(), "closed with its session");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_keep_their_status_and_words_and_long_waits_are_not_left_to_the_agent() {
+    let (address, _heads) = provider(|stream, _| {
+        let body = r#"{"error":{"type":"rate_limit_error","message":"slow down"}}"#;
+        write!(
+            stream,
+            "HTTP/1.1 429 Too Many Requests\r\nretry-after: 3600\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+    });
+    let gateway = open(&address, 1.0);
+    let response = ask(&gateway).send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    assert_eq!(response.headers()["x-should-retry"], "false");
+    assert!(!response.headers().contains_key("retry-after"));
+    assert!(response.text().await.unwrap().contains("slow down"));
+    let account = gateway.account();
+    let failure = account.failure.unwrap();
+    assert_eq!((failure.class, failure.status), (Class::Limit, 429));
+    assert!(failure.reset.is_some());
+    assert_eq!((account.usage.cost, account.calls), (Some(Usd::ZERO), 0), "nothing was served");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_breaks_off_reaches_the_agent_as_broken_and_is_estimated() {
+    let (address, _heads) = provider(|stream, _| {
+        let head = STREAM.replace("connection: close", "transfer-encoding: chunked");
+        let words = start() + &delta("12345678");
+        write!(stream, "{head}{:x}\r\n{words}\r\n", words.len()).unwrap();
+        // Closed without the last chunk.
+    });
+    let gateway = open(&address, 1.0);
+    let response = ask(&gateway).send().await.unwrap();
+    assert!(response.bytes().await.is_err(), "not a proper end");
+    let account = gateway.account();
+    assert_eq!(account.failure.unwrap().class, Class::Outage);
+    let (tokens, cost) = (account.usage.tokens(), account.usage.cost);
+    assert_eq!(
+        (tokens, cost, account.usage.estimated),
+        (1002, Some(Usd::from_dollars(0.00102)), true)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endless_answer_is_cut_at_the_cap_and_the_next_request_is_refused() {
+    let (address, heads) = provider(|stream, _| {
+        let words = delta(&"x".repeat(4000));
+        let mut open = write!(stream, "{STREAM}{}", start()).is_ok();
+        while open {
+            open = stream.write_all(words.as_bytes()).is_ok();
+        }
+    });
+    let gateway = open(&address, 0.1);
+    let response = ask(&gateway).send().await.unwrap();
+    assert!(response.bytes().await.is_err(), "it is cut");
+    let account = gateway.account();
+    assert_eq!(account.stop, Some(Stop::Budget));
+    let over = account.usage.cost.unwrap() - Usd::from_dollars(0.1);
+    assert!(over < Usd::from_dollars(0.05), "at most a chunk: {over}");
+    let again = ask(&gateway).send().await.unwrap();
+    assert_eq!(again.status(), 402);
+    assert_eq!(again.headers()["x-should-retry"], "false");
+    assert_eq!(heads.iter().take(1).count(), 1);
+    assert!(heads.try_recv().is_err(), "the retry was not forwarded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_not_there_is_an_outage() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let gateway = open(&format!("http://127.0.0.1:{port}/v1/messages"), 1.0);
+    let response = ask(&gateway).send().await.unwrap();
+    assert_eq!(response.status(), 502);
+    let account = gateway.account();
+    assert_eq!(account.failure.as_ref().unwrap().class, Class::Outage);
+    assert!(account.failure.unwrap().words.to_lowercase().contains("refused"));
+    assert_eq!(account.usage.cost, Some(Usd::ZERO));
+}
+
+/// Eight answers of 8 MB in parallel go through without being kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_answers_pass_in_bounded_memory() {
+    const SIZE: usize = 8 << 20;
+    let (address, _heads) = provider(|stream, _| {
+        let words = delta(&"x".repeat(16 << 10));
+        write!(stream, "{STREAM}{}", start()).unwrap();
+        for _ in 0..SIZE / words.len() {
+            if stream.write_all(words.as_bytes()).is_err() {
+                return;
+            }
+        }
+        drop(stream.write_all(end(7).as_bytes()));
+    });
+    let gateway = open(&address, 1_000.0);
+    let before = resident();
+    let one = || async {
+        let mut response = ask(&gateway).send().await.unwrap();
+        let mut length = 0;
+        while let Some(chunk) = response.chunk().await.unwrap() {
+            length += chunk.len();
+        }
+        length
+    };
+    let all = tokio::join!(one(), one(), one(), one(), one(), one(), one(), one());
+    assert!(all.0 > SIZE - (64 << 10) && all.0 == all.7, "{all:?}");
+    let grown = resident().saturating_sub(before);
+    // Client and provider are in this process too.
+    println!("eight answers of 8 MB at once: {grown} KiB more, client and provider included");
+    assert!(grown < 24 << 10, "{grown} KiB");
+    let account = gateway.account();
+    assert_eq!((account.calls, account.usage.output_tokens), (8, 56));
+    assert!(!account.usage.estimated);
+}
+
+/// Prints how much later the first byte of an answer is; asserts nothing about time.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_byte_through_the_gateway() {
+    let (address, _heads) = provider(|stream, _| {
+        drop(write!(stream, "{STREAM}{}{}", start(), end(1)));
+    });
+    let gateway = open(&address, 1_000.0);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let body = json!({ "model": "m", "messages": "x".repeat(30_000) }).to_string();
+    let through = format!("{}/v1/messages", gateway.door().address());
+    let mut medians = Vec::new();
+    for target in [&address, &through] {
+        let mut times = Vec::new();
+        for _ in 0..200 {
+            let request = client.post(target).header("x-api-key", &gateway.door().token);
+            let began = tokio::time::Instant::now();
+            let mut response = request.body(body.clone()).send().await.unwrap();
+            assert!(response.chunk().await.unwrap().is_some());
+            times.push(began.elapsed());
+        }
+        times.sort_unstable();
+        medians.push(times[100]);
+    }
+    println!("first byte, p50: direct {:?}, through the gateway {:?}", medians[0], medians[1]);
+    assert_eq!(gateway.account().calls, 200);
+}
+
+/// In KiB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_ascii_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or_default()
+}

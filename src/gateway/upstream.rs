@@ -1,0 +1,80 @@
+//! The provider behind a gateway, and the HTTP client that reaches it.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client, Url};
+use secrecy::SecretString;
+
+/// A connection that takes longer is an outage.
+const CONNECT: Duration = Duration::from_secs(20);
+/// Longest silence of a provider. The stall limit of a session is usually shorter.
+const SILENCE: Duration = Duration::from_mins(15);
+const USER_AGENT: &str = concat!("heartbeat/", env!("CARGO_PKG_VERSION"));
+
+/// Where an agent's requests go.
+#[derive(Debug, Clone)]
+pub struct Provider {
+    /// The complete address of the model calls, without a query.
+    pub address: String,
+    /// The path by which the agent asks for it, such as `/v1/messages`.
+    pub path: &'static str,
+    /// The header with the key and its value; `None`: the provider needs none.
+    pub credential: Option<(&'static str, SecretString)>,
+    /// PEM files of private certificate authorities.
+    pub authorities: Vec<PathBuf>,
+}
+
+/// A provider with the client that reaches it; shared by all sessions of an agent.
+#[derive(Debug)]
+pub struct Upstream {
+    pub(super) provider: Provider,
+    pub(super) address: Url,
+    pub(super) client: Client,
+}
+
+impl Upstream {
+    /// Builds the client; sends nothing. Proxies are those of heartbeat's environment, never for
+    /// loopback addresses. The error names what is wrong with the settings.
+    pub fn new(provider: Provider) -> Result<Self, String> {
+        let address = Url::parse(&provider.address)
+            .map_err(|error| format!("{:?} is not an address: {error}", provider.address))?;
+        // Fails if a provider is already installed, which then serves as well.
+        let _already_installed = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(USER_AGENT)
+            .redirect(Policy::none())
+            .connect_timeout(CONNECT)
+            .read_timeout(SILENCE)
+            // The body must stay readable, and the agent gets it as it comes.
+            .no_gzip();
+        if is_loopback(&address) {
+            builder = builder.no_proxy();
+        }
+        for file in &provider.authorities {
+            let wrong = |why: String| format!("the certificates in {} {why}", file.display());
+            let pem = std::fs::read(file).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+            let found = Certificate::from_pem_bundle(&pem)
+                .map_err(|error| wrong(format!("are not in PEM form: {error}")))?;
+            builder = builder.tls_certs_merge(found);
+        }
+        let client = builder.build().map_err(|error| error.to_string())?;
+        Ok(Self { provider, address, client })
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
+/// The last cause in a chain of errors, without the address.
+pub(super) fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}

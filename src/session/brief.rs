@@ -1,0 +1,156 @@
+//! A short command of an agent's program: a question of `doctor`, the trial of its sandbox, the
+//! step that unpacks it. It runs under a keeper, contained and confined like a session, since a
+//! program that works unconfined may still fail in every session.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::confinement::{Confinement, Strength};
+use super::keeper::launch::{self, Keeper};
+use super::keeper::protocol::{Ending, FromKeeper, Order, ToKeeper};
+use super::mark;
+use crate::model::{SessionId, milliseconds};
+use crate::private::beneath;
+use crate::settings::Containment;
+
+/// Longer output is cut off.
+const MOST_OUTPUT: u64 = 1 << 20;
+/// From the end of the program to the certificate that nothing of it is left.
+const END_WITHIN: Duration = Duration::from_secs(15);
+
+/// What to run. The folder of `input` must be closed to the program.
+#[derive(Debug)]
+pub struct Brief {
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    /// The complete environment.
+    pub env: Vec<(OsString, OsString)>,
+    pub cwd: PathBuf,
+    /// A folder for the empty file that becomes standard input.
+    pub folder: PathBuf,
+    pub confinement: Confinement,
+    pub timeout: Duration,
+}
+
+/// Starts programs like sessions.
+#[derive(Debug, Clone)]
+pub struct Briefly {
+    /// The binary that is started as keeper.
+    pub keeper: PathBuf,
+    pub containment: Containment,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BriefError {
+    #[error("it cannot be started: {0}")]
+    NotStarted(String),
+    #[error("it did not finish within {0:?}")]
+    TimedOut(Duration),
+    #[error("it failed ({status}): {complaint}")]
+    Failed { status: String, complaint: String },
+}
+
+impl Briefly {
+    /// Runs it to its end; returns its standard output if it succeeded.
+    pub async fn run(&self, brief: &Brief) -> Result<String, BriefError> {
+        let not_started = |error: &dyn std::fmt::Display| BriefError::NotStarted(error.to_string());
+        let session = SessionId(uuid::Uuid::now_v7());
+        let order = order(brief, session).map_err(|error| not_started(&error))?;
+        let launched = launch::launch(&self.keeper, session, self.containment, None).await;
+        let mut keeper = launched.map_err(|error| not_started(&error))?;
+        keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
+        // The keeper ends it at its limit; if it does not, dropping its socket does.
+        let limit = brief.timeout + END_WITHIN;
+        let over = tokio::time::timeout(limit, follow(&mut keeper)).await;
+        let Ok((out, complaint, ended)) = over else {
+            return Err(BriefError::TimedOut(brief.timeout));
+        };
+        match ended? {
+            _ if out.cut => Err(BriefError::Failed {
+                status: "too much output".to_owned(),
+                complaint: out.text,
+            }),
+            Some(Ending::Code(0)) => Ok(out.text),
+            Some(Ending::Code(code)) => Err(BriefError::Failed {
+                status: format!("exit status {code}"),
+                complaint: complaint.last_line(),
+            }),
+            Some(Ending::Signal(signal)) => Err(BriefError::Failed {
+                status: format!("signal {signal}"),
+                complaint: complaint.last_line(),
+            }),
+            None => Err(BriefError::TimedOut(brief.timeout)),
+        }
+    }
+}
+
+fn order(brief: &Brief, session: SessionId) -> io::Result<Order> {
+    let name = format!(".input-{session}");
+    beneath::create(&brief.folder, Path::new(&name), b"")?;
+    let has_walls = Strength::of_this_machine() != Strength::Missing;
+    Ok(Order {
+        program: brief.program.clone().into_os_string(),
+        args: brief.args.clone(),
+        env: brief.env.clone(),
+        cwd: brief.cwd.clone(),
+        stdin: brief.folder.join(name),
+        hard_ms: milliseconds(brief.timeout),
+        grace_ms: 500,
+        lease_ms: milliseconds(brief.timeout + END_WITHIN),
+        nice: 0,
+        mark: mark::limit(session),
+        confinement: has_walls.then(|| brief.confinement.clone()),
+        max_tasks: None,
+        max_processes: 64,
+        max_memory: 4 << 30,
+    })
+}
+
+/// Output, complaints, and how it ended; `None`: it was ended at its limit.
+type Followed = (Output, Output, Result<Option<Ending>, BriefError>);
+
+async fn follow(keeper: &mut Keeper) -> Followed {
+    let Keeper { from, stdout, stderr, .. } = keeper;
+    let messages = async {
+        let (mut ending, mut late) = (None, false);
+        loop {
+            match from.next().await {
+                Some(FromKeeper::Exited(found)) => ending = Some(found),
+                Some(FromKeeper::Stopping(_)) => late = true,
+                Some(FromKeeper::NotStarted(failure)) => {
+                    let why = io::Error::from_raw_os_error(failure.errno);
+                    return Err(BriefError::NotStarted(format!("{:?}: {why}", failure.step)));
+                }
+                Some(FromKeeper::Swept { .. }) | None => {
+                    return Ok(ending.filter(|_| !late));
+                }
+                Some(_) => {}
+            }
+        }
+    };
+    tokio::join!(read(stdout), read(stderr), messages)
+}
+
+struct Output {
+    text: String,
+    cut: bool,
+}
+
+impl Output {
+    fn last_line(&self) -> String {
+        let line = self.text.lines().rev().find(|line| !line.trim().is_empty());
+        line.unwrap_or("no output").chars().take(400).collect()
+    }
+}
+
+/// Reads to the end, so that a program that writes much is not held up; keeps the first part.
+async fn read(from: &mut (impl AsyncRead + Unpin)) -> Output {
+    let mut kept = Vec::new();
+    (&mut *from).take(MOST_OUTPUT).read_to_end(&mut kept).await.ok();
+    let rest = tokio::io::copy(from, &mut tokio::io::sink()).await.unwrap_or_default();
+    Output { text: String::from_utf8_lossy(&kept).into_owned(), cut: rest > 0 }
+}

@@ -1,0 +1,121 @@
+//! What an agent with its own sandbox sees of the files of this machine.
+//!
+//! Its sandbox makes mounts, which Landlock's file rules would forbid. In its namespace of mounts it
+//! therefore finds only what its session may access: every other folder is empty, and everything but
+//! its own folder is read-only. Whatever fails here, the agent is not started.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MsFlags, mount};
+use nix::sys::stat::Mode;
+
+use crate::process::system;
+use crate::session::confinement::Confinement;
+
+/// Folders of the system that stay: software, devices, and what the kernel shows.
+const KEPT: [&str; 11] =
+    ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix", "proc", "sys", "dev"];
+
+/// Shared by all programs; a session has its own, and may write them.
+const TEMPORARY: [&str; 2] = ["/tmp", "/dev/shm"];
+
+/// Changes the mounts of this process, which must be in a namespace of its own. `more` are further
+/// paths to keep.
+pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
+    let lists = [&allowed.read, &allowed.execute, &allowed.write, &allowed.devices];
+    let mut kept: Vec<PathBuf> = lists.into_iter().flatten().cloned().collect();
+    kept.extend(more.iter().map(|path| (*path).to_owned()));
+    let mut hidden = Vec::new();
+    for entry in fs::read_dir("/")?.flatten() {
+        let name = entry.file_name();
+        let stays = KEPT.iter().any(|kept| name == *kept);
+        if entry.file_type()?.is_dir() && !stays {
+            hidden.push(entry.path());
+        }
+    }
+    hidden.push("/dev/shm".into());
+    hidden.retain(|folder| folder.is_dir());
+    // Before anything is hidden: what stays is found by its descriptor afterwards.
+    let plans: Vec<Plan> = hidden.iter().map(|folder| Plan::new(folder, &kept)).collect();
+    for plan in &plans {
+        plan.carry_out()?;
+    }
+    for path in allowed.write.iter().filter(|path| path.exists()) {
+        bind(path, path)?;
+    }
+    system::set_read_only(Path::new("/"), true, true)?;
+    let open = allowed.write.iter().map(PathBuf::as_path).filter(|path| path.exists());
+    let temporary = TEMPORARY.iter().map(Path::new).filter(|path| path.is_dir());
+    // The sandbox writes the maps of its own namespace there.
+    for path in open.chain(temporary).chain([Path::new("/proc")]) {
+        system::set_read_only(path, false, false)?;
+    }
+    Ok(())
+}
+
+/// A folder that becomes empty but for some of its content.
+struct Plan<'a> {
+    folder: &'a Path,
+    /// Real paths, parents first, each opened.
+    kept: Vec<(PathBuf, bool, OwnedFd)>,
+    /// Links, with their targets.
+    links: Vec<(PathBuf, PathBuf)>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(folder: &'a Path, wanted: &[PathBuf]) -> Self {
+        let mut plan = Self { folder, kept: Vec::new(), links: Vec::new() };
+        for path in wanted.iter().filter(|path| path.starts_with(folder)) {
+            if let Ok(target) = fs::read_link(path) {
+                plan.links.push((path.clone(), target));
+            }
+        }
+        let mut real: Vec<PathBuf> =
+            wanted.iter().filter_map(|p| fs::canonicalize(p).ok()).collect();
+        real.retain(|path| path.starts_with(folder) && path != folder);
+        real.sort();
+        real.dedup();
+        for path in real {
+            let known = plan
+                .kept
+                .iter()
+                .any(|(parent, is_folder, _)| *is_folder && path.starts_with(parent));
+            let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+            if let (false, Ok(found)) = (known, open(&path, flags, Mode::empty())) {
+                let is_folder = path.is_dir();
+                plan.kept.push((path, is_folder, found));
+            }
+        }
+        plan
+    }
+
+    fn carry_out(&self) -> io::Result<()> {
+        let is_temporary = TEMPORARY.iter().any(|path| self.folder == Path::new(path));
+        let options = if is_temporary { "mode=1777,size=64m" } else { "mode=0755,size=1m" };
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        mount(Some("tmpfs"), self.folder, Some("tmpfs"), flags, Some(options))?;
+        for (path, is_folder, found) in &self.kept {
+            fs::create_dir_all(path.parent().unwrap_or(self.folder))?;
+            match is_folder {
+                true => fs::create_dir_all(path)?,
+                false => drop(File::create(path)?),
+            }
+            bind(Path::new(&format!("/proc/self/fd/{}", found.as_raw_fd())), path)?;
+        }
+        for (path, target) in &self.links {
+            fs::create_dir_all(path.parent().unwrap_or(self.folder))?;
+            // Where its folder is kept as a whole, it is there.
+            std::os::unix::fs::symlink(target, path).ok();
+        }
+        Ok(())
+    }
+}
+
+fn bind(from: &Path, to: &Path) -> io::Result<()> {
+    let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+    mount(Some(from), to, None::<&str>, flags, None::<&str>).map_err(Into::into)
+}
