@@ -29,8 +29,8 @@ use heartbeat::dedupe;
 use heartbeat::fetch::{Connection, FetchRequest, FixedCredential, InMemory, connect};
 use heartbeat::settings::{self, Config};
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
-use heartbeat::simulate::{github, jira};
 use serde_json::{Value, json};
+use simulators::{github, jira};
 
 const ROUNDS: usize = 7;
 

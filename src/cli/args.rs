@@ -291,10 +291,6 @@ pub struct LimitArgs {
 pub enum Simulate {
     /// An Azure DevOps server with a realistic backlog, on loopback
     Ado(crate::simulate::ado::SimulateAdoArgs),
-    /// A GitHub server with two repositories and their issues, on loopback
-    Github(crate::simulate::github::SimulateGithubArgs),
-    /// A Jira server, Cloud or Data Center, with a project and its issues, on loopback
-    Jira(crate::simulate::jira::SimulateJiraArgs),
     /// A scripted agent that imitates the CLI of Claude Code, Codex or GitHub Copilot
     Agent(crate::simulate::agent::SimulateAgentArgs),
 }

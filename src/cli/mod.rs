@@ -263,10 +263,6 @@ impl Context {
                 Ok(Code::Done)
             }),
             Command::Simulate(Simulate::Ado(args)) => self.on_runtime(self.simulate_ado(args)),
-            Command::Simulate(Simulate::Github(args)) => {
-                self.on_runtime(self.simulate_github(args))
-            }
-            Command::Simulate(Simulate::Jira(args)) => self.on_runtime(self.simulate_jira(args)),
             Command::Simulate(Simulate::Agent(args)) => Ok(simulate_agent(&args)),
         }
     }
@@ -318,42 +314,18 @@ impl Context {
         args: crate::simulate::ado::SimulateAdoArgs,
     ) -> Result<Code, CommandError> {
         let ready = |simulator: &crate::simulate::ado::Simulator| {
-            self.print_simulator(&simulator.base_url(), "ado", crate::simulate::ado::PROJECT);
+            self.print_simulator(&simulator.base_url(), crate::simulate::ado::PROJECT);
         };
         served(crate::simulate::ado::run(args, ready).await)
     }
 
-    async fn simulate_github(
-        &self,
-        args: crate::simulate::github::SimulateGithubArgs,
-    ) -> Result<Code, CommandError> {
-        let ready = |simulator: &crate::simulate::github::Simulator| {
-            self.print_simulator(
-                &simulator.base_url(),
-                "github",
-                crate::simulate::github::REPOSITORY,
-            );
-        };
-        served(crate::simulate::github::run(args, ready).await)
-    }
-
-    async fn simulate_jira(
-        &self,
-        args: crate::simulate::jira::SimulateJiraArgs,
-    ) -> Result<Code, CommandError> {
-        let ready = |simulator: &crate::simulate::jira::Simulator| {
-            self.print_simulator(&simulator.base_url(), "jira", crate::simulate::jira::PROJECT);
-        };
-        served(crate::simulate::jira::run(args, ready).await)
-    }
-
     /// Prints the address for scripts on standard output, and the command that uses it on standard
     /// error.
-    fn print_simulator(&self, address: &str, kind: &str, project: &str) {
+    fn print_simulator(&self, address: &str, project: &str) {
         drop(write_out(&format!("{address}\n")));
         if !self.global.quiet {
             let words = format!(
-                "Try it: heartbeat init --kind {kind} --base-url {address} --project {project} --repository DIR\n\
+                "Try it: heartbeat init --base-url {address} --project {project} --repository DIR\n\
                  Ctrl-C stops it.\n"
             );
             // A closed standard error is not an error.

@@ -1,7 +1,7 @@
 //! Reproducible pseudo-random numbers.
 
 /// Returns the same numbers for the same seed.
-pub(crate) struct SeededRng(u64);
+pub struct SeededRng(u64);
 
 impl SeededRng {
     pub fn new(seed: u64) -> Self {

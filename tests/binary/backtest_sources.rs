@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use heartbeat::simulate::{github, jira};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use simulators::{github, jira};
 
 use crate::job::world::{HEARTBEAT, World, text};
 

@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::process::Output;
 
-use heartbeat::simulate::{ado, github, jira};
+use heartbeat::simulate::ado;
+use simulators::{github, jira};
 use tokio::process::Command;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_heartbeat");

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use heartbeat::simulate::github::{LIBRARY, REPOSITORY, Simulator, SimulatorOptions};
 use jiff::SignedDuration;
 use ring::signature::{KeyPair as _, RsaKeyPair};
 use rustls::pki_types::PrivatePkcs1KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
+use simulators::github::{LIBRARY, REPOSITORY, Simulator, SimulatorOptions};
 
 const TOKEN: &str = "a-token-of-the-test";
 

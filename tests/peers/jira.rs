@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use heartbeat::simulate::jira::{Simulator, SimulatorOptions};
 use serde_json::{Value, json};
+use simulators::jira::{Simulator, SimulatorOptions};
 
 const TOKEN: &str = "a-token-of-the-test";
 

@@ -22,7 +22,6 @@ mod wiql;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use jiff::Timestamp;
@@ -110,7 +109,7 @@ impl Simulator {
             collection,
             base_url: base_url.trim_end_matches('/').to_owned(),
         };
-        let server = Server(Arc::new(Mutex::new(shared)));
+        let server = Server::new(shared);
         let router = Router::new().fallback(server::handle).with_state(server.clone());
         Ok(Self { server, serving: bound.serve(router) })
     }

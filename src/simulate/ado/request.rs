@@ -1,7 +1,8 @@
 //! Parses a request as the tracker does: case-insensitive, scoped, versioned.
 
 use axum::http::{HeaderMap, Method};
-use base64::Engine as _;
+
+use crate::simulate::shared::{self, decode};
 
 #[derive(Debug)]
 pub struct ApiRequest {
@@ -39,15 +40,8 @@ impl ApiRequest {
             return None;
         }
         let at = below.iter().position(|part| part.eq_ignore_ascii_case("_apis"))?;
-        let query: Vec<(String, String)> = uri
-            .query()
-            .unwrap_or_default()
-            .split('&')
-            .filter_map(|pair| pair.split_once('='))
-            .map(|(key, value)| {
-                (decode(key).to_ascii_lowercase(), decode(&value.replace('+', " ")))
-            })
-            .collect();
+        let query =
+            shared::query(uri).map(|(key, value)| (key.to_ascii_lowercase(), value)).collect();
         let overridden = headers.get("x-http-method-override").and_then(|v| v.to_str().ok());
         let method = overridden
             .and_then(|name| Method::from_bytes(name.as_bytes()).ok())
@@ -113,23 +107,4 @@ fn accepted(headers: &HeaderMap) -> Option<String> {
     let accept = headers.get("accept")?.to_str().ok()?;
     let version = accept.split(';').find_map(|part| part.trim().strip_prefix("api-version="));
     version.map(str::to_owned)
-}
-
-pub fn decode(text: &str) -> String {
-    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
-}
-
-/// The password of Basic, or the Bearer token.
-pub fn secret(headers: &HeaderMap) -> Option<String> {
-    let header = headers.get("authorization")?.to_str().ok()?;
-    let (scheme, value) = header.split_once(' ')?;
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some(value.trim().to_owned());
-    }
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    let decoded = base64::engine::general_purpose::STANDARD.decode(value.trim()).ok()?;
-    let text = String::from_utf8(decoded).ok()?;
-    text.split_once(':').map(|(_, password)| password.to_owned())
 }

@@ -1,19 +1,18 @@
 //! Handles requests: authentication, API version, resource.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, Method, Request};
 use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::fault::Fault;
-use super::reply::{Reply, SHORTEST_PACKED};
-use super::request::{ApiRequest, secret};
+use super::reply::{Reply, SHORTEST_PACKED, sent};
+use super::request::ApiRequest;
 use super::tracker_data::{PROJECT, PROJECT_ID, TrackerData};
 use super::{control, items, patch, queries};
 use crate::simulate::connection::Switch;
+use crate::simulate::shared::secret;
 use crate::simulate::traffic::Traffic;
 
 /// The service's list of its resources.
@@ -39,26 +38,18 @@ pub struct Shared {
     pub base_url: String,
 }
 
-#[derive(Debug, Clone)]
-pub struct Server(pub Arc<Mutex<Shared>>);
+pub type Server = crate::simulate::shared::Server<Shared>;
 
-impl Server {
-    /// Ignores poisoning.
-    pub fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Compresses a response if it is long enough.
-    fn pack(&self, reply: Reply) -> Reply {
-        {
-            let mut shared = self.lock();
-            if !shared.packs || reply.body.len() < SHORTEST_PACKED {
-                return reply;
-            }
-            shared.packed += 1;
+/// Compresses a response if it is long enough.
+fn pack(server: &Server, reply: Reply) -> Reply {
+    {
+        let mut shared = server.lock();
+        if !shared.packs || reply.body.len() < SHORTEST_PACKED {
+            return reply;
         }
-        reply.packed()
+        shared.packed += 1;
     }
+    reply.packed()
 }
 
 pub async fn handle(
@@ -70,16 +61,16 @@ pub async fn handle(
     let session = parts.headers.get("x-tfs-session").cloned();
     let body = match axum::body::to_bytes(body, 16 << 20).await {
         Ok(body) => body,
-        Err(_) => return Reply::page(413, "Request Entity Too Large").into_response(None),
+        Err(_) => return sent(Reply::page(413, "Request Entity Too Large"), None, false),
     };
     if let Some(rest) = parts.uri.path().strip_prefix("/_simulator/") {
-        return control::handle(&server, &parts.method, rest, &body).into_response(None);
+        return sent(control::handle(&server, &parts.method, rest, &body), None, false);
     }
     let collection = server.lock().collection.clone();
     let request =
         ApiRequest::new(&parts.method, &parts.uri, &parts.headers, &collection, body.to_vec());
     let Some(request) = request else {
-        return Reply::no_controller(parts.uri.path()).into_response(session.as_ref());
+        return sent(Reply::no_controller(parts.uri.path()), session.as_ref(), false);
     };
     let fault =
         server.lock().traffic.arrived(request.kind(), request.method.as_str(), &request.path);
@@ -103,13 +94,8 @@ pub async fn handle(
         None => server.lock().answer(&request, &parts.headers),
     };
     server.lock().traffic.answered();
-    let reply = if accepts_gzip(&parts.headers) { server.pack(reply) } else { reply };
-    let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
-    let mut response = reply.into_response(session.as_ref());
-    if let Some(whole) = cut {
-        *response.body_mut() = crate::simulate::body::first_half(&whole);
-    }
-    response
+    let reply = if accepts_gzip(&parts.headers) { pack(&server, reply) } else { reply };
+    sent(reply, session.as_ref(), fault == Some(Fault::Truncated))
 }
 
 impl Shared {

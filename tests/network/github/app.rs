@@ -5,11 +5,11 @@ use std::sync::Arc;
 use heartbeat::fetch::{Connection, FixedCredential, connect};
 use heartbeat::model::FailureClass;
 use heartbeat::settings::SourceAuth;
-use heartbeat::simulate::github::SimulatorOptions;
 use jiff::SignedDuration;
 use ring::signature::{KeyPair as _, RsaKeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
+use simulators::github::SimulatorOptions;
 
 use super::setup::Setup;
 use crate::fetch::setup::{QUICK, everything, ids, read_all};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use heartbeat::clock::Clock;
 use heartbeat::fetch::{Details as _, Page, Source};
-use heartbeat::simulate::github::{LIBRARY, REPOSITORY, SimulatorOptions};
+use simulators::github::{LIBRARY, REPOSITORY, SimulatorOptions};
 
 use super::setup::{Setup, also};
 use crate::fetch::setup::{everything, ids, read_all};

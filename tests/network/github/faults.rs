@@ -8,7 +8,7 @@ use heartbeat::app::exit::Code;
 use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::run::RunError;
 use heartbeat::simulate::fault::Misbehaviour as _;
-use heartbeat::simulate::github::{ActiveFault, Fault, SimulatorOptions};
+use simulators::github::{ActiveFault, Fault, SimulatorOptions};
 
 use super::setup::Setup;
 use crate::fetch::setup::{everything, ids, read_all};

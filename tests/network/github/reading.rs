@@ -2,7 +2,7 @@
 
 use heartbeat::fetch::{DevelopmentLink, FetchError, FinishedRequest, PastText, Source};
 use heartbeat::model::{FailureClass, Format, ItemId};
-use heartbeat::simulate::github::{Fault, REPOSITORY, SimulatorOptions};
+use simulators::github::{Fault, REPOSITORY, SimulatorOptions};
 
 use super::setup::Setup;
 use crate::fetch::setup::{everything, ids, read_all};

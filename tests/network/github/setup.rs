@@ -11,7 +11,7 @@ use heartbeat::fetch::{
 };
 use heartbeat::model::{ItemId, SourceRecord};
 use heartbeat::settings::{self, SourceKind};
-use heartbeat::simulate::github::{REPOSITORY, Simulator, SimulatorOptions};
+use simulators::github::{REPOSITORY, Simulator, SimulatorOptions};
 
 use crate::fetch::setup::{Collected, QUICK, read_all};
 

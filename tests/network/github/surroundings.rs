@@ -2,8 +2,8 @@
 
 use heartbeat::fetch::Details as _;
 use heartbeat::model::{Attachment, ChangeKind, ItemId, LinkKind, LinkedContent, LinkedItem};
-use heartbeat::simulate::github::{LIBRARY, REPOSITORY, Simulator};
 use heartbeat::simulate::{StoredCommit, StoredFile};
+use simulators::github::{LIBRARY, REPOSITORY, Simulator};
 
 use super::setup::Setup;
 

@@ -2,7 +2,7 @@
 
 use heartbeat::fetch::{Details as _, WriteBack};
 use heartbeat::model::{FailureClass, Format, ItemId};
-use heartbeat::simulate::github::{ActiveFault, Fault, LIBRARY, REPOSITORY};
+use simulators::github::{ActiveFault, Fault, LIBRARY, REPOSITORY};
 
 use super::setup::{Setup, also};
 use crate::fetch::setup::everything;

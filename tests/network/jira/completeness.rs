@@ -7,8 +7,8 @@ use std::time::Duration;
 use heartbeat::clock::Clock;
 use heartbeat::fetch::{Details as _, FetchRequest, Page, Source as _, Tracker as _};
 use heartbeat::model::ItemId;
-use heartbeat::simulate::jira::SimulatorOptions;
 use jiff::SignedDuration;
+use simulators::jira::SimulatorOptions;
 
 use super::setup::Setup;
 use crate::fetch::setup::{everything, ids, read_all};

@@ -9,7 +9,7 @@ use heartbeat::fetch::Tracker as _;
 use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::run::RunError;
 use heartbeat::simulate::fault::Misbehaviour as _;
-use heartbeat::simulate::jira::{ActiveFault, Fault, SimulatorOptions};
+use simulators::jira::{ActiveFault, Fault, SimulatorOptions};
 
 use super::setup::Setup;
 use crate::fetch::setup::{everything, ids, read_all};

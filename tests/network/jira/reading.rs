@@ -3,8 +3,8 @@
 use heartbeat::clean::{Budget, clean_item};
 use heartbeat::fetch::{FetchRequest, Source as _, jira::JiraSource};
 use heartbeat::model::{FailureClass as Class, Format, ItemId, WorkItem};
-use heartbeat::simulate::jira::{FIRST_ID, Simulator, SimulatorOptions};
 use serde_json::json;
+use simulators::jira::{FIRST_ID, Simulator, SimulatorOptions};
 
 use super::setup::Setup;
 use crate::fetch::setup::{everything, ids, read_all};

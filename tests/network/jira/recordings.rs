@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use heartbeat::clean::clean_text;
 use heartbeat::model::{Format, WorkItem};
-use heartbeat::simulate::jira::SimulatorOptions;
 use serde_json::{Value, json};
+use simulators::jira::SimulatorOptions;
 
 use super::setup::Setup;
 use crate::fetch::canned::{Answer, Canned, json as answer_json};

@@ -11,7 +11,7 @@ use heartbeat::fetch::{
 };
 use heartbeat::ports::SourceMemory;
 use heartbeat::settings::{self, SourceKind};
-use heartbeat::simulate::jira::{PROJECT, Simulator, SimulatorOptions};
+use simulators::jira::{PROJECT, Simulator, SimulatorOptions};
 
 use crate::fetch::setup::{Collected, QUICK};
 

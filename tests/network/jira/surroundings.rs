@@ -3,7 +3,7 @@
 use heartbeat::fetch::Details as _;
 use heartbeat::model::{Attachment, ItemId, LinkKind, LinkedContent};
 use heartbeat::simulate::StoredFile;
-use heartbeat::simulate::jira::SimulatorOptions;
+use simulators::jira::SimulatorOptions;
 
 use super::setup::Setup;
 

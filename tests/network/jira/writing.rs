@@ -2,7 +2,7 @@
 
 use heartbeat::fetch::{FetchRequest, WriteBack};
 use heartbeat::model::{FailureClass as Class, Format, ItemId};
-use heartbeat::simulate::jira::{ActiveFault, FIRST_ID, Fault, SimulatorOptions};
+use simulators::jira::{ActiveFault, FIRST_ID, Fault, SimulatorOptions};
 
 use super::setup::Setup;
 use crate::fetch::setup::read_all;

@@ -5,7 +5,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::REPOSITORY;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::server::Server;
 use super::tracker_data::{Fate, NewIssue};
 
@@ -14,7 +14,7 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut shared = server.lock();
     if let Some(handled) = shared.traffic.handle_control(method.as_str(), path, &value) {
-        return handled.map_or_else(|why| Reply::error(400, &why), |answer| Reply::json(&answer));
+        return handled.map_or_else(|why| reply::error(400, &why), |answer| Reply::json(&answer));
     }
     match (method.as_str(), path) {
         ("POST", "issues") => {
@@ -29,6 +29,6 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
             let deleted = shared.board.edit(REPOSITORY, number, |issue| issue.fate = Fate::Deleted);
             Reply::json(&json!({ "deleted": deleted.is_some() }))
         }
-        _ => Reply::error(404, "unknown path; use faults, requests, issues or issues/NUMBER"),
+        _ => reply::error(404, "unknown path; use faults, requests, issues or issues/NUMBER"),
     }
 }

@@ -1,22 +1,20 @@
 //! Handles requests: authentication, API version, resource.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, Request};
 use axum::response::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::fault::{Fault, anonymous, unauthorized};
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::tracker_data::TrackerData;
 use super::{control, issues, linked, resources, search};
-use crate::simulate::connection::Switch;
-use crate::simulate::traffic::Traffic;
+use heartbeat::simulate::connection::Switch;
+use heartbeat::simulate::shared::{self, decode};
+use heartbeat::simulate::traffic::Traffic;
 
 /// State shared by all requests.
 #[derive(Debug)]
@@ -38,15 +36,7 @@ pub struct Shared {
     pub base_url: String,
 }
 
-#[derive(Debug, Clone)]
-pub struct Server(pub Arc<Mutex<Shared>>);
-
-impl Server {
-    /// Ignores poisoning.
-    pub fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub type Server = heartbeat::simulate::shared::Server<Shared>;
 
 pub struct ApiRequest {
     pub method: String,
@@ -65,9 +55,6 @@ pub struct ApiRequest {
 
 impl ApiRequest {
     fn new(parts: &axum::http::request::Parts, body: &Bytes) -> Self {
-        let decode = |text: &str| {
-            percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
-        };
         let path: Vec<String> =
             parts.uri.path().split('/').filter(|part| !part.is_empty()).map(decode).collect();
         let api = path.windows(2).position(|pair| pair[0] == "rest" && pair[1] == "api");
@@ -78,11 +65,9 @@ impl ApiRequest {
                 _ => 0,
             });
         let mut query: BTreeMap<String, String> = BTreeMap::new();
-        for pair in parts.uri.query().unwrap_or_default().split('&') {
-            let Some((name, value)) = pair.split_once('=') else { continue };
-            let value = decode(&value.replace('+', " "));
+        for (name, value) in shared::query(&parts.uri) {
             // A repeated name makes a list.
-            let known = query.entry(decode(name)).or_default();
+            let known = query.entry(name).or_default();
             *known = if known.is_empty() { value } else { format!("{known},{value}") };
         }
         Self {
@@ -119,13 +104,7 @@ impl ApiRequest {
 
     /// The caller's secret: `Bearer`, or the password of `Basic`.
     fn secret(&self) -> Option<String> {
-        let header = self.headers.get("authorization")?.to_str().ok()?;
-        let (scheme, value) = header.split_once(' ')?;
-        if !scheme.eq_ignore_ascii_case("basic") {
-            return Some(value.trim().to_owned());
-        }
-        let decoded = String::from_utf8(STANDARD.decode(value.trim()).ok()?).ok()?;
-        decoded.split_once(':').map(|(_, password)| password.to_owned())
+        shared::secret(&self.headers)
     }
 
     /// A value of the body or of the query string.
@@ -149,10 +128,10 @@ pub async fn handle(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = axum::body::to_bytes(body, 16 << 20).await else {
-        return Reply::error(413, "Payload too large").into_response();
+        return reply::sent(reply::error(413, "Payload too large"), false);
     };
     if let Some(rest) = parts.uri.path().strip_prefix("/_simulator/") {
-        return control::handle(&server, &parts.method, rest, &body).into_response();
+        return reply::sent(control::handle(&server, &parts.method, rest, &body), false);
     }
     let mut request = ApiRequest::new(&parts, &body);
     let path = format!("/{}", request.path.join("/"));
@@ -170,7 +149,7 @@ pub async fn handle(
         }
         (None, Some(Fault::Reset)) => {
             switch.cut();
-            Reply::nothing()
+            reply::nothing()
         }
         (None, fault) => {
             let reply = server.lock().answer(&request);
@@ -184,12 +163,7 @@ pub async fn handle(
     let accepts = parts.headers.get("accept-encoding").and_then(|value| value.to_str().ok());
     let packs = accepts.is_some_and(|text| text.contains("gzip"));
     let reply = if packs && fault != Some(Fault::Truncated) { reply.packed() } else { reply };
-    let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
-    let mut response = reply.into_response();
-    if let Some(whole) = cut {
-        *response.body_mut() = crate::simulate::body::first_half(&whole);
-    }
-    response
+    reply::sent(reply, fault == Some(Fault::Truncated))
 }
 
 impl Shared {
@@ -197,7 +171,7 @@ impl Shared {
         let file = linked::answer(self, request);
         let served = if self.is_cloud { request.version != 0 } else { request.version == 2 };
         if !served && file.is_none() {
-            return Reply::page(404, "Oops, you've found a dead link");
+            return reply::page(404, "Oops, you've found a dead link");
         }
         if let Some(refused) = self.reject_unauthenticated(request) {
             return refused;

@@ -1,4 +1,4 @@
-//! `heartbeat simulate github`.
+//! `simulators github`.
 
 use std::io;
 

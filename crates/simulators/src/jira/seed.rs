@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 
 use super::text::{Block, Text};
 use super::tracker_data::{Issue, OTHER, PROJECT, TrackerData};
-use crate::simulate::SeededRng;
+use heartbeat::simulate::SeededRng;
 
 struct Seed {
     summary: &'static str,

@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::reply::Reply;
-use crate::simulate::fault::Misbehaviour;
+use super::reply::{self, Reply};
+use heartbeat::simulate::fault::Misbehaviour;
 
 /// The token of every page, for [`Fault::SameToken`].
 pub const SAME_TOKEN: &str = "AAAA";
 
-pub type ActiveFault = crate::simulate::fault::ActiveFault<Fault>;
+pub type ActiveFault = heartbeat::simulate::fault::ActiveFault<Fault>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -115,23 +115,23 @@ impl Fault {
     /// The response that replaces the correct one; `None` if the correct one is modified or
     /// delayed.
     pub fn answer(self, now: Timestamp) -> Option<Reply> {
-        let error = |status, text: &str| Some(Reply::error(status, text));
+        let error = |status, text: &str| Some(reply::error(status, text));
         match self {
             Self::Denied401 => Some(unauthorized()),
             Self::Scope401 => {
                 let body = json!({ "code": 401, "message": "Unauthorized; scope does not match" });
-                let reply = Reply::with_status(401, &body);
+                let reply = reply::with_status(401, &body);
                 Some(reply.with("x-failure-category", "FAILURE_CLIENT_SCOPE_CHECK"))
             }
             Self::Anonymous200 => {
                 Some(anonymous(&json!({ "issues": [], "isLast": true, "total": 0 })))
             }
-            Self::Html200 => Some(Reply::page(200, "Log in - Jira")),
+            Self::Html200 => Some(reply::page(200, "Log in - Jira")),
             Self::Redirect302 => {
                 Some(Reply::bytes(302, "", vec![]).with("location", "/login.jsp?os_destination=x"))
             }
             Self::Captcha403 => {
-                Some(Reply::page(403, "Forbidden (403)").with(
+                Some(reply::page(403, "Forbidden (403)").with(
                     "x-authentication-denied-reason",
                     "CAPTCHA_CHALLENGE; login-url=/login.jsp",
                 ))
@@ -145,7 +145,7 @@ impl Fault {
                 error(400, "The value 'PARCEL' does not exist for the field 'project'.")
             }
             Self::Token400 => error(400, "The provided nextPageToken is invalid or has expired."),
-            Self::NotFound404 => Some(Reply::page(404, "Oops, you've found a dead link")),
+            Self::NotFound404 => Some(reply::page(404, "Oops, you've found a dead link")),
             Self::Removed410 => error(
                 410,
                 "The requested API has been removed. Please migrate to the /rest/api/3/search/jql API. A full migration guideline is available at https://developer.atlassian.com/changelog/#CHANGE-2046",
@@ -157,11 +157,11 @@ impl Fault {
                 let at = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
                 Some(throttled().with("x-ratelimit-reset", at))
             }
-            Self::Throttled429Html => Some(Reply::page(429, "HTTP Status 429 – Too Many Requests")),
+            Self::Throttled429Html => Some(reply::page(429, "HTTP Status 429 – Too Many Requests")),
             Self::Error500 => error(500, "Internal server error"),
-            Self::Gateway502 => Some(Reply::page(502, "502 Bad Gateway")),
-            Self::Unavailable503 => Some(Reply::page(503, "Jira is starting up")),
-            Self::WrongShape => Some(Reply::json(&json!({ "values": [1, 2] }))),
+            Self::Gateway502 => Some(reply::page(502, "502 Bad Gateway")),
+            Self::Unavailable503 => Some(reply::page(503, "Jira is starting up")),
+            Self::WrongShape => Some(reply::json(&json!({ "values": [1, 2] }))),
             Self::NotJson => {
                 Some(Reply::bytes(200, "application/json", b"{\"issues\": [ oops".to_vec()))
             }
@@ -204,15 +204,15 @@ impl Fault {
 
 /// 401 with the usual body.
 pub fn unauthorized() -> Reply {
-    Reply::error(401, "Client must be authenticated to access this resource.")
+    reply::error(401, "Client must be authenticated to access this resource.")
         .with("www-authenticate", "OAuth realm=\"https%3A%2F%2Fcontoso.atlassian.net\"")
 }
 
 /// A successful response to an anonymous client.
 pub fn anonymous(body: &Value) -> Reply {
-    Reply::json(body).with("x-seraph-loginreason", "AUTHENTICATED_FAILED")
+    reply::json(body).with("x-seraph-loginreason", "AUTHENTICATED_FAILED")
 }
 
 fn throttled() -> Reply {
-    Reply::error(429, "Rate limit exceeded").with("ratelimit-reason", "jira-burst-based")
+    reply::error(429, "Rate limit exceeded").with("ratelimit-reason", "jira-burst-based")
 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::text::Text;
-use crate::clock::Clock;
-use crate::simulate::StoredFile;
+use heartbeat::clock::Clock;
+use heartbeat::simulate::StoredFile;
 
 /// The key of the project with the issues.
 pub const PROJECT: &str = "PARCEL";

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Simulator;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::server::{ApiRequest, Shared};
 use super::tracker_data::TrackerData;
-use crate::simulate::{StoredCommit, StoredFile};
+use heartbeat::simulate::{StoredCommit, StoredFile};
 
 #[derive(Debug, Default)]
 pub struct LinkedResources {
@@ -27,25 +27,25 @@ pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
         ["user-attachments" | "media", ..] => match linked.files.get(&path.join("/")) {
             // The file store has no authentication: a credential sent to it is a bug of the client.
             _ if path[0] == "media" && request.secret().is_some() => {
-                Reply::error(400, "Only one auth mechanism allowed")
+                reply::error(400, "Only one auth mechanism allowed")
             }
             Some(StoredFile::Bytes(bytes)) => {
                 Reply::bytes(200, "application/octet-stream", bytes.clone())
             }
-            Some(StoredFile::Redirect(to)) => Reply::moved(302, to.clone()),
-            None => Reply::not_found(),
+            Some(StoredFile::Redirect(to)) => reply::moved(302, to.clone()),
+            None => reply::not_found(),
         },
         ["repos", _, _, "commits", hash] => match linked.commits.get(*hash) {
             Some(commit) => Reply::json(&json!({
                 "sha": hash, "commit": { "message": commit.message }, "files": named(&commit.files),
             })),
-            None => Reply::error(422, "No commit found for SHA"),
+            None => reply::error(422, "No commit found for SHA"),
         },
         ["repos", owner, name, "pulls", number, "files"] => {
             let number = number.parse().unwrap_or(0);
             match linked.pull_requests.get(&(format!("{owner}/{name}"), number)) {
                 Some(files) => Reply::json(&named(files)),
-                None => Reply::not_found(),
+                None => reply::not_found(),
             }
         }
         ["repos", owner, name, "issues", number, "sub_issues"] => {
@@ -62,7 +62,7 @@ fn named(files: &[String]) -> Value {
 
 fn sub_issues(board: &TrackerData, repository: &str, number: i64, base: &str) -> Reply {
     let issue = board.by_name(repository).and_then(|found| found.issues.get(&number));
-    let Some(issue) = issue else { return Reply::not_found() };
+    let Some(issue) = issue else { return reply::not_found() };
     let child = |(name, number): &(String, i64)| {
         let repository = board.by_name(name)?;
         Some(repository.issue_json(base, repository.issues.get(number)?))

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::app;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::server::{ApiRequest, Shared};
 use super::tracker_data::{ME, Repository, account};
 
@@ -18,7 +18,7 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Option<Reply> {
             Reply::json(&account(&base, ME)).with("github-authentication-token-expiration", ends)
         }
         ["rate_limit"] => match shared.limit {
-            None => Reply::not_found(),
+            None => reply::not_found(),
             Some(limit) => {
                 let core = json!({
                     "limit": limit, "remaining": (limit - shared.used).max(0), "used": shared.used,
@@ -40,7 +40,7 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Option<Reply> {
             let is_owned = |r: &&Repository| r.name.to_lowercase().starts_with(&prefix);
             let all: Vec<_> = shared.board.repositories.iter().filter(is_owned).collect();
             if all.is_empty() && *kind == "orgs" {
-                return Some(Reply::not_found());
+                return Some(reply::not_found());
             }
             let rows: Vec<_> = all.into_iter().map(|r| r.to_json(&base)).collect();
             counted(&rows, request, &base)

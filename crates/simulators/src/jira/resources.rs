@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::server::{ApiRequest, Shared};
 use super::tracker_data::{OTHER, PRIORITIES, PROJECT, PROJECT_NAME};
 
@@ -13,23 +13,23 @@ pub const ME: &str = "Parcel Build Service";
 pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     Some(match path.as_slice() {
-        ["serverInfo"] => Reply::json(&server_info(shared)),
-        ["myself"] => Reply::json(&user(shared, ME)),
-        ["priority"] => Reply::json(&priorities(shared)),
-        ["project"] => Reply::json(&json!([project(shared, PROJECT), project(shared, OTHER)])),
+        ["serverInfo"] => reply::json(&server_info(shared)),
+        ["myself"] => reply::json(&user(shared, ME)),
+        ["priority"] => reply::json(&priorities(shared)),
+        ["project"] => reply::json(&json!([project(shared, PROJECT), project(shared, OTHER)])),
         ["project", name] => match shared.board.project(name) {
-            Some(key) => Reply::json(&project(shared, &key)),
-            None => Reply::error(404, &format!("No project could be found with key '{name}'.")),
+            Some(key) => reply::json(&project(shared, &key)),
+            None => reply::error(404, &format!("No project could be found with key '{name}'.")),
         },
         ["mypermissions"] => {
             let one = |key: &str, has: bool| json!({ "key": key, "havePermission": has });
-            Reply::json(&json!({ "permissions": {
+            reply::json(&json!({ "permissions": {
                 "BROWSE_PROJECTS": one("BROWSE_PROJECTS", true),
                 "ADD_COMMENTS": one("ADD_COMMENTS", shared.may_comment),
                 "EDIT_ISSUES": one("EDIT_ISSUES", shared.may_edit),
             } }))
         }
-        ["field"] => Reply::json(&json!([
+        ["field"] => reply::json(&json!([
             { "id": "summary", "key": "summary", "name": "Summary", "custom": false },
             { "id": "description", "key": "description", "name": "Description", "custom": false },
             { "id": "customfield_10020", "key": "customfield_10020", "name": "Sprint", "custom": true,

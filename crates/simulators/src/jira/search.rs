@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::fault::SAME_TOKEN;
 use super::issues::shown;
 use super::jql::Query;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::server::{ApiRequest, Shared};
 use super::tracker_data::Issue;
 
@@ -29,7 +29,7 @@ const KEYS: [&str; 9] = [
 pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     Some(match (shared.is_cloud, path.as_slice()) {
-        (true, ["search"]) => Reply::error(
+        (true, ["search"]) => reply::error(
             410,
             "The requested API has been removed. Please migrate to the /rest/api/3/search/jql API. \
              A full migration guideline is available at \
@@ -37,7 +37,7 @@ pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
         ),
         (true, ["search", "jql"]) => cloud(shared, request),
         (true, ["search", "approximate-count"]) => match query(shared, request) {
-            Ok(query) => Reply::json(&json!({ "count": rows(shared, &query, &[]).len() })),
+            Ok(query) => reply::json(&json!({ "count": rows(shared, &query, &[]).len() })),
             Err(reply) => reply,
         },
         (false, ["search"]) => server(shared, request),
@@ -49,7 +49,7 @@ fn query(shared: &Shared, request: &ApiRequest) -> Result<Query, Reply> {
     let text = request.value("jql");
     let parsed =
         Query::parse(text.as_str().unwrap_or_default(), &shared.board, request.takes_numbers);
-    parsed.map_err(|why| Reply::error(400, &why))
+    parsed.map_err(|why| reply::error(400, &why))
 }
 
 /// The indexed part of the result, plus the issues requested past the index.
@@ -86,7 +86,7 @@ fn cloud(shared: &Shared, request: &ApiRequest) -> Reply {
     if request.method == "POST" {
         let unknown = request.body.as_object().into_iter().flatten().map(|(key, _)| key);
         if unknown.into_iter().any(|key| !KEYS.contains(&key.as_str())) {
-            return Reply::error(
+            return reply::error(
                 400,
                 "Invalid request payload. Refer to the REST API documentation and try again.",
             );
@@ -97,20 +97,20 @@ fn cloud(shared: &Shared, request: &ApiRequest) -> Reply {
         Err(reply) => return reply,
     };
     if query.is_unbounded() {
-        return Reply::error(
+        return reply::error(
             400,
             "Unbounded JQL queries are not allowed here. Please add a search restriction to your query.",
         );
     }
     let size = request.number("maxResults").unwrap_or(50);
     if !(1..=5000).contains(&size) {
-        return Reply::error(400, "The value of maxResults must be between 1 and 5000.");
+        return reply::error(400, "The value of maxResults must be between 1 and 5000.");
     }
     let offset = match request.value("nextPageToken").as_str() {
         Some(token) => match place_of(token) {
             Some(offset) => offset,
             None => {
-                return Reply::error(400, "The provided nextPageToken is invalid or has expired.");
+                return reply::error(400, "The provided nextPageToken is invalid or has expired.");
             }
         },
         None => 0,
@@ -137,7 +137,7 @@ fn cloud(shared: &Shared, request: &ApiRequest) -> Reply {
     if !is_last {
         body["nextPageToken"] = json!(token_of(next));
     }
-    Reply::json(&body)
+    reply::json(&body)
 }
 
 fn token_of(offset: usize) -> String {
@@ -168,7 +168,7 @@ fn server(shared: &Shared, request: &ApiRequest) -> Reply {
         .take(size)
         .map(|issue| shown(shared, issue, names.as_deref(), 2))
         .collect();
-    Reply::json(&json!({
+    reply::json(&json!({
         "expand": "names,schema", "startAt": start, "maxResults": size, "total": rows.len(), "issues": page,
     }))
 }

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 
 use super::tracker_data::{NewIssue, TrackerData};
 use super::{LIBRARY, REPOSITORY};
-use crate::simulate::SeededRng;
+use heartbeat::simulate::SeededRng;
 
 struct Seed {
     title: &'static str,

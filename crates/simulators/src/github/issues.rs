@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::reply::{Reply, error_body};
+use super::reply::{self, Reply, error_body};
 use super::resources::{counted, encode};
 use super::server::{ApiRequest, Shared};
 use super::tracker_data::{Fate, Issue, ME, NewIssue, Repository};
@@ -19,13 +19,13 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest, drop_labels: bool) -> R
         ["repos", owner, name, rest @ ..] => (format!("{owner}/{name}"), rest),
         ["repositories", id, rest @ ..] => {
             let found = id.parse().ok().and_then(|id| shared.board.by_id(id));
-            let Some(found) = found else { return Reply::not_found() };
+            let Some(found) = found else { return reply::not_found() };
             (found.name.clone(), rest)
         }
-        _ => return Reply::not_found(),
+        _ => return reply::not_found(),
     };
     let Some(repository) = shared.board.by_name(&name) else {
-        let Some(renamed) = shared.board.renamed(&name) else { return Reply::not_found() };
+        let Some(renamed) = shared.board.renamed(&name) else { return reply::not_found() };
         // A write keeps its method: 307.
         let status = if request.method == "GET" { 301 } else { 307 };
         let mut to = format!("{base}/repositories/{}", renamed.id);
@@ -33,25 +33,25 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest, drop_labels: bool) -> R
             to.push('/');
             to.push_str(part);
         }
-        return Reply::moved(status, with_query(to, request));
+        return reply::moved(status, with_query(to, request));
     };
     if rest.is_empty() {
         return Reply::json(&repository.to_json(&base));
     }
     if rest.first() != Some(&"issues") {
-        return Reply::not_found();
+        return reply::not_found();
     }
     if repository.without_issues {
-        return Reply::error(410, "Issues are disabled for this repo");
+        return reply::error(410, "Issues are disabled for this repo");
     }
     match (request.method.as_str(), &rest[1..]) {
         ("GET", []) => list(shared, &name, request),
         ("POST", []) => create(shared, &name, request),
         (_, [number, rest @ ..]) => match number.parse() {
             Ok(number) => one(shared, &name, number, rest, request, drop_labels),
-            Err(_) => Reply::not_found(),
+            Err(_) => reply::not_found(),
         },
-        _ => Reply::not_found(),
+        _ => reply::not_found(),
     }
 }
 
@@ -67,7 +67,7 @@ fn with_query(mut address: String, request: &ApiRequest) -> String {
 
 /// The issues of a repository, including pull requests.
 fn list(shared: &Shared, name: &str, request: &ApiRequest) -> Reply {
-    let Some(repository) = shared.board.by_name(name) else { return Reply::not_found() };
+    let Some(repository) = shared.board.by_name(name) else { return reply::not_found() };
     let since = request.query.get("since").map(|text| text.parse::<Timestamp>());
     let since = match since {
         Some(Err(_)) => {
@@ -150,7 +150,7 @@ fn create(shared: &mut Shared, name: &str, request: &ApiRequest) -> Reply {
     let text = |key: &str| request.body[key].as_str().unwrap_or_default().to_owned();
     let (title, body, now) = (text("title"), text("body"), shared.board.now());
     if title.is_empty() {
-        return Reply::error(422, "Validation Failed");
+        return reply::error(422, "Validation Failed");
     }
     let new = NewIssue { title: &title, body: &body, user: ME, ..NewIssue::default() };
     let number = shared.board.add_issue(name, new, now);
@@ -167,19 +167,19 @@ fn one(
     drop_labels: bool,
 ) -> Reply {
     let base = shared.base_url.clone();
-    let Some(repository) = shared.board.by_name(name) else { return Reply::not_found() };
-    let Some(issue) = repository.issues.get(&number) else { return Reply::not_found() };
+    let Some(repository) = shared.board.by_name(name) else { return reply::not_found() };
+    let Some(issue) = repository.issues.get(&number) else { return reply::not_found() };
     match issue.fate {
         Fate::Here => {}
-        Fate::Deleted => return Reply::error(410, "This issue was deleted"),
-        Fate::Discussion => return Reply::not_found(),
+        Fate::Deleted => return reply::error(410, "This issue was deleted"),
+        Fate::Discussion => return reply::not_found(),
         Fate::Transferred(to, number) => {
             let status = if request.method == "GET" { 301 } else { 307 };
-            return Reply::moved(status, format!("{base}/repositories/{to}/issues/{number}"));
+            return reply::moved(status, format!("{base}/repositories/{to}/issues/{number}"));
         }
     }
     if request.method != "GET" && repository.archived {
-        return Reply::error(403, "Repository was archived so is read-only.");
+        return reply::error(403, "Repository was archived so is read-only.");
     }
     match (request.method.as_str(), rest) {
         ("GET", []) => Reply::json(&repository.issue_json(&base, issue)),
@@ -194,31 +194,31 @@ fn one(
         ("POST", ["comments"]) => {
             let body = request.body["body"].as_str().unwrap_or_default();
             if issue.locked {
-                return Reply::error(403, "Unable to create comment because issue is locked.");
+                return reply::error(403, "Unable to create comment because issue is locked.");
             }
             if body.is_empty() || body.chars().count() > LONGEST_BODY {
-                return Reply::error(
+                return reply::error(
                     422,
                     "Validation Failed: body is too long (maximum is 65536 characters)",
                 );
             }
             let body = body.to_owned();
             let Some(comment) = shared.board.add_comment(name, number, ME, &body) else {
-                return Reply::not_found();
+                return reply::not_found();
             };
-            let Some(repository) = shared.board.by_name(name) else { return Reply::not_found() };
+            let Some(repository) = shared.board.by_name(name) else { return reply::not_found() };
             Reply::with_status(201, &repository.comment_json(&base, number, &comment))
         }
         ("GET", ["labels"]) => Reply::json(&repository.labels_json(&base, issue)),
         ("POST", ["labels"]) => add_labels(shared, name, number, request, drop_labels),
         ("GET", ["timeline"]) => counted(&issue.events, request, &base),
-        _ => Reply::not_found(),
+        _ => reply::not_found(),
     }
 }
 
 fn issue_reply(shared: &Shared, name: &str, number: i64, status: u16) -> Reply {
-    let Some(repository) = shared.board.by_name(name) else { return Reply::not_found() };
-    let Some(issue) = repository.issues.get(&number) else { return Reply::not_found() };
+    let Some(repository) = shared.board.by_name(name) else { return reply::not_found() };
+    let Some(issue) = repository.issues.get(&number) else { return reply::not_found() };
     Reply::with_status(status, &repository.issue_json(&shared.base_url, issue))
 }
 
@@ -261,8 +261,8 @@ fn add_labels(
         .filter_map(Value::as_str)
         .map(str::to_owned)
         .collect();
-    let Some(repository) = shared.board.by_name_mut(name) else { return Reply::not_found() };
-    let Some(issue) = repository.issues.get(&number) else { return Reply::not_found() };
+    let Some(repository) = shared.board.by_name_mut(name) else { return reply::not_found() };
+    let Some(issue) = repository.issues.get(&number) else { return reply::not_found() };
     let missing: Vec<String> = wanted
         .into_iter()
         .filter(|label| !issue.labels.iter().any(|has| has.eq_ignore_ascii_case(label)))
@@ -272,7 +272,7 @@ fn add_labels(
         shared.board.edit(name, number, move |issue| issue.labels.extend(missing));
     }
     let base = &shared.base_url;
-    let Some(repository) = shared.board.by_name(name) else { return Reply::not_found() };
-    let Some(issue) = repository.issues.get(&number) else { return Reply::not_found() };
+    let Some(repository) = shared.board.by_name(name) else { return reply::not_found() };
+    let Some(issue) = repository.issues.get(&number) else { return reply::not_found() };
     Reply::json(&repository.labels_json(base, issue))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::clock::Clock;
+use heartbeat::clock::Clock;
 
 /// The account of the accepted token.
 pub const ME: &str = "heartbeat-bot";

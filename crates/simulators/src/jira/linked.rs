@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Simulator;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::server::{ApiRequest, Shared};
 use super::tracker_data::{Issue, STATES};
-use crate::simulate::StoredFile;
+use heartbeat::simulate::StoredFile;
 
 /// Where Cloud redirects file downloads to.
 const STORE: &str = "https://api.media.atlassian.com/file/0a1b2c/binary?token=x";
@@ -73,9 +73,9 @@ pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
         Some(StoredFile::Bytes(bytes)) if direct => {
             Reply::bytes(200, "application/octet-stream", bytes.clone())
         }
-        Some(StoredFile::Bytes(_)) => Reply::nothing().leading(303, STORE),
-        Some(StoredFile::Redirect(to)) => Reply::nothing().leading(303, to),
-        None => Reply::error(404, "The attachment with id was not found."),
+        Some(StoredFile::Bytes(_)) => reply::leading(303, STORE),
+        Some(StoredFile::Redirect(to)) => reply::leading(303, to),
+        None => reply::error(404, "The attachment with id was not found."),
     })
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::linked;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::resources::{ME, priority, project, user};
 use super::seed::blank;
 use super::server::{ApiRequest, Shared};
@@ -22,11 +22,11 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Reply {
         ("POST", ["issue", "bulkfetch"]) if shared.is_cloud => bulk(shared, request),
         (method, ["issue", name, rest @ ..]) => {
             let Some(id) = shared.board.find(name).map(|issue| issue.id) else {
-                return Reply::no_issue();
+                return reply::no_issue();
             };
             one(shared, request, method, id, rest)
         }
-        _ => Reply::page(404, "Oops, you've found a dead link"),
+        _ => reply::page(404, "Oops, you've found a dead link"),
     }
 }
 
@@ -46,15 +46,15 @@ fn one(shared: &mut Shared, request: &ApiRequest, method: &str, id: i64, rest: &
                         answer["changelog"] =
                             json!({ "startAt": 0, "total": all.len(), "histories": all });
                     }
-                    Reply::json(&answer)
+                    reply::json(&answer)
                 }
-                None => Reply::no_issue(),
+                None => reply::no_issue(),
             }
         }
         ("PUT", []) => edit(shared, request, id),
         ("DELETE", []) => {
             shared.board.delete(id);
-            Reply::nothing()
+            reply::nothing()
         }
         ("GET", ["changelog"]) if shared.is_cloud => changelog(shared, request, id),
         ("GET", ["comment"]) => comments(shared, request, id),
@@ -62,12 +62,12 @@ fn one(shared: &mut Shared, request: &ApiRequest, method: &str, id: i64, rest: &
             let comments = shared.board.get(id).map(|issue| &issue.comments).into_iter().flatten();
             let found = comments.into_iter().find(|comment| comment.id.to_string() == *number);
             match found {
-                Some(comment) => Reply::json(&comment_json(shared, id, comment, request.version)),
-                None => Reply::error(404, "Can not find a comment for the id."),
+                Some(comment) => reply::json(&comment_json(shared, id, comment, request.version)),
+                None => reply::error(404, "Can not find a comment for the id."),
             }
         }
         ("POST", ["comment"]) => comment(shared, request, id),
-        _ => Reply::page(405, "Method Not Allowed"),
+        _ => reply::page(405, "Method Not Allowed"),
     }
 }
 
@@ -178,20 +178,20 @@ fn histories(shared: &Shared, issue: &Issue) -> Vec<Value> {
 }
 
 fn changelog(shared: &Shared, request: &ApiRequest, id: i64) -> Reply {
-    let Some(issue) = shared.board.get(id) else { return Reply::no_issue() };
+    let Some(issue) = shared.board.get(id) else { return reply::no_issue() };
     let all = histories(shared, issue);
     let number = |name: &str| request.number(name).and_then(|n| usize::try_from(n).ok());
     let (start, size) = (number("startAt").unwrap_or(0), number("maxResults").unwrap_or(100));
     let page: Vec<&Value> = all.iter().skip(start).take(size.min(shared.most_rows)).collect();
     let is_last = start + page.len() >= all.len();
-    Reply::json(&json!({ "startAt": start, "maxResults": size, "total": all.len(),
+    reply::json(&json!({ "startAt": start, "maxResults": size, "total": all.len(),
         "isLast": is_last, "values": page }))
 }
 
 fn bulk(shared: &Shared, request: &ApiRequest) -> Reply {
     let names = request.body["issueIdsOrKeys"].as_array().cloned().unwrap_or_default();
     if names.is_empty() || names.len() > 100 {
-        return Reply::error(400, "Provide between 1 and 100 issue IDs or keys.");
+        return reply::error(400, "Provide between 1 and 100 issue IDs or keys.");
     }
     let fields: Option<Vec<String>> = serde_json::from_value(request.body["fields"].clone())
         .ok()
@@ -204,7 +204,7 @@ fn bulk(shared: &Shared, request: &ApiRequest) -> Reply {
                 "errorMessage": "Issue does not exist or you do not have permission to see it." })),
         }
     }
-    Reply::json(&json!({ "issues": issues, "issueErrors": missing, "expand": "" }))
+    reply::json(&json!({ "issues": issues, "issueErrors": missing, "expand": "" }))
 }
 
 fn create(shared: &mut Shared, request: &ApiRequest) -> Reply {
@@ -213,7 +213,7 @@ fn create(shared: &mut Shared, request: &ApiRequest) -> Reply {
     let Some(key) = shared.board.project(name) else {
         let body =
             json!({ "errorMessages": [], "errors": { "project": "valid project is required" } });
-        return Reply::with_status(400, &body);
+        return reply::with_status(400, &body);
     };
     let mut issue = blank(&key, fields["summary"].as_str().unwrap_or_default());
     issue.description = text_of(&fields["description"]);
@@ -222,7 +222,7 @@ fn create(shared: &mut Shared, request: &ApiRequest) -> Reply {
     let id = shared.board.add(issue, now);
     let key = shared.board.get(id).map(Issue::key);
     let address = format!("{}/rest/api/2/issue/{id}", shared.base_url);
-    Reply::with_status(201, &json!({ "id": id.to_string(), "key": key, "self": address }))
+    reply::with_status(201, &json!({ "id": id.to_string(), "key": key, "self": address }))
 }
 
 fn text_of(value: &Value) -> Text {
@@ -236,13 +236,13 @@ fn text_of(value: &Value) -> Text {
 /// Sets fields, and adds to or removes from sets.
 fn edit(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
     if !shared.may_edit {
-        return Reply::error(403, "You do not have permission to edit issues in this project.");
+        return reply::error(403, "You do not have permission to edit issues in this project.");
     }
     let changes = request.body["update"]["labels"].as_array().cloned().unwrap_or_default();
     let added = |change: &Value| change["add"].as_str().map(str::to_owned);
     if changes.iter().filter_map(added).any(|label| label.contains(char::is_whitespace)) {
         let errors = json!({ "labels": "The label contains spaces which is invalid." });
-        return Reply::with_status(400, &json!({ "errorMessages": [], "errors": errors }));
+        return reply::with_status(400, &json!({ "errorMessages": [], "errors": errors }));
     }
     let fields = request.body["fields"].clone();
     shared.board.edit(id, |issue| {
@@ -264,11 +264,11 @@ fn edit(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
             issue.description = text_of(&fields["description"]);
         }
     });
-    Reply::nothing()
+    reply::nothing()
 }
 
 fn comments(shared: &Shared, request: &ApiRequest, id: i64) -> Reply {
-    let Some(issue) = shared.board.get(id) else { return Reply::no_issue() };
+    let Some(issue) = shared.board.get(id) else { return reply::no_issue() };
     let mut comments: Vec<&Comment> = issue.comments.iter().collect();
     if request.query.get("orderBy").is_some_and(|order| order == "-created") {
         comments.reverse();
@@ -279,36 +279,36 @@ fn comments(shared: &Shared, request: &ApiRequest, id: i64) -> Reply {
     let page = comments.iter().skip(start).take(size);
     let page: Vec<Value> =
         page.map(|comment| comment_json(shared, id, comment, request.version)).collect();
-    Reply::json(&json!({
+    reply::json(&json!({
         "startAt": start, "maxResults": size, "total": comments.len(), "comments": page,
     }))
 }
 
 fn comment(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
     if !shared.may_comment {
-        return Reply::error(403, "You do not have the permission to comment on this issue.");
+        return reply::error(403, "You do not have the permission to comment on this issue.");
     }
     let body = &request.body["body"];
     if request.version == 3 && !(body["type"] == "doc" && body["version"] == 1) {
         let errors = json!({ "comment": "Comment body is not valid!" });
-        return Reply::with_status(400, &json!({ "errorMessages": [], "errors": errors }));
+        return reply::with_status(400, &json!({ "errorMessages": [], "errors": errors }));
     }
     let length =
         body.as_str().map_or_else(|| body.to_string().chars().count(), |text| text.chars().count());
     if length > LONGEST_COMMENT || length == 0 {
         let text =
             "The entered text is too long. It exceeds the allowed limit of 32,767 characters.";
-        return Reply::with_status(
+        return reply::with_status(
             400,
             &json!({ "errorMessages": [], "errors": { "comment": text } }),
         );
     }
     let text = text_of(body);
-    let Some(comment) = shared.board.add_comment(id, ME, text) else { return Reply::no_issue() };
+    let Some(comment) = shared.board.add_comment(id, ME, text) else { return reply::no_issue() };
     let issue = shared.board.get(id);
     let found = issue.and_then(|issue| issue.comments.iter().find(|one| one.id == comment));
     match found {
-        Some(found) => Reply::with_status(201, &comment_json(shared, id, found, request.version)),
-        None => Reply::no_issue(),
+        Some(found) => reply::with_status(201, &comment_json(shared, id, found, request.version)),
+        None => reply::no_issue(),
     }
 }

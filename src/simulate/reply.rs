@@ -1,20 +1,20 @@
-//! Responses in Jira's own format.
+//! A simulator's response before it is sent. Each tracker adds its own error bodies and headers.
 
 use std::io::Write as _;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
-use serde_json::{Value, json};
 
-const JSON: &str = "application/json;charset=UTF-8";
+/// The usual compression level of web servers for dynamic responses.
+const PACKING: Compression = Compression::new(4);
+
 /// Shorter responses are not compressed.
-const SHORTEST_PACKED: usize = 256;
+pub const SHORTEST_PACKED: usize = 256;
 
-/// A response before it is sent.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
@@ -31,51 +31,36 @@ impl Reply {
     }
 
     pub fn with_status(status: u16, value: &impl Serialize) -> Self {
-        Self::bytes(status, JSON, serde_json::to_vec(value).unwrap_or_default())
+        let body = serde_json::to_vec(value).unwrap_or_default();
+        Self::bytes(status, "application/json; charset=utf-8", body)
     }
 
     pub fn bytes(status: u16, content_type: &str, body: Vec<u8>) -> Self {
         Self { status, content_type: content_type.to_owned(), headers: vec![], body }
     }
 
-    /// 204.
-    pub fn nothing() -> Self {
-        Self::bytes(204, "", vec![])
-    }
-
-    /// An error with the usual body.
-    pub fn error(status: u16, message: &str) -> Self {
-        Self::with_status(status, &error_body(message))
-    }
-
     pub fn page(status: u16, title: &str) -> Self {
-        let page =
-            format!("<!DOCTYPE html><html><head><title>{title}</title></head><body></body></html>");
-        Self::bytes(status, "text/html;charset=UTF-8", page.into_bytes())
+        let page = format!(
+            "<!DOCTYPE html><html lang=\"en-US\"><head><title>{title}</title></head>\
+             <body>{title}</body></html>"
+        );
+        Self::bytes(status, "text/html; charset=utf-8", page.into_bytes())
     }
 
-    pub fn no_issue() -> Self {
-        Self::error(404, "Issue does not exist or you do not have permission to see it.")
-    }
-
-    #[must_use]
-    pub fn leading(self, status: u16, to: &str) -> Self {
-        Self { status, ..self }.with("location", to)
-    }
-
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// Compresses the body.
+    /// Compresses the body, unless it is short.
     #[must_use]
     pub fn packed(mut self) -> Self {
         if self.body.len() < SHORTEST_PACKED {
             return self;
         }
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(4));
+        let mut encoder = GzEncoder::new(Vec::new(), PACKING);
         // Writing to memory cannot fail; if it did, the response would be sent uncompressed.
         if encoder.write_all(&self.body).is_ok()
             && let Ok(packed) = encoder.finish()
@@ -86,16 +71,26 @@ impl Reply {
         self
     }
 
-    pub fn into_response(self) -> Response {
+    /// `usual`: the headers that every response of this tracker has.
+    pub fn into_response(self, usual: &[(&'static str, &str)]) -> Response {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or_default();
         let headers = response.headers_mut();
         insert(headers, "content-type", &self.content_type);
-        insert(headers, "atl-traceid", &uuid::Uuid::now_v7().simple().to_string());
-        insert(headers, "vary", "Accept-Encoding");
+        for (name, value) in usual {
+            insert(headers, name, value);
+        }
         for (name, value) in &self.headers {
             insert(headers, name, value);
         }
+        response
+    }
+
+    /// The response, but the connection ends in the middle of its body.
+    pub fn into_broken_response(self, usual: &[(&'static str, &str)]) -> Response {
+        let whole = Bytes::from(self.body.clone());
+        let mut response = self.into_response(usual);
+        *response.body_mut() = super::body::first_half(&whole);
         response
     }
 }
@@ -106,8 +101,4 @@ fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
     {
         headers.insert(HeaderName::from_static(name), value);
     }
-}
-
-pub fn error_body(message: &str) -> Value {
-    json!({ "errorMessages": [message], "errors": {} })
 }

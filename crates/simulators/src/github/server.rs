@@ -1,22 +1,20 @@
 //! Handles requests: authentication, rate limit, resource.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, Request};
 use axum::response::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::fault::Fault;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::tracker_data::TrackerData;
 use super::{control, issues, linked, resources};
-use crate::simulate::connection::Switch;
-use crate::simulate::traffic::Traffic;
+use heartbeat::simulate::connection::Switch;
+use heartbeat::simulate::shared::{self, decode};
+use heartbeat::simulate::traffic::Traffic;
 
 /// Rejected tokens that lock the account out for a while.
 const MOST_REFUSALS: u32 = 10;
@@ -42,15 +40,7 @@ pub struct Shared {
     pub base_url: String,
 }
 
-#[derive(Debug, Clone)]
-pub struct Server(pub Arc<Mutex<Shared>>);
-
-impl Server {
-    /// Ignores poisoning.
-    pub fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub type Server = heartbeat::simulate::shared::Server<Shared>;
 
 pub struct ApiRequest {
     pub method: String,
@@ -65,17 +55,10 @@ impl ApiRequest {
     fn new(parts: &axum::http::request::Parts, body: &Bytes) -> Self {
         let path = parts.uri.path();
         let path = path.strip_prefix("/api/v3").unwrap_or(path);
-        let decode = |text: &str| {
-            percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
-        };
-        let query = parts.uri.query().unwrap_or_default().split('&').filter_map(|pair| {
-            let (name, value) = pair.split_once('=')?;
-            Some((decode(name), decode(&value.replace('+', " "))))
-        });
         Self {
             method: parts.method.to_string(),
             path: path.split('/').filter(|part| !part.is_empty()).map(decode).collect(),
-            query: query.collect(),
+            query: shared::query(&parts.uri).collect(),
             headers: parts.headers.clone(),
             body: serde_json::from_slice(body).unwrap_or_default(),
         }
@@ -107,13 +90,7 @@ impl ApiRequest {
 
     /// The caller's secret: `Bearer`, `token`, or the password of `Basic`.
     pub fn secret(&self) -> Option<String> {
-        let header = self.headers.get("authorization")?.to_str().ok()?;
-        let (scheme, value) = header.split_once(' ')?;
-        if !scheme.eq_ignore_ascii_case("basic") {
-            return Some(value.trim().to_owned());
-        }
-        let decoded = String::from_utf8(STANDARD.decode(value.trim()).ok()?).ok()?;
-        decoded.split_once(':').map(|(_, password)| password.to_owned())
+        shared::secret(&self.headers)
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -132,10 +109,10 @@ pub async fn handle(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = axum::body::to_bytes(body, 16 << 20).await else {
-        return Reply::error(413, "Payload too large").into_response();
+        return reply::sent(reply::error(413, "Payload too large"), false);
     };
     if let Some(rest) = parts.uri.path().strip_prefix("/_simulator/") {
-        return control::handle(&server, &parts.method, rest, &body).into_response();
+        return reply::sent(control::handle(&server, &parts.method, rest, &body), false);
     }
     let request = ApiRequest::new(&parts, &body);
     let path = format!("/{}", request.path.join("/"));
@@ -165,12 +142,7 @@ pub async fn handle(
         }
     };
     server.lock().traffic.answered();
-    let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
-    let mut response = reply.into_response();
-    if let Some(whole) = cut {
-        *response.body_mut() = crate::simulate::body::first_half(&whole);
-    }
-    response
+    reply::sent(reply, fault == Some(Fault::Truncated))
 }
 
 impl Shared {
@@ -188,14 +160,15 @@ impl Shared {
             (self.used, self.window_ends) = (0, now + WINDOW);
         }
         if self.limit.is_some_and(|limit| self.used >= limit) {
-            let reply = Reply::error(403, "API rate limit exceeded for user ID 583231.");
+            let reply = reply::error(403, "API rate limit exceeded for user ID 583231.");
             return self.with_limits(reply);
         }
         let reply = resources::answer(self, request)
             .or_else(|| linked::answer(self, request))
             .unwrap_or_else(|| issues::answer(self, request, drop_labels));
         let marked = request.method == "GET" && reply.status == 200;
-        let reply = if marked { reply.marked(request.header("if-none-match")) } else { reply };
+        let reply =
+            if marked { reply::marked(reply, request.header("if-none-match")) } else { reply };
         if reply.status != 304 {
             self.used += 1;
         }
@@ -232,9 +205,9 @@ impl Shared {
         }
         if self.refusals >= MOST_REFUSALS {
             let text = "Maximum number of login attempts exceeded. Please try again later.";
-            return Some(Reply::error(403, text));
+            return Some(reply::error(403, text));
         }
         self.refusals += 1;
-        Some(Reply::error(401, "Bad credentials"))
+        Some(reply::error(401, "Bad credentials"))
     }
 }

@@ -20,7 +20,6 @@ mod tracker_data;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use jiff::{SignedDuration, Timestamp};
@@ -32,9 +31,9 @@ pub use tracker_data::ME;
 
 use self::server::{Server, Shared};
 use self::tracker_data::{Fate, Issue, NewIssue, TrackerData};
-use crate::clock::Clock;
-use crate::simulate::serving::{BoundAddress, Serving};
-use crate::simulate::traffic::Traffic;
+use heartbeat::clock::Clock;
+use heartbeat::simulate::serving::{BoundAddress, Serving};
+use heartbeat::simulate::traffic::Traffic;
 
 /// The repository with the issues.
 pub const REPOSITORY: &str = "parcel/tracking";
@@ -112,7 +111,7 @@ impl Simulator {
             app,
             base_url: format!("http://{address}/api/v3"),
         };
-        let server = Server(Arc::new(Mutex::new(shared)));
+        let server = Server::new(shared);
         let router = Router::new().fallback(server::handle).with_state(server.clone());
         Ok(Self { server, serving: bound.serve(router) })
     }

@@ -4,7 +4,7 @@ use axum::body::Bytes;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::seed::blank;
 use super::server::Server;
 use super::text::Text;
@@ -15,7 +15,7 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut shared = server.lock();
     if let Some(handled) = shared.traffic.handle_control(method.as_str(), path, &value) {
-        return handled.map_or_else(|why| Reply::error(400, &why), |answer| Reply::json(&answer));
+        return handled.map_or_else(|why| reply::error(400, &why), |answer| reply::json(&answer));
     }
     match (method.as_str(), path) {
         ("POST", "issues") => {
@@ -24,7 +24,7 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
             issue.description = Text::from_wiki(&text("description"));
             let now = shared.board.now();
             let id = shared.board.add(issue, now);
-            Reply::json(&json!({ "id": id }))
+            reply::json(&json!({ "id": id }))
         }
         (verb, path) if path.starts_with("issues/") => {
             let id = path["issues/".len()..].parse().unwrap_or(0);
@@ -36,8 +36,8 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
                 "DELETE" => shared.board.delete(id),
                 _ => false,
             };
-            Reply::with_status(if done { 200 } else { 404 }, &json!({ "done": done }))
+            reply::with_status(if done { 200 } else { 404 }, &json!({ "done": done }))
         }
-        _ => Reply::error(404, "unknown path; use faults, requests, issues or issues/ID"),
+        _ => reply::error(404, "unknown path; use faults, requests, issues or issues/ID"),
     }
 }

@@ -21,7 +21,6 @@ mod tracker_data;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use jiff::{SignedDuration, Timestamp};
@@ -34,9 +33,9 @@ pub use tracker_data::{FIRST_ID, OTHER, PROJECT};
 use self::server::{Server, Shared};
 use self::text::Text;
 use self::tracker_data::TrackerData;
-use crate::clock::Clock;
-use crate::simulate::serving::{BoundAddress, Serving};
-use crate::simulate::traffic::Traffic;
+use heartbeat::clock::Clock;
+use heartbeat::simulate::serving::{BoundAddress, Serving};
+use heartbeat::simulate::traffic::Traffic;
 
 #[derive(Debug, Clone)]
 pub struct SimulatorOptions {
@@ -109,7 +108,7 @@ impl Simulator {
             index_lag: options.index_lag,
             base_url: format!("http://{address}"),
         };
-        let server = Server(Arc::new(Mutex::new(shared)));
+        let server = Server::new(shared);
         let router = Router::new().fallback(server::handle).with_state(server.clone());
         Ok(Self { server, serving: bound.serve(router) })
     }

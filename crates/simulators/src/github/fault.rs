@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::reply::{Reply, error_body};
-use crate::simulate::fault::Misbehaviour;
+use super::reply::{self, Reply, error_body};
+use heartbeat::simulate::fault::Misbehaviour;
 
-pub type ActiveFault = crate::simulate::fault::ActiveFault<Fault>;
+pub type ActiveFault = heartbeat::simulate::fault::ActiveFault<Fault>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -109,38 +109,38 @@ impl Fault {
                 .with("x-ratelimit-reset", reset.to_string())
         };
         Some(match self {
-            Self::Bad401 => Reply::error(401, "Bad credentials"),
+            Self::Bad401 => reply::error(401, "Bad credentials"),
             Self::Denied403 => {
                 let text = "Resource not accessible by personal access token";
-                Reply::error(403, text).with("x-accepted-github-permissions", "issues=read")
+                reply::error(403, text).with("x-accepted-github-permissions", "issues=read")
             }
             Self::Sso403 => {
                 let text = "Resource protected by organization SAML enforcement. You must grant your \
                             Personal Access token access to this organization.";
                 let url =
                     "required; url=https://github.com/orgs/contoso/sso?authorization_request=A";
-                Reply::error(403, text).with("x-github-sso", url)
+                reply::error(403, text).with("x-github-sso", url)
             }
-            Self::Limit403 => spent(Reply::error(403, USED_UP), now + 1800),
-            Self::Limit429 => spent(Reply::error(429, USED_UP), now + 1),
-            Self::Secondary403 => Reply::error(403, SECONDARY).with("retry-after", "1"),
-            Self::Secondary403Bare => Reply::error(403, SECONDARY),
-            Self::Abuse429 => Reply::error(429, "You have triggered an abuse detection mechanism.")
+            Self::Limit403 => spent(reply::error(403, USED_UP), now + 1800),
+            Self::Limit429 => spent(reply::error(429, USED_UP), now + 1),
+            Self::Secondary403 => reply::error(403, SECONDARY).with("retry-after", "1"),
+            Self::Secondary403Bare => reply::error(403, SECONDARY),
+            Self::Abuse429 => reply::error(429, "You have triggered an abuse detection mechanism.")
                 .with("retry-after", "1"),
-            Self::NotFound404 => Reply::not_found(),
-            Self::Disabled410 => Reply::error(410, "Issues are disabled for this repo"),
-            Self::Blocked451 => Reply::error(451, "Repository access blocked"),
+            Self::NotFound404 => reply::not_found(),
+            Self::Disabled410 => reply::error(410, "Issues are disabled for this repo"),
+            Self::Blocked451 => reply::error(451, "Repository access blocked"),
             Self::Invalid422 => {
                 let mut body = error_body(422, "Validation Failed");
                 body["errors"] =
                     json!([{ "resource": "Issue", "field": "since", "code": "invalid" }]);
                 Reply::with_status(422, &body)
             }
-            Self::Version400 => Reply::error(400, "\"2022-11-28\" is not a supported API version."),
-            Self::Error500 => Reply::error(500, "Server Error"),
+            Self::Version400 => reply::error(400, "\"2022-11-28\" is not a supported API version."),
+            Self::Error500 => reply::error(500, "Server Error"),
             Self::Unicorn502 => Reply::page(502, "Unicorn! &middot; GitHub"),
             Self::Unavailable503 => {
-                Reply::error(503, "Service unavailable").with("retry-after", "1")
+                reply::error(503, "Service unavailable").with("retry-after", "1")
             }
             Self::HtmlAsJson => Reply {
                 content_type: "application/json; charset=utf-8".into(),
@@ -149,9 +149,9 @@ impl Fault {
             Self::Html200 => Reply::page(200, "GitHub: Let's build from here"),
             Self::WrongShape => Reply::json(&json!({ "items": { "of": 3 } })),
             Self::Elsewhere301 => {
-                Reply::moved(301, "https://attacker.example/repos/x/y/issues".into())
+                reply::moved(301, "https://attacker.example/repos/x/y/issues".into())
             }
-            Self::Circle301 => Reply::moved(301, address.to_owned()),
+            Self::Circle301 => reply::moved(301, address.to_owned()),
             Self::LostAnswer | Self::NoLabels | Self::Truncated | Self::Reset | Self::Hang => {
                 return None;
             }

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use serde_json::{Value, json};
 
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::server::{ApiRequest, Shared};
 
 /// Id of the only installation.
@@ -61,9 +61,9 @@ impl App {
 /// Handles a request of the App itself.
 pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Reply {
     let now = shared.board.now();
-    let Some(app) = &mut shared.app else { return Reply::not_found() };
+    let Some(app) = &mut shared.app else { return reply::not_found() };
     if let Some(why) = app.refuse(&request.secret().unwrap_or_default(), now) {
-        return Reply::error(401, why);
+        return reply::error(401, why);
     }
     match request.path.last().map(String::as_str) {
         Some("installation") => Reply::json(
@@ -80,6 +80,6 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Reply {
             });
             Reply::with_status(201, &body)
         }
-        _ => Reply::not_found(),
+        _ => reply::not_found(),
     }
 }

@@ -1,4 +1,4 @@
-//! `heartbeat simulate jira`.
+//! `simulators jira`.
 
 use std::io;
 
