@@ -3,57 +3,21 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::backtest::BacktestCommandError;
 use crate::backtest::{PastItem, cleaned};
 use crate::context::{Subject, code_base_of};
 use crate::fetch::ado::saved_item;
+use crate::fetch::file::export::{self, PlainItem};
 use crate::fixes::ItemName;
-use crate::model::{Format, ItemId, ItemKey, TextField, WorkItem};
+use crate::model::{ItemId, ItemKey};
 use crate::settings::Config;
-
-/// The short form of an item; also what `gh issue list --json number,title,body,createdAt,url` prints.
-#[derive(Deserialize)]
-struct PlainItem {
-    #[serde(alias = "number", deserialize_with = "number_or_text")]
-    id: i64,
-    /// Such as SHOP-12, if commits name it so.
-    #[serde(default)]
-    key: Option<String>,
-    title: String,
-    #[serde(default, alias = "body")]
-    text: String,
-    #[serde(default)]
-    area: String,
-    #[serde(default, rename = "type")]
-    item_type: String,
-    #[serde(default, alias = "createdAt")]
-    created: Option<jiff::Timestamp>,
-    /// Address of its page.
-    #[serde(default)]
-    url: String,
-}
 
 pub struct FileItems {
     pub items: Vec<PastItem>,
     /// As GitHub prints them: they have the numbers of the repository's own issues.
     pub are_issues: bool,
-}
-
-/// `12` or `"12"`.
-fn number_or_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Id {
-        Number(i64),
-        Text(String),
-    }
-    match Id::deserialize(deserializer)? {
-        Id::Number(number) => Ok(number),
-        Id::Text(text) => text.trim().parse().map_err(serde::de::Error::custom),
-    }
 }
 
 /// One item per line, or an array of items; `-` is standard input. Of several with the same number
@@ -68,7 +32,7 @@ pub fn read(path: &Path, config: &Config, cwd: &Path) -> Result<FileItems, Backt
         text.map_err(|source| BacktestCommandError::Items { path: path.to_owned(), source })?;
     let wrong = |line, source| BacktestCommandError::Item { path: path.to_owned(), line, source };
     let (mut items, mut are_issues): (Vec<PastItem>, bool) = (Vec::new(), true);
-    for (at, value) in values(&text).map_err(|(line, source)| wrong(line, source))? {
+    for (at, value) in export::values(&text).map_err(|(line, source)| wrong(line, source))? {
         are_issues &= value.get("number").is_some();
         items.push(item(value, config, cwd).map_err(|source| wrong(at, source))?);
     }
@@ -80,23 +44,8 @@ pub fn read(path: &Path, config: &Config, cwd: &Path) -> Result<FileItems, Backt
     Ok(FileItems { items, are_issues })
 }
 
-/// The items with their lines; in an array, with their places.
-fn values(text: &str) -> Result<Vec<(usize, Value)>, (usize, serde_json::Error)> {
-    if text.trim_start().starts_with('[') {
-        let all: Vec<Value> =
-            serde_json::from_str(text).map_err(|source| (source.line(), source))?;
-        return Ok(all.into_iter().enumerate().map(|(at, value)| (at + 1, value)).collect());
-    }
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let value = |(at, line): (usize, &str)| {
-        let value = serde_json::from_str(line).map_err(|source| (at + 1, source))?;
-        Ok((at + 1, value))
-    };
-    lines.map(value).collect()
-}
-
 fn item(value: Value, config: &Config, cwd: &Path) -> Result<PastItem, serde_json::Error> {
-    let mut past = if value.get("fields").is_some() {
+    let mut past = if export::is_whole(&value) {
         let raw = saved_item(&value.to_string(), &config.source.text_fields)?;
         let clean = cleaned(config, raw.clone());
         PastItem {
@@ -115,7 +64,8 @@ fn item(value: Value, config: &Config, cwd: &Path) -> Result<PastItem, serde_jso
         PastItem {
             id: plain.id,
             name: name(&plain),
-            raw: Some(Box::new(raw(&plain)?)),
+            // As it was reported: open.
+            raw: Some(Box::new(PlainItem { state: String::new(), ..plain.clone() }.into_item()?)),
             subject: Some(Subject::from_text(&format!("{}\n{}", plain.title, plain.text))),
             title: plain.title,
             area: plain.area,
@@ -137,19 +87,4 @@ fn name(plain: &PlainItem) -> ItemName {
         Some(key) => ItemName::Key(key.clone()),
         None => ItemName::of_page(&plain.url, plain.id),
     }
-}
-
-/// Converts the short form to a work item.
-fn raw(plain: &PlainItem) -> Result<WorkItem, serde_json::Error> {
-    let fields = json!({
-        "System.Title": plain.title,
-        "System.AreaPath": plain.area,
-        "System.WorkItemType": plain.item_type,
-        "System.State": "Active",
-    });
-    let mut item =
-        saved_item(&json!({ "id": plain.id, "rev": 1, "fields": fields }).to_string(), &[])?;
-    let name = "System.Description".to_owned();
-    item.texts = vec![TextField { name, format: Format::Plain, raw: plain.text.clone() }];
-    Ok(item)
 }

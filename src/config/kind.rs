@@ -16,6 +16,7 @@ fn defaults_of(kind: &str) -> &'static [(&'static str, &'static str)] {
         "jira" => {
             &[("where", "statusCategory != Done"), ("token_env", "JIRA_TOKEN"), ("api_version", "")]
         }
+        "file" => &[("where", ""), ("token_env", ""), ("api_version", "")],
         _ => &[],
     }
 }

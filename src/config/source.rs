@@ -52,6 +52,16 @@ fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
         [&key("auth"), &key("app_id")],
         "\"app\" is for kind = \"github\" and needs the client id or app id in app_id",
     );
+    checker.require_consistent(
+        source.path.as_os_str().is_empty() || source.kind == SourceKind::File,
+        [&key("path"), &key("kind")],
+        "path is for kind = \"file\"; a code base is [repository] path",
+    );
+    checker.require_consistent(
+        source.kind != SourceKind::File || !source.write_back,
+        [&key("write_back"), &key("kind")],
+        "a file cannot be written to; set write_back = false",
+    );
     checker.require((1..=200).contains(&source.page_size), &key("page_size"), "write 1 to 200");
     positive(checker, source.look_back, &key("look_back"));
     positive(checker, source.request_timeout, &key("request_timeout"));
@@ -95,18 +105,25 @@ fn different_names(checker: &mut Checker<'_>, config: &Config, position: usize) 
 pub(super) fn needed(config: &Config) -> Vec<(bool, String, &'static str)> {
     let of = |(n, source): (usize, &Source)| {
         let section = config.source_section(n);
+        let is_file = source.kind == SourceKind::File;
         [
             (
-                source.base_url.is_empty(),
+                is_file && source.path.as_os_str().is_empty(),
+                format!("{section}.path"),
+                "write the path of a file with one JSON object per item and line, or of a folder of \
+                 such files",
+            ),
+            (
+                !is_file && source.base_url.is_empty(),
                 format!("{section}.base_url"),
                 "write the address of the organisation, such as https://dev.azure.com/contoso, or \
                  try `--demo`",
             ),
             (
-                source.project.is_empty(),
+                !is_file && source.project.is_empty(),
                 format!("{section}.project"),
                 match source.kind {
-                    SourceKind::Ado => "write the project's name",
+                    SourceKind::Ado | SourceKind::File => "write the project's name",
                     SourceKind::Github => "write owner/repository, or the owner for all of them",
                     SourceKind::Jira => "write the key of the project, such as SHOP",
                 },

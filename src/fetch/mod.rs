@@ -11,6 +11,7 @@ mod around;
 mod client;
 mod credential;
 mod failure;
+pub mod file;
 pub mod github;
 mod guarded;
 mod http;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ado::AdoSource;
 use super::credential::Credential;
+use super::file::FileSource;
 use super::github::GithubSource;
 use super::http::Turns;
 use super::jira::JiraSource;
@@ -85,5 +86,6 @@ pub fn connect(
         SourceKind::Ado => Arc::new(AdoSource::connect(config, connection)?),
         SourceKind::Github => Arc::new(GithubSource::connect(config, connection)?),
         SourceKind::Jira => Arc::new(JiraSource::connect(config, connection)?),
+        SourceKind::File => Arc::new(FileSource::connect(config, connection)),
     })
 }

@@ -16,6 +16,8 @@ pub struct Source {
     pub name: String,
     pub kind: SourceKind,
     pub base_url: String,
+    /// Of kind `file`: where the items are.
+    pub path: PathBuf,
     pub project: String,
     pub team: String,
     #[serde(rename = "where")]
@@ -65,6 +67,8 @@ pub enum SourceKind {
     Github,
     /// Jira Cloud or Data Center.
     Jira,
+    /// A file or a folder: the export of any tracker.
+    File,
 }
 
 /// How changed items are found.
@@ -139,7 +143,11 @@ impl Config {
 
     /// Whether a source is configured.
     pub fn has_source(&self) -> bool {
-        let named = |source: &Source| !source.base_url.is_empty() || !source.project.is_empty();
+        let named = |source: &Source| {
+            !source.base_url.is_empty()
+                || !source.project.is_empty()
+                || !source.path.as_os_str().is_empty()
+        };
         self.sources().iter().any(named)
     }
 
@@ -202,9 +210,15 @@ impl Source {
         }
     }
 
+    /// A file needs none.
+    pub fn needs_credential(&self) -> bool {
+        self.kind != SourceKind::File
+    }
+
     /// Whether a location for the credential is configured.
     pub fn has_credential_location(&self) -> bool {
-        !self.token_env.is_empty()
+        !self.needs_credential()
+            || !self.token_env.is_empty()
             || !self.token_file.as_os_str().is_empty()
             || !self.token_command.is_empty()
     }

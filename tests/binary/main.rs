@@ -19,6 +19,7 @@ mod backtest_tracker;
 mod backtest_tune;
 mod bad_disk;
 mod fault_points;
+mod file_source;
 mod job;
 mod linked_commits;
 mod live;

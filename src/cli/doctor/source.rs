@@ -38,6 +38,9 @@ pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
 }
 
 async fn of_source(input: &DoctorInput, source: &Source) -> Vec<Check> {
+    if source.kind == SourceKind::File {
+        return ask(input, source).await;
+    }
     if source.base_url.is_empty() || source.project.is_empty() {
         let skipped = |name| Check::skipped(name, "needs a valid configuration");
         return ["credential", "source", "project", "query"].map(skipped).into();
@@ -55,7 +58,7 @@ async fn of_source(input: &DoctorInput, source: &Source) -> Vec<Check> {
                     "create a fine-grained token with Issues: read for the repositories (write to \
                      write back) and store it where the configuration points"
                 }
-                SourceKind::Jira => {
+                SourceKind::Jira | SourceKind::File => {
                     "create an API token (Cloud, with source.user set to its e-mail address) or a \
                      personal access token (Data Center) and store it where the configuration points"
                 }
@@ -88,7 +91,7 @@ async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
         Err(error) => return vec![failed(source.kind, "source", &error)],
     };
     let parts: [(&'static str, Result<String, FetchError>); 3] = [
-        ("source", probe.account.map(|name| format!("signed in to {} as {name}", config.base_url))),
+        ("source", probe.account.map(|name| signed_in(&config, &name))),
         ("project", probe.project.map(|name| format!("{name} exists"))),
         ("query", probe.matching.map(|n| format!("matches {n} items within the look-back"))),
     ];
@@ -107,11 +110,19 @@ async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
     checks
 }
 
+fn signed_in(source: &Source, account: &str) -> String {
+    match source.kind {
+        SourceKind::File => account.to_owned(),
+        _ => format!("signed in to {} as {account}", source.base_url),
+    }
+}
+
 fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> Check {
     let fix = match kind {
         SourceKind::Ado => fix_of(error.class),
         SourceKind::Github => github_fix_of(error.class),
         SourceKind::Jira => jira_fix_of(error.class),
+        SourceKind::File => "correct source.path or the file itself, then try again",
     };
     Check::failed(name, error.message.clone(), fix)
 }
