@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ado::AdoSource;
 use super::credential::Credential;
+use super::filters;
 use super::github::GithubSource;
 use super::http::Turns;
 use super::jira::JiraSource;
@@ -81,6 +82,7 @@ pub fn connect(
     config: &settings::Source,
     connection: Connection,
 ) -> Result<Arc<dyn Tracker>, FetchError> {
+    let config = &filters::in_where(config);
     Ok(match config.kind {
         SourceKind::Ado => Arc::new(AdoSource::connect(config, connection)?),
         SourceKind::Github => Arc::new(GithubSource::connect(config, connection)?),

@@ -21,6 +21,15 @@ pub struct Source {
     #[serde(rename = "where")]
     pub where_clause: String,
     pub saved_query: String,
+    /// Filters beside `where`, by the tracker's own names; empty admits all.
+    pub areas: Vec<String>,
+    pub types: Vec<String>,
+    pub states: Vec<String>,
+    pub tags: Vec<String>,
+    pub not_areas: Vec<String>,
+    pub not_types: Vec<String>,
+    pub not_states: Vec<String>,
+    pub not_tags: Vec<String>,
     pub mode: SourceMode,
     #[serde(with = "human::duration")]
     pub look_back: Duration,
@@ -200,6 +209,20 @@ impl Source {
             host if host.starts_with("127.") || host.starts_with("localhost") => first,
             host => host.split('.').next(),
         }
+    }
+
+    /// The filters beside `where`, by their keys.
+    pub fn filters(&self) -> [(&'static str, &[String]); 8] {
+        [
+            ("areas", &self.areas),
+            ("types", &self.types),
+            ("states", &self.states),
+            ("tags", &self.tags),
+            ("not_areas", &self.not_areas),
+            ("not_types", &self.not_types),
+            ("not_states", &self.not_states),
+            ("not_tags", &self.not_tags),
+        ]
     }
 
     /// Whether a location for the credential is configured.
