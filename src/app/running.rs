@@ -15,7 +15,7 @@ use super::logging::{self, Purpose};
 use super::signals::SignalRequest;
 use super::web::{self, AnnounceOptions};
 use super::{
-    Setting, Signals, StartOptions, TemporaryFolder, after_run, lifecycle, pings, silence,
+    Setting, Signals, StartOptions, TemporaryFolder, after_run, digest, lifecycle, pings, silence,
 };
 use crate::event::fold::RunView;
 use crate::event::{RunOutcome, Trigger};
@@ -122,6 +122,7 @@ async fn run_once(
         tracing::error!(run_id = %id, "the webhook or the search for fixes took too long and was abandoned; the next run tries again");
     }
     silence::tell(setting, &store, None).await;
+    digest::send_if_due(setting, &store).await;
     pings::patiently(async { pinged.await.unwrap_or_default() }).await;
     report
 }
