@@ -110,7 +110,7 @@ async fn run_once(
         // Never ends on its own; runs alongside the run.
         never = signals.pass_on(&stop) => match never {},
     };
-    let code = code_of(performed.end.outcome, signals.stopped_by());
+    let code = code_of(performed.end.outcome, signals.stopped_by(), stop.state().reason);
     let (signal, text) = pings::end_of_run(setting, &performed.end, code);
     // Beside the rest, which may fail or take long.
     let pinged = tokio::spawn(pings.end(signal, text));
@@ -128,10 +128,11 @@ async fn run_once(
 }
 
 /// The exit code of a run; for an interruption the signal decides.
-fn code_of(outcome: RunOutcome, stopped_by: Option<Code>) -> Code {
-    match (outcome, stopped_by) {
-        (RunOutcome::Interrupted, Some(code)) => code,
-        (outcome, _) => Code::of_run(outcome),
+fn code_of(outcome: RunOutcome, stopped_by: Option<Code>, why: Option<StopReason>) -> Code {
+    match (outcome, stopped_by, why) {
+        (RunOutcome::Interrupted, _, Some(StopReason::LeaseLost)) => Code::ServerLost,
+        (RunOutcome::Interrupted, Some(code), _) => code,
+        (outcome, ..) => Code::of_run(outcome),
     }
 }
 
