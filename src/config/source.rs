@@ -74,6 +74,16 @@ fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
         &key("token_env"),
         "write the name of a variable, not its value",
     );
+    checker.require_consistent(
+        !source.commands || source.write_back,
+        [&key("commands"), &key("write_back")],
+        "a command is answered by a comment; set write_back = true",
+    );
+    checker.require_consistent(
+        !source.commands || source.comments > 0,
+        [&key("commands"), &key("comments")],
+        "commands are read from the newest comments; set comments to 5 or so",
+    );
     checker.require(
         !source.write_back || is_tag(&source.write_back_tag),
         &key("write_back_tag"),

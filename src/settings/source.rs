@@ -51,6 +51,8 @@ pub struct Source {
     pub ca_file: PathBuf,
     pub write_back: bool,
     pub write_back_tag: String,
+    /// Whether comments may command.
+    pub commands: bool,
     pub repository: PathBuf,
     pub routes: Vec<Route>,
     pub schedule: String,
