@@ -522,6 +522,7 @@ pub mod samples {
             created_at: at("2026-11-16T08:05:00Z"),
             cost: Some(Usd::from_dollars(0.2)),
             area: String::new(),
+            assigned_to: String::new(),
             priority: None,
             made_with: None,
             stale: None,
