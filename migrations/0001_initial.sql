@@ -15,6 +15,8 @@ CREATE TABLE heartbeat_state (
     -- So that items can be selected by it. NULL: not read yet; '': the item has none. The next runs
     -- read parked and waiting items once to fill it.
     area_path             TEXT,
+    -- The person it is assigned to, so that findings can be selected by it.
+    assigned_to           TEXT,
     revision              INTEGER NOT NULL,
     last_changed          INTEGER NOT NULL,
     -- Of what would reach the prompt now.

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Reason;
-use crate::model::{BoxFuture, ProcessIdentity, SessionEnd, SessionId, SessionRef, SourceRecord};
+use crate::model::{
+    BoxFuture, ProcessIdentity, SessionEnd, SessionId, SessionRef, SessionTranscript, SourceRecord,
+};
 use crate::settings::HeldSecrets;
 
 /// The state could not be read or written, whatever stores it.
@@ -103,6 +105,16 @@ pub trait Ledger: Send + Sync {
 
     /// Records the agent's process once it runs.
     fn spawned(&self, session: SessionId, pid: u32) -> BoxFuture<'_, Result<(), LedgerError>>;
+
+    /// Shows what a live session has read and said so far, without credentials. Informational: a
+    /// ledger that nobody looks at ignores it.
+    fn said(
+        &self,
+        _session: SessionId,
+        _transcript: SessionTranscript,
+    ) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// Closes the row and keeps its result, with the output, in the history. Only allowed with zero
     /// survivors.

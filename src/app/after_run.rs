@@ -1,7 +1,7 @@
 //! After a run: writes its report, sends its digest to a chat, compares findings with later
 //! commits. A failure of these does not fail the run.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ impl Reporter {
         render(&self.gather(store, scope).await?, format)
     }
 
-    async fn gather(&self, store: &Store, scope: Scope) -> Result<Report, CommandError> {
+    pub(super) async fn gather(&self, store: &Store, scope: Scope) -> Result<Report, CommandError> {
         let (projects, now) = (self.config.projects(), self.clock.now());
         let report = Report::gather(store, scope, &projects, now).await?;
         Ok(report
@@ -83,7 +83,7 @@ pub async fn follow_up(setting: &Setting, store: &Store, run: RunId) {
         }
         let report = report_of(setting, store, run).await?;
         match report.is_news() {
-            true => write_all(&config.dir, &config.formats, &report, run),
+            true => write_all(&config.dir, &config.formats, &report, &file_name(&report, run)),
             false => Ok(()),
         }
     };
@@ -135,26 +135,27 @@ async fn deliver_digests(setting: &Setting, store: &Store) -> Result<(), Command
     Ok(())
 }
 
-fn write_all(
+/// One file per format, `NAME.md` and so on.
+pub(super) fn write_all(
     dir: &Path,
     formats: &[ReportFormat],
     report: &Report,
-    run: RunId,
+    name: &str,
 ) -> Result<(), CommandError> {
     let failed = || CommandError::io(format!("cannot write {}", dir.display()));
     private::create_folder(dir).map_err(failed())?;
     for format in formats {
-        let path = dir.join(file_name(report, run, *format));
+        let path = dir.join(format!("{name}.{}", format.extension()));
         private::replace(&path, render(report, *format)?.as_bytes()).map_err(failed())?;
     }
     Ok(())
 }
 
 /// Sorts by time, and contains the run's id.
-fn file_name(report: &Report, run: RunId, format: ReportFormat) -> PathBuf {
+fn file_name(report: &Report, run: RunId) -> String {
     let began = report.runs.first().map_or(report.made_at, |run| run.started_at);
     let (when, id) = (began.strftime("%Y%m%dT%H%M%SZ"), run.to_string());
-    format!("{when}-{id}.{}", format.extension()).into()
+    format!("{when}-{id}")
 }
 
 async fn send(setting: &Setting, report: &Report, run: RunId) -> Delivery {

@@ -23,7 +23,7 @@ use super::signals::SignalRequest;
 use super::timetable::Timetable;
 use super::waker::{LONGEST_SLEEP, Pace, WakeSource};
 use super::web::{AnnounceOptions, Requests, RunRequest, RunRequests};
-use super::{Notifier, Setting, Signals, StartOptions, after_run, pings, silence, startup};
+use super::{Notifier, Setting, Signals, StartOptions, after_run, digest, pings, silence, startup};
 use crate::config::{Changed, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
@@ -249,7 +249,8 @@ where
     fn notice_silence(&mut self) {
         let now = self.setting.clock.now();
         let is_due = |last: Timestamp| now.duration_since(last) >= silence::EVERY || now < last;
-        if !self.silence_checked.is_none_or(is_due) {
+        let digest = |last| digest::is_due(&self.setting.config, last, now);
+        if !self.silence_checked.is_none_or(|last| is_due(last) || digest(last)) {
             return;
         }
         self.silence_checked = Some(now);
@@ -257,6 +258,7 @@ where
         let (schedule, since) = (self.timetable.schedule.clone(), self.timetable.since);
         self.reports.spawn(async move {
             silence::tell(&setting, &store, Some((&schedule, since))).await;
+            digest::send_if_due(&setting, &store).await;
         });
     }
 

@@ -8,6 +8,7 @@ pub mod backtest;
 mod credential;
 pub mod daemon;
 pub mod demo;
+mod digest;
 mod early;
 pub mod error;
 pub mod exit;

@@ -15,7 +15,7 @@ use super::logging::{self, Purpose};
 use super::signals::SignalRequest;
 use super::web::{self, AnnounceOptions};
 use super::{
-    Setting, Signals, StartOptions, TemporaryFolder, after_run, lifecycle, pings, silence,
+    Setting, Signals, StartOptions, TemporaryFolder, after_run, digest, lifecycle, pings, silence,
 };
 use crate::event::fold::RunView;
 use crate::event::{RunOutcome, Trigger};
@@ -110,7 +110,7 @@ async fn run_once(
         // Never ends on its own; runs alongside the run.
         never = signals.pass_on(&stop) => match never {},
     };
-    let code = code_of(performed.end.outcome, signals.stopped_by());
+    let code = code_of(performed.end.outcome, signals.stopped_by(), stop.state().reason);
     let (signal, text) = pings::end_of_run(setting, &performed.end, code);
     // Beside the rest, which may fail or take long.
     let pinged = tokio::spawn(pings.end(signal, text));
@@ -122,15 +122,17 @@ async fn run_once(
         tracing::error!(run_id = %id, "the webhook or the search for fixes took too long and was abandoned; the next run tries again");
     }
     silence::tell(setting, &store, None).await;
+    digest::send_if_due(setting, &store).await;
     pings::patiently(async { pinged.await.unwrap_or_default() }).await;
     report
 }
 
 /// The exit code of a run; for an interruption the signal decides.
-fn code_of(outcome: RunOutcome, stopped_by: Option<Code>) -> Code {
-    match (outcome, stopped_by) {
-        (RunOutcome::Interrupted, Some(code)) => code,
-        (outcome, _) => Code::of_run(outcome),
+fn code_of(outcome: RunOutcome, stopped_by: Option<Code>, why: Option<StopReason>) -> Code {
+    match (outcome, stopped_by, why) {
+        (RunOutcome::Interrupted, _, Some(StopReason::LeaseLost)) => Code::ServerLost,
+        (RunOutcome::Interrupted, Some(code), _) => code,
+        (outcome, ..) => Code::of_run(outcome),
     }
 }
 

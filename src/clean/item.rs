@@ -285,6 +285,7 @@ mod tests {
             at: None,
             format: Format::Html,
             raw: (*raw).to_owned(),
+            may_write: false,
         };
         WorkItem {
             key: ItemKey::new("ado", ItemId(7)),

@@ -184,7 +184,11 @@ pub enum Command {
     /// Print the findings of a run or a period as a report
     Report(super::report::ReportArgs),
     /// Check everything a run needs, and print a fix for each failure
-    Doctor,
+    Doctor {
+        /// Also ask the model provider (a free request) and try the right to write a comment
+        #[arg(long)]
+        live: bool,
+    },
     /// Run sessions for a coordinator on another host until stopped (feature `fleet`)
     Worker,
     /// Print, install or remove the systemd or launchd service

@@ -251,7 +251,7 @@ impl Context {
             Command::Feedback(args) => self.on_runtime(self.feedback(&args)),
             Command::Report(args) => self.on_runtime(self.report(&args)),
             Command::Dashboard(args) => self.dashboard(args),
-            Command::Doctor => self.on_runtime(self.doctor()),
+            Command::Doctor { live } => self.on_runtime(self.doctor(live)),
             Command::Worker => self.on_runtime(app::fleet::worker(&self.start_options(false))),
             Command::Service(command) => self.service(&command),
             Command::Completions(args) => done(write_out(&completions::completions(args))),
@@ -285,7 +285,7 @@ impl Context {
         self.print(&written, init::Written::render)?;
         let question = "Check the setup with `heartbeat doctor` now?";
         if asked && !self.global.json && init::agrees(question)? {
-            return self.on_runtime(self.doctor());
+            return self.on_runtime(self.doctor(false));
         }
         Ok(Code::Done)
     }

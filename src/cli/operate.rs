@@ -145,7 +145,7 @@ impl Context {
         HeldSecrets::of(config, &self.environment, trackers)
     }
 
-    pub(super) async fn doctor(&self) -> Result<Code, CommandError> {
+    pub(super) async fn doctor(&self, live: bool) -> Result<Code, CommandError> {
         let request = app::load_request(&self.global.overrides(), &self.environment)?;
         let diagnosis = match load(&request) {
             Err(error) => Diagnosis::of_broken_config(&error),
@@ -158,6 +158,7 @@ impl Context {
                     environment: self.environment.clone(),
                     clock: self.clock.clone(),
                     cwd: request.cwd,
+                    live,
                 })
                 .await
             }

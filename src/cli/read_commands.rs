@@ -75,6 +75,21 @@ impl Context {
         }
     }
 
+    /// The same for a question that can be answered before the first run: an empty state that is
+    /// removed with the folder.
+    pub(super) fn state_or_empty(
+        &self,
+    ) -> Result<(Store, Config, Option<app::TemporaryFolder>), CommandError> {
+        let (config, _) = self.load_for_reading()?;
+        let folder = app::state_folder(&config, &self.environment)?;
+        if let Some(store) = Store::open_for_reading(&folder)? {
+            return Ok((store, config, None));
+        }
+        let folder = app::TemporaryFolder::new("why")
+            .map_err(CommandError::io("cannot create a temporary folder"))?;
+        Ok((Store::open(folder.path())?, config, Some(folder)))
+    }
+
     /// The state for reading, if there is one, and the configuration.
     fn state(&self) -> Result<Found, CommandError> {
         let (config, fault) = self.load_for_reading()?;

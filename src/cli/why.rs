@@ -10,22 +10,36 @@ use super::error::CommandError;
 use super::exit::Code;
 use super::{Context, show};
 use crate::app::ConfiguredCredential;
-use crate::fetch::{Connection, FetchRequest, InMemory, Tracker, connect};
-use crate::model::{FailureClass, ItemId, ItemKey, WorkItem};
+use crate::fetch::{Connection, FetchError, FetchRequest, InMemory, Tracker, connect, filters};
+use crate::model::{FailureClass, ItemId, ItemKey, WorkItem, name_in};
+use crate::report::lines::short_key;
 use crate::report::why;
-use crate::settings::{Config, Source};
+use crate::settings::{Config, Source, SourceKind};
 
 #[derive(Debug, Serialize)]
 struct Answer {
-    item: ItemKey,
+    /// The name that people use.
+    item: String,
     why: String,
 }
 
 impl Context {
     pub(super) async fn why(&self, item: &str) -> Result<Code, CommandError> {
-        let (store, config) = self.needed_state()?;
+        let (store, config, _temporary) = self.state_or_empty()?;
         self.learn_names(&store).await?;
-        let key = show::find_key(&store, &config, item).await?;
+        let found = show::find_key(&store, &config, item).await;
+        let is_configured = |key: &ItemKey| config.source_of(key).is_some();
+        let key = match found {
+            Ok(key) if is_configured(&key) => Ok(key),
+            // A name that no run has read: only its tracker knows the number.
+            other => match self.named(&config, item).await {
+                Ok(Some(key)) => Ok(key),
+                Ok(None) => other,
+                Err(why) => {
+                    return self.say_why(Answer { item: item.to_owned(), why });
+                }
+            },
+        }?;
         let why = match store.items().get(key.clone()).await? {
             Some(row) => {
                 let findings = store.findings().of_item(key.clone()).await?;
@@ -33,11 +47,45 @@ impl Context {
             }
             None => self.ask_tracker(&config, &key).await,
         };
-        self.print(&Answer { item: key.clone(), why }, |answer| {
-            let name = crate::report::lines::short_key(&answer.item);
-            format!("{name}: {}\n", answer.why)
-        })?;
+        let item = self.names.get().map_or_else(|| short_key(&key), |names| names.name(&key));
+        self.say_why(Answer { item, why })
+    }
+
+    fn say_why(&self, answer: Answer) -> Result<Code, CommandError> {
+        self.print(&answer, |answer| format!("{}: {}\n", answer.item, answer.why))?;
         Ok(Code::Done)
+    }
+
+    /// The key of the item with this name, `PARCEL-4` or `contoso/web#12`, from its tracker; `None` if
+    /// the text is no such name. An error is the answer.
+    async fn named(&self, config: &Config, item: &str) -> Result<Option<ItemKey>, String> {
+        let name = name_in(item).unwrap_or_else(|| item.to_owned());
+        let kind = match name.rsplit_once('#') {
+            Some((repository, _)) if repository.contains('/') => SourceKind::Github,
+            None if name.contains('-') && !name.contains('/') => SourceKind::Jira,
+            _ => return Ok(None),
+        };
+        let mut refused_by = None;
+        for source in config.sources().iter().filter(|source| source.kind == kind) {
+            let asked = match self.tracker(config, source) {
+                Ok(tracker) => tracker.id_of(name.clone()).await,
+                Err(error) => Err(error),
+            };
+            match asked {
+                Ok(Some(id)) => return Ok(Some(ItemKey::new(&source.name, id))),
+                Ok(None) => {}
+                Err(error) => refused_by = Some(refused(error.class, &error.to_string())),
+            }
+        }
+        let nowhere = "It does not exist in a tracker that is configured, or its account may not \
+                       read it.";
+        Err(refused_by.unwrap_or_else(|| nowhere.to_owned()))
+    }
+
+    fn tracker(&self, config: &Config, source: &Source) -> Result<Arc<dyn Tracker>, FetchError> {
+        let credential = ConfiguredCredential::new(source, config, &self.environment);
+        let memory = InMemory::shared();
+        connect(source, Connection::new(Arc::new(credential), self.clock.clone(), memory))
     }
 
     /// About an item that no run has read. Nothing is changed.
@@ -47,21 +95,38 @@ impl Context {
         else {
             return format!("No source {:?} is configured.", key.source());
         };
-        let credential = ConfiguredCredential::new(source, config, &self.environment);
-        let memory = InMemory::shared();
-        let connection = Connection::new(Arc::new(credential), self.clock.clone(), memory);
-        match connect(source, connection) {
-            Ok(tracker) => asked(&*tracker, source, id, self.clock.now()).await,
+        match self.tracker(config, source) {
+            Ok(tracker) => {
+                let open = |part: &str| {
+                    let part = Source {
+                        where_clause: part.to_owned(),
+                        saved_query: String::new(),
+                        ..filters::without(source)
+                    };
+                    self.tracker(config, &part)
+                };
+                asked(&*tracker, source, id, self.clock.now(), open).await
+            }
             Err(error) => format!("No run has read it, and the tracker cannot be asked: {error}"),
         }
     }
 }
 
-async fn asked(tracker: &dyn Tracker, source: &Source, id: ItemId, now: Timestamp) -> String {
-    let condition = match (source.saved_query.as_str(), source.where_clause.as_str()) {
-        ("", "") => "its project".to_owned(),
-        ("", clause) => clause.to_owned(),
-        (query, _) => format!("the saved query {query}"),
+/// Conditions that are tried one by one; each is a request.
+const MOST_TRIED: usize = 12;
+
+async fn asked(
+    tracker: &dyn Tracker,
+    source: &Source,
+    id: ItemId,
+    now: Timestamp,
+    open: impl Fn(&str) -> Result<Arc<dyn Tracker>, FetchError>,
+) -> String {
+    let conditions = filters::conditions(source);
+    let condition = match (source.saved_query.as_str(), conditions.as_slice()) {
+        ("", []) => "all items of its project".to_owned(),
+        ("", parts) => parts.join(" and "),
+        (query, _) => format!("what the saved query {query} returns"),
     };
     match tracker.still_matching(vec![id]).await {
         Ok(Some(ids)) if ids.contains(&id) => {
@@ -76,9 +141,24 @@ async fn asked(tracker: &dyn Tracker, source: &Source, id: ItemId, now: Timestam
         Ok(Some(item)) => {
             let finished = if item.finished == Some(true) { ", which is closed" } else { "" };
             let area = item.area_path.as_deref().map(|area| format!(", area {area}"));
+            let mut refusing = Vec::new();
+            if source.saved_query.is_empty() {
+                for part in conditions.iter().take(MOST_TRIED) {
+                    let admitted = match open(part) {
+                        Ok(tracker) => tracker.still_matching(vec![id]).await,
+                        Err(error) => Err(error),
+                    };
+                    if matches!(admitted, Ok(Some(ids)) if !ids.contains(&id)) {
+                        refusing.push(part.as_str());
+                    }
+                }
+            }
+            let admits = match refusing.as_slice() {
+                [] => format!("the query admits {condition}"),
+                parts => format!("it does not meet {}", parts.join(" and ")),
+            };
             format!(
-                "It is not in the query: its type is {}, its state {}{finished}{}; the query \
-                 admits: {condition}",
+                "It is not in the query: its type is {}, its state {}{finished}{}; {admits}",
                 item.item_type,
                 item.state,
                 area.unwrap_or_default()
@@ -107,7 +187,7 @@ async fn read(
     id: ItemId,
     now: Timestamp,
 ) -> Result<Option<WorkItem>, (FailureClass, String)> {
-    let failed = |error: crate::fetch::FetchError| (error.class, error.to_string());
+    let failed = |error: FetchError| (error.class, error.to_string());
     // Almost nothing else changed since now.
     let request = FetchRequest { changed_since: Some(now), also: vec![id] };
     let mut pages = tracker.open(request).await.map_err(failed)?;

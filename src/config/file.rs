@@ -137,7 +137,13 @@ pub(super) fn parse(file: &Path, text: &str, keys: &Keys) -> (Vec<Entry>, Vec<Pr
 }
 
 fn malformed(error: &toml::de::Error, place: impl Fn(Range<usize>) -> Origin) -> Problem {
-    let reason = error.message().lines().collect::<Vec<_>>().join(", ");
+    let mut reason = error.message().lines().collect::<Vec<_>>().join(", ");
+    if reason.contains("escape") {
+        reason.push_str(
+            "; a backslash in \"double quotes\" begins an escape: write the text in 'single quotes' \
+             ('Parcel\\Rates'), or double each backslash (\"Parcel\\\\Rates\")",
+        );
+    }
     Problem::Malformed { place: place(error.span().unwrap_or(0..0)), reason }
 }
 

@@ -46,6 +46,19 @@ fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
         [&query, &saved],
         "a run needs a query; set one of them",
     );
+    for (name, names) in source.filters() {
+        checker.require_consistent(
+            names.is_empty() || source.saved_query.is_empty(),
+            [&key(name), &saved],
+            "a saved query has its own conditions; write the filter into it, or use where",
+        );
+        checker.require(
+            names.iter().all(|name| !name.trim().is_empty() && is_one_line(name)),
+            &key(name),
+            NOT_ONE_LINE,
+        );
+    }
+    checker.require(!has_torn_text(&source.where_clause), &query, NOT_ONE_LINE);
     checker.require_consistent(
         source.auth != SourceAuth::App
             || (source.kind == SourceKind::Github && !source.app_id.trim().is_empty()),
@@ -70,6 +83,16 @@ fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
         is_variable_name_or_empty(&source.token_env),
         &key("token_env"),
         "write the name of a variable, not its value",
+    );
+    checker.require_consistent(
+        !source.commands || source.write_back,
+        [&key("commands"), &key("write_back")],
+        "a command is answered by a comment; set write_back = true",
+    );
+    checker.require_consistent(
+        !source.commands || source.comments > 0,
+        [&key("commands"), &key("comments")],
+        "commands are read from the newest comments; set comments to 5 or so",
     );
     checker.require(
         !source.write_back || is_tag(&source.write_back_tag),
@@ -144,6 +167,28 @@ pub(super) fn is_collection_address(text: &str) -> bool {
         let host = rest.split('/').next().unwrap_or_default();
         !host.is_empty() && !rest.contains(|c: char| c.is_whitespace() || matches!(c, '?' | '#'))
     })
+}
+
+const NOT_ONE_LINE: &str = "a text contains a tab or another control character: in \"double \
+    quotes\" TOML reads \\t as a tab and \\b, \\f, \\n, \\r likewise; write the text in 'single \
+    quotes', or double each backslash";
+
+pub(super) fn is_one_line(text: &str) -> bool {
+    !text.contains(char::is_control)
+}
+
+/// Whether a quoted text within a condition has a control character, which no name has.
+fn has_torn_text(condition: &str) -> bool {
+    let mut quote = None;
+    for character in condition.chars() {
+        match (quote, character) {
+            (Some(open), character) if character == open => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (Some(_), character) if character.is_control() => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 fn is_tag(tag: &str) -> bool {

@@ -423,6 +423,18 @@ fn check_log_and_report(checker: &mut Checker<'_>, config: &Config) {
         "report.webhook_env",
         "write the name of a variable, not its value",
     );
+    let digest = &config.report.digest;
+    checker.require(
+        digest.is_empty() || Schedule::parse(digest, &config.schedule.timezone).is_ok(),
+        "report.digest",
+        "write a cron expression such as \"0 8 * * *\", or \"\" for none",
+    );
+    let public = &config.http.public_url;
+    checker.require(
+        public.is_empty() || source::is_collection_address(public),
+        "http.public_url",
+        "write an http or https address without query, such as https://heartbeat.contoso.test",
+    );
     checker.require(
         is_variable_name_or_empty(&config.monitor.ping_env),
         "monitor.ping_env",

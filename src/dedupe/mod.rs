@@ -11,6 +11,7 @@ mod parts;
 mod plan;
 mod queue;
 mod retry;
+pub mod why;
 mod words;
 
 pub use decide::{Decided, KnownItem, Seen, Write, decide};

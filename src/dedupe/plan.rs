@@ -42,6 +42,7 @@ pub struct Planned {
     pub area_path: String,
     /// 1 is the most urgent.
     pub priority: Option<i64>,
+    pub assigned_to: Option<String>,
     pub revision: i64,
     /// When it was last changed in the tracker.
     pub changed_at: Timestamp,
@@ -216,6 +217,7 @@ fn planned(read: &ReadItem, decided: &Decided, attempts: u32) -> Planned {
         url: item.url.clone(),
         area_path: item.area_path.clone().unwrap_or_default(),
         priority: item.priority,
+        assigned_to: item.assigned_to.clone(),
         revision: item.rev,
         changed_at: item.changed_at,
         fingerprint: read.fingerprint.clone(),

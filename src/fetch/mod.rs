@@ -12,6 +12,7 @@ mod client;
 mod credential;
 mod failure;
 pub mod file;
+pub mod filters;
 pub mod github;
 mod guarded;
 mod http;
@@ -194,6 +195,12 @@ pub trait Details: Send + Sync {
         &self,
         _ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// The number of the item with this name (`SHOP-12`, `contoso/shop#4`), whatever the query says;
+    /// `None` if there is none, or items have no other name than their number.
+    fn id_of(&self, _name: String) -> BoxFuture<'_, Result<Option<ItemId>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 

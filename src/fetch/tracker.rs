@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::ado::AdoSource;
 use super::credential::Credential;
 use super::file::FileSource;
+use super::filters;
 use super::github::GithubSource;
 use super::http::Turns;
 use super::jira::JiraSource;
@@ -82,10 +83,12 @@ pub fn connect(
     config: &settings::Source,
     connection: Connection,
 ) -> Result<Arc<dyn Tracker>, FetchError> {
+    // A file has no query language: it applies the filters itself.
+    let queried = &filters::in_where(config);
     Ok(match config.kind {
-        SourceKind::Ado => Arc::new(AdoSource::connect(config, connection)?),
-        SourceKind::Github => Arc::new(GithubSource::connect(config, connection)?),
-        SourceKind::Jira => Arc::new(JiraSource::connect(config, connection)?),
+        SourceKind::Ado => Arc::new(AdoSource::connect(queried, connection)?),
+        SourceKind::Github => Arc::new(GithubSource::connect(queried, connection)?),
+        SourceKind::Jira => Arc::new(JiraSource::connect(queried, connection)?),
         SourceKind::File => Arc::new(FileSource::connect(config, connection)),
     })
 }

@@ -126,6 +126,7 @@ impl Worker {
         );
         let mut tasks: JoinSet<()> = JoinSet::new();
         self.work(&mut tasks, stop).await;
+        self.drain(&mut tasks, stop).await;
         self.shared.shutdown.stop(StopReason::Shutdown);
         let mut known = stop.state();
         loop {
@@ -155,6 +156,30 @@ impl Worker {
             tracing::warn!(
                 "some session results could not be delivered to the server; the next start of the worker delivers them"
             );
+        }
+    }
+
+    /// Lets running sessions end, for a while: a rolling update loses no work that was paid for. A
+    /// second stop request ends the wait.
+    async fn drain(&self, tasks: &mut JoinSet<()>, stop: &mut StopSignal) {
+        let (time, running) = (self.config.fleet.drain, tasks.len());
+        if tasks.is_empty() || time.is_zero() || stop.state().immediate {
+            return;
+        }
+        tracing::info!(
+            host = self.host,
+            sessions = running,
+            seconds = time.as_secs(),
+            "asks for no more work and waits for its sessions to end; a second signal ends them"
+        );
+        let known = stop.state();
+        let ended = async { while tasks.join_next().await.is_some() {} };
+        tokio::select! {
+            () = ended => tracing::info!(host = self.host, sessions = running, "all sessions ended"),
+            () = tokio::time::sleep(time) => {
+                tracing::warn!(host = self.host, "fleet.drain is over; hands back the sessions that are left");
+            }
+            _ = stop.changed(known) => {}
         }
     }
 

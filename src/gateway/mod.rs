@@ -24,7 +24,7 @@ use crate::clock::Clock;
 
 pub use failure::{Class, Failure};
 pub use meter::{Account, Bounds, Stop};
-pub use upstream::{Provider, Upstream};
+pub use upstream::{Greeting, Provider, Upstream};
 
 use meter::Meter;
 

@@ -4,9 +4,13 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Url};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::failure::{Class, Failure};
 
 /// A connection that takes longer is an outage.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -26,6 +30,20 @@ pub struct Provider {
     /// PEM files of private certificate authorities.
     pub authorities: Vec<PathBuf>,
 }
+
+/// What a provider said to a free request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Greeting {
+    /// It answers, and accepts the credential.
+    Accepted,
+    /// It answers, but has no free request that needs the credential.
+    Unproven,
+}
+
+/// Longest wait for the free request.
+const GREETING: Duration = Duration::from_secs(15);
+/// More of a refusal is not read.
+const LONGEST_REFUSAL: usize = 4 << 10;
 
 /// A provider with the client that reaches it; shared by all sessions of an agent.
 #[derive(Debug)]
@@ -62,6 +80,49 @@ impl Upstream {
         }
         let client = builder.build().map_err(|error| error.to_string())?;
         Ok(Self { provider, address, client })
+    }
+
+    /// Asks for the list of models, which every provider gives for nothing, with the credential.
+    pub async fn greet(&self, now: Timestamp) -> Result<Greeting, Failure> {
+        let mut list = self.address.clone();
+        // …/v1/messages, …/v1/responses, …/v1/chat/completions
+        let path = list.path().trim_end_matches('/');
+        let base = ["/chat/completions", "/messages", "/responses"]
+            .iter()
+            .find_map(|end| path.strip_suffix(end))
+            .unwrap_or(path)
+            .to_owned();
+        list.set_path(&format!("{base}/models"));
+        let mut request = self.client.get(list).timeout(GREETING);
+        if let Some((header, secret)) = &self.provider.credential {
+            request = request.header(*header, secret.expose_secret());
+        }
+        // Anthropic refuses requests without it; others ignore it.
+        let request = request.header("anthropic-version", "2023-06-01");
+        let outage = |error: &reqwest::Error| match error.is_timeout() {
+            true => Failure::outage("no answer in time"),
+            false => Failure::outage(&root_cause(error)),
+        };
+        let mut answer = request.send().await.map_err(|error| outage(&error))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(Greeting::Accepted);
+        }
+        let headers = answer.headers().clone();
+        let mut body = Vec::new();
+        while let Ok(Some(chunk)) = answer.chunk().await {
+            body.extend_from_slice(&chunk);
+            if body.len() >= LONGEST_REFUSAL {
+                break;
+            }
+        }
+        body.truncate(LONGEST_REFUSAL);
+        let failure = Failure::refused(status.as_u16(), &headers, &body, now);
+        match failure.class {
+            // A provider without such a list has not looked at the credential.
+            Class::UnknownModel | Class::Request => Ok(Greeting::Unproven),
+            _ => Err(failure),
+        }
     }
 }
 

@@ -22,6 +22,9 @@ pub struct Comment {
     pub at: Option<Timestamp>,
     pub format: Format,
     pub raw: String,
+    /// Whether its author may write to the item, as far as the tracker says.
+    #[serde(default)]
+    pub may_write: bool,
 }
 
 /// Number of links by target. A new link is not a change of the item: it does not move the revision

@@ -9,7 +9,7 @@ use crate::event::{RunOutcome, RunSummary};
 use crate::fixes::Accuracy;
 use crate::model::{Phase, RunId, SessionId, Verdict};
 use crate::report::code_links::CodeLinks;
-use crate::report::fixes::{LATELY, accuracy, sentence};
+use crate::report::fixes::{LATELY, accuracy, fix_line, sentence};
 use crate::report::moment::minute;
 use crate::report::names::Names;
 use crate::report::worth;
@@ -22,6 +22,8 @@ use crate::triage;
 
 /// Unfinished items that are listed; the rest are counted.
 const MOST_OPEN: u32 = 50;
+/// Earlier findings of which a report says what became of them.
+const MOST_BECAME: usize = 10;
 /// Items whose groups of duplicates are looked up.
 const MOST_GROUPED: usize = 200;
 
@@ -71,6 +73,13 @@ pub struct Report {
     /// those of the last week.
     pub accuracy: Accuracy,
     pub failed_sessions: Vec<SessionRow>,
+    /// What became of findings in this period: fixed, or rated by people.
+    pub became: Vec<String>,
+    /// What does not go on by itself, such as an open circuit breaker.
+    pub stuck: Vec<String>,
+    /// Address of the dashboard as people reach it; empty if it is not known.
+    #[serde(skip)]
+    pub dashboard: String,
     /// Unfinished items, with the reasons.
     pub open: OpenItems,
     /// Number of items that need a person.
@@ -112,6 +121,15 @@ impl Report {
                 store.sessions().between(from, to).await?,
             ),
         };
+        let rated = match scope {
+            Scope::Period { from, to } => store.findings().rated_between(from, to).await?,
+            Scope::Run { .. } | Scope::Finding { .. } => Vec::new(),
+        };
+        let names = Names::read(store).await?;
+        let became = match scope {
+            Scope::Period { .. } => became(&fixed, &rated, &names),
+            Scope::Run { .. } | Scope::Finding { .. } => Vec::new(),
+        };
         // Whoever gets one finding gets nothing else.
         let is_shared = matches!(scope, Scope::Finding { .. });
         let mut findings = findings;
@@ -131,8 +149,11 @@ impl Report {
             settled: judged.iter().filter(settled).cloned().collect(),
             alarmed: store.events().alarms_of(runs.iter().map(|run| run.run).collect()).await?,
             links: None,
-            names: Names::read(store).await?,
+            names,
             findings,
+            became,
+            stuck: Vec::new(),
+            dashboard: String::new(),
             accuracy: accuracy(&fixed),
             failed_sessions: sessions.into_iter().filter(failed).collect(),
             open: if is_shared {
@@ -160,6 +181,7 @@ impl Report {
         for item in self.duplicates.iter_mut().flat_map(|group| &mut group.items) {
             secrets.remove_from_all([&mut item.title, &mut item.url, &mut item.why]);
         }
+        secrets.remove_from_all(self.became.iter_mut().chain(&mut self.stuck));
         for item in &mut self.open.first {
             let verdict = item.verdict.iter_mut().flat_map(Verdict::texts_mut);
             secrets.remove_from_all(verdict.chain([&mut item.title, &mut item.url]));
@@ -247,9 +269,25 @@ impl Report {
         self.runs.iter().any(bad) || self.totals.parked > 0
     }
 
+    /// Adds what does not go on by itself, and the address of the dashboard.
+    #[must_use]
+    pub fn as_digest(mut self, stuck: Vec<String>, dashboard: &str) -> Self {
+        self.stuck = stuck;
+        self.dashboard = dashboard.trim_end_matches('/').to_owned();
+        self
+    }
+
+    /// The page of a finding on the dashboard, if people can reach it.
+    pub fn page_of(&self, row: &FindingRow) -> Option<String> {
+        (!self.dashboard.is_empty()).then(|| format!("{}/findings/{}", self.dashboard, row.session))
+    }
+
     /// Whether there is anything to report.
     pub fn is_news(&self) -> bool {
-        self.is_trouble() || !self.findings.is_empty()
+        self.is_trouble()
+            || !self.findings.is_empty()
+            || !self.became.is_empty()
+            || !self.stuck.is_empty()
     }
 }
 
@@ -270,6 +308,24 @@ pub fn related(judged: &[JudgedItem]) -> Vec<Vec<JudgedItem>> {
     let named = |group: Vec<_>| group.into_iter().filter_map(item).collect::<Vec<JudgedItem>>();
     let groups = triage::related_groups(verdicts).into_iter().map(named);
     groups.filter(|group| group.len() > 1).collect()
+}
+
+fn became(fixed: &[FindingRow], rated: &[FindingRow], names: &Names) -> Vec<String> {
+    let fixed = fixed.iter().filter_map(|row| {
+        let line = fix_line(row)?;
+        Some(format!("{} {}: {line}", names.name(&row.key), row.title))
+    });
+    let rated = rated.iter().filter_map(|row| {
+        let said = row.feedback.as_ref()?;
+        Some(format!("{} {}: {said}", names.name(&row.key), row.title))
+    });
+    let mut all: Vec<String> = fixed.chain(rated).collect();
+    if all.len() > MOST_BECAME {
+        let more = all.len() - MOST_BECAME;
+        all.truncate(MOST_BECAME);
+        all.push(format!("and {more} more"));
+    }
+    all
 }
 
 fn count(n: u64, one: &str, many: &str) -> String {
@@ -386,6 +442,9 @@ pub mod samples {
             accuracy: Accuracy::default(),
             findings: vec![finding(key.clone(), run, words)],
             failed_sessions: vec![failed_session(key.clone(), run, began)],
+            became: vec![format!("#41 {words}: marked as useful")],
+            stuck: vec![format!("1 item is parked: {words}")],
+            dashboard: String::new(),
             parked: 1,
             open: OpenItems {
                 total: 1,
@@ -463,6 +522,7 @@ pub mod samples {
             created_at: at("2026-11-16T08:05:00Z"),
             cost: Some(Usd::from_dollars(0.2)),
             area: String::new(),
+            assigned_to: String::new(),
             priority: None,
             made_with: None,
             stale: None,

@@ -23,6 +23,7 @@ pub fn wants(when: WebhookWhen, report: &Report) -> bool {
         WebhookWhen::Always => true,
         WebhookWhen::News => report.is_news(),
         WebhookWhen::Trouble => report.is_trouble(),
+        WebhookWhen::Never => false,
     }
 }
 
@@ -68,14 +69,20 @@ fn slack(report: &Report) -> String {
             Some(url) => format!("<{}|{key}>", url.replace('|', "%7C")),
             None => key,
         };
+        let page = report.page_of(row).map(|page| format!(" <{page}|Read it>"));
         lines.push(format!(
-            "• {name} {} ({}): {}",
+            "• {name} {} ({}): {}{}",
             slack_text(&clip(&row.title, 80)),
             grades_line(&row.finding),
-            slack_text(&clip(&row.finding.summary, 200))
+            slack_text(&clip(&row.finding.summary, 200)),
+            page.unwrap_or_default()
         ));
     }
     lines.extend(rest(report));
+    for (title, entries) in sections(report) {
+        lines.push(format!("*{title}*"));
+        lines.extend(entries.iter().map(|entry| format!("• {}", slack_text(&clip(entry, 200)))));
+    }
     lines.join("\n")
 }
 
@@ -90,6 +97,13 @@ fn rest(report: &Report) -> Option<String> {
     (more > 0).then(|| format!("… and {more} more"))
 }
 
+/// What a digest says beside the new findings.
+fn sections(report: &Report) -> impl Iterator<Item = (&'static str, &[String])> {
+    let all: [(_, &[String]); 2] =
+        [("What became of earlier findings", &report.became), ("Stuck", &report.stuck)];
+    all.into_iter().filter(|(_, entries)| !entries.is_empty())
+}
+
 fn teams(report: &Report) -> Value {
     let mut body = vec![
         block(card_text(&report.title()), "Bolder"),
@@ -101,15 +115,22 @@ fn teams(report: &Report) -> Value {
             Some(url) => format!("[{key}]({})", url.replace('(', "%28").replace(')', "%29")),
             None => key,
         };
+        let page = report.page_of(row).map(|page| format!(" [Read it]({page})"));
         let text = format!(
-            "{name} {} ({}): {}",
+            "{name} {} ({}): {}{}",
             card_text(&clip(&row.title, 80)),
             grades_line(&row.finding),
-            card_text(&clip(&row.finding.summary, 200))
+            card_text(&clip(&row.finding.summary, 200)),
+            page.unwrap_or_default()
         );
         body.push(block(text, "Default"));
     }
     body.extend(rest(report).map(|text| block(text, "Default")));
+    for (title, entries) in sections(report) {
+        body.push(block(title.to_owned(), "Bolder"));
+        let text = |entry: &String| block(card_text(&clip(entry, 200)), "Default");
+        body.extend(entries.iter().map(text));
+    }
     card(&body)
 }
 

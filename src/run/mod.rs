@@ -12,6 +12,7 @@
 //! [`Edges`], so the same code runs on the real tracker and agent, on the simulators, and in tests.
 
 mod analyse;
+mod commands;
 mod context;
 mod deep_result;
 mod dry_run;
@@ -62,6 +63,10 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
     let _timer = cx.stop.start_deadline();
     recover::finish_interrupted(cx).await?;
     let ReadSources { queues, out_of_budget, unread } = sources::read_all(cx).await?;
+    if cx.config.sources().iter().any(|source| source.commands) {
+        // Whoever asked gets the answer before the work begins.
+        outbox::deliver_comments(cx).await?;
+    }
     provider::probe_if_due(cx, &queues).await?;
     let deep = triage::judge(cx, queues, &out_of_budget).await?;
     analyse::analyse_all(cx, deep).await?;

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::first_run::{self, FirstRunStep};
-use super::{RunContext, RunError, Tracker};
+use super::{RunContext, RunError, Tracker, commands};
 use crate::clean::{self, clean_items, without_texts};
 use crate::dedupe::{FingerprintInputs, Plan, ReadItem, fingerprint, raw_fingerprint};
 use crate::event::{Decision, Event};
@@ -27,6 +27,7 @@ struct CleanPage {
     vanished: Vec<ItemId>,
     undelivered: Vec<ItemId>,
     cursor: Option<Timestamp>,
+    commands: Vec<commands::Given>,
 }
 
 /// The plan of a run while its sources are read.
@@ -124,7 +125,8 @@ impl SourceReading {
     /// The next page, cleaned; `None` at the end, or when the run should end.
     async fn next_page(&mut self, cx: &RunContext) -> Result<Option<CleanPage>, RunError> {
         let Some(page) = self.pages.next(cx).await? else { return Ok(None) };
-        let Page { items, vanished, undelivered, cursor } = page;
+        let Page { mut items, vanished, undelivered, cursor } = page;
+        let commands = commands::take(cx, &mut items);
         let (full, tight) = (cx.config.analyze.max_item_tokens, cx.config.triage.max_item_tokens);
         let budget = clean::Budget::per_item(full, tight).with_doubtful(cx.config.text.doubtful);
         let (started, time) = (Instant::now(), cx.config.text.page_timeout);
@@ -136,7 +138,7 @@ impl SourceReading {
             .await
             .map_err(|error| RunError::Panicked { stage: "clean", message: error.to_string() })?;
         report_cleaned(cx, &items, &failed);
-        Ok(Some(CleanPage { items, failed, vanished, undelivered, cursor }))
+        Ok(Some(CleanPage { items, failed, vanished, undelivered, cursor, commands }))
     }
 
     /// Decides on the items of a page, queues its work, and stores the decisions in one transaction
@@ -163,7 +165,10 @@ impl SourceReading {
         let traits = (baseline, self.out_of_budget);
         let items = read_items(cx, page.items, page.failed, traits);
         let seen = items.iter().map(|read| (read.item.facts.key.clone(), read.fingerprint.clone()));
-        let known = cx.store().items().known(seen.collect()).await?;
+        let seen = seen.collect();
+        // Before the decisions: what was asked for is done by this run.
+        commands::carry_out(cx, page.commands).await?;
+        let known = cx.store().items().known(seen).await?;
         let now = cx.now();
         for (read, known) in items.into_iter().zip(known) {
             let facts = &read.item.facts;

@@ -14,6 +14,7 @@ use super::finished::{Finished, Row};
 use super::keeper::launch::Keeper;
 use super::keeper::protocol::{FromKeeper, OwnReason, ToKeeper};
 use super::machine::{Cause, Effect, End, Input, State, step};
+use super::redact::shown_transcript;
 use super::stop::{StopSignal, StopState};
 use super::supervisor::SupervisorSettings;
 use super::{SessionSpec, children, orphans};
@@ -21,6 +22,7 @@ use crate::event::{Event, Sink};
 use crate::model::{FailureKind, Untrusted, milliseconds};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::process;
+use crate::settings::HeldSecrets;
 
 /// Longest wait for pipes that another process holds open.
 const DRAIN_WITHIN: Duration = Duration::from_secs(1);
@@ -31,6 +33,10 @@ const CERTIFICATE_WITHIN: Duration = Duration::from_secs(12);
 const CATCH_WITHIN: Duration = Duration::from_secs(10);
 /// Minimum interval between events about content.
 const CONTENT_EVERY: Duration = Duration::from_secs(1);
+/// Minimum interval between two updates of what a live session has read and said.
+const SAID_EVERY: Duration = Duration::from_secs(1);
+/// Longest time that such an update may hold up the loop.
+const SAID_WITHIN: Duration = Duration::from_millis(200);
 
 pub struct Live<'a> {
     spec: &'a SessionSpec,
@@ -48,6 +54,9 @@ pub struct Live<'a> {
     drain_at: Option<Instant>,
     give_up_at: Option<Instant>,
     content_reported_at: Option<Instant>,
+    /// When the transcript was shown last, and how many lines it had.
+    said: (Option<Instant>, usize),
+    held: &'a HeldSecrets,
     pace: Pace,
     pending: Vec<Effect>,
     row: Option<Row>,
@@ -82,6 +91,7 @@ impl<'a> Live<'a> {
         events: &'a dyn Sink,
         ledger: &'a dyn Ledger,
         settings: &'a SupervisorSettings,
+        held: &'a HeldSecrets,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -99,6 +109,8 @@ impl<'a> Live<'a> {
             drain_at: None,
             give_up_at: None,
             content_reported_at: None,
+            said: (None, 0),
+            held,
             pace: Pace::default(),
             pending: Vec::new(),
             row: None,
@@ -156,10 +168,26 @@ impl<'a> Live<'a> {
                 }
             }
             self.perform(keeper).await;
+            self.show_transcript().await;
         }
         let duration = self.started.elapsed();
         self.drain(keeper, out_open, err_open).await;
         Ok(self.finish(duration))
+    }
+
+    /// Shows what was read and said since the last time. A failure changes nothing.
+    async fn show_transcript(&mut self) {
+        let said = &self.conversation.transcript;
+        let lines = said.lines.len() + usize::try_from(said.left_out).unwrap_or_default();
+        let (at, shown) = self.said;
+        if lines == shown || at.is_some_and(|at| at.elapsed() < SAID_EVERY) {
+            return;
+        }
+        self.said = (Some(Instant::now()), lines);
+        let said = self.ledger.said(self.spec.session.id, shown_transcript(said, self.held));
+        if let Ok(Err(error)) = tokio::time::timeout(SAID_WITHIN, said).await {
+            tracing::debug!(session = %self.spec.session.id, %error, "could not show the transcript");
+        }
     }
 
     fn input(&mut self, input: Input) {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::event::{Event, Sink};
-use crate::model::{SessionEnd, SessionId, Untrusted};
-use crate::settings::HeldSecrets;
+use crate::model::{SessionEnd, SessionId, SessionTranscript, Untrusted, plain_text};
+use crate::settings::{HeldSecrets, credential_in};
 
 /// Forwards events without credentials: some contain names that the agent reported.
 pub struct RedactedEvents<'a> {
@@ -25,6 +25,19 @@ impl Sink for RedactedEvents<'_> {
         }
         self.events.emit(event);
     }
+}
+
+/// A transcript that may be shown while its session runs.
+pub fn shown_transcript(said: &SessionTranscript, held: &HeldSecrets) -> SessionTranscript {
+    let mut said = said.clone();
+    said.texts_mut().for_each(|text| *text = plain_text(text));
+    held.remove_from_all(said.texts_mut());
+    for text in said.texts_mut() {
+        if let Some(kind) = credential_in(text) {
+            *text = format!("‹removed: it contains {kind}›");
+        }
+    }
+    said
 }
 
 /// Removes credentials from the output, the transcript and standard error.
@@ -92,6 +105,18 @@ mod tests {
         let stored = serde_json::to_string(&end).unwrap();
         assert!(!stored.contains("correct-horse"), "{stored}");
         assert_eq!(end.output.unwrap()["n"], 1);
+    }
+
+    #[test]
+    fn what_is_shown_of_a_live_session_has_no_credential() {
+        let mut said = SessionTranscript::default();
+        let key = format!("sk-ant-{}", "a1b2c3d4".repeat(4));
+        for text in ["the word is correct-horse", key.as_str(), "src/total.rs"] {
+            said.push(0, crate::model::TranscriptKind::Said, text);
+        }
+        let shown = serde_json::to_string(&shown_transcript(&said, &held())).unwrap();
+        assert!(!shown.contains("correct-horse") && !shown.contains(&key), "{shown}");
+        assert!(shown.contains("src/total.rs"), "{shown}");
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Supervisor {
         };
         let row = self.row(spec, &keeper);
         let decoder = agent.decoder(&spec.task);
-        let live = Live::new(spec, decoder, &row, &events, &*self.ledger, &self.settings);
+        let live = Live::new(spec, decoder, &row, &events, &*self.ledger, &self.settings, &held);
         let committed = self.ledger.register(row, self.settings.max_live).await;
         match Box::pin(live.run(&mut keeper, committed, stop)).await {
             Ok(finished) => Ok(StartResult::Over(Box::new((keeper, finished)))),

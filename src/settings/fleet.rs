@@ -17,6 +17,9 @@ pub struct Fleet {
     pub host: String,
     #[serde(with = "human::duration")]
     pub lease: Duration,
+    /// How long a worker that was asked to stop lets its sessions end.
+    #[serde(with = "human::duration")]
+    pub drain: Duration,
     pub key_file: PathBuf,
     pub tls_ca_file: PathBuf,
     pub tls_cert_file: PathBuf,

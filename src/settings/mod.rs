@@ -401,6 +401,8 @@ pub struct Prompts {
 pub struct Http {
     pub listen: String,
     pub token_env: String,
+    /// The dashboard's address as people reach it; empty if they do not.
+    pub public_url: String,
     pub hooks_env: String,
     #[serde(with = "human::duration")]
     pub min_interval: Duration,
@@ -447,6 +449,8 @@ pub struct Report {
     pub webhook_env: String,
     pub webhook_style: WebhookStyle,
     pub webhook_when: WebhookWhen,
+    /// Times of the digest as a cron expression; empty for none.
+    pub digest: String,
 }
 
 /// `[monitor]`
@@ -502,4 +506,5 @@ pub enum WebhookWhen {
     /// Runs with failures.
     Trouble,
     Always,
+    Never,
 }

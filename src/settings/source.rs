@@ -23,6 +23,15 @@ pub struct Source {
     #[serde(rename = "where")]
     pub where_clause: String,
     pub saved_query: String,
+    /// Filters beside `where`, by the tracker's own names; empty admits all.
+    pub areas: Vec<String>,
+    pub types: Vec<String>,
+    pub states: Vec<String>,
+    pub tags: Vec<String>,
+    pub not_areas: Vec<String>,
+    pub not_types: Vec<String>,
+    pub not_states: Vec<String>,
+    pub not_tags: Vec<String>,
     pub mode: SourceMode,
     #[serde(with = "human::duration")]
     pub look_back: Duration,
@@ -44,6 +53,8 @@ pub struct Source {
     pub ca_file: PathBuf,
     pub write_back: bool,
     pub write_back_tag: String,
+    /// Whether comments may command.
+    pub commands: bool,
     pub repository: PathBuf,
     pub routes: Vec<Route>,
     pub schedule: String,
@@ -213,6 +224,20 @@ impl Source {
     /// A file needs none.
     pub fn needs_credential(&self) -> bool {
         self.kind != SourceKind::File
+    }
+
+    /// The filters beside `where`, by their keys.
+    pub fn filters(&self) -> [(&'static str, &[String]); 8] {
+        [
+            ("areas", &self.areas),
+            ("types", &self.types),
+            ("states", &self.states),
+            ("tags", &self.tags),
+            ("not_areas", &self.not_areas),
+            ("not_types", &self.not_types),
+            ("not_states", &self.not_states),
+            ("not_tags", &self.not_tags),
+        ]
     }
 
     /// Whether a location for the credential is configured.

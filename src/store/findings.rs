@@ -20,6 +20,8 @@ pub struct FindingRow {
     pub url: String,
     /// The item's area; empty if it is unknown.
     pub area: String,
+    /// The person the item is assigned to; empty if there is none.
+    pub assigned_to: String,
     /// The item's priority: 1 is the most urgent.
     pub priority: Option<i64>,
     /// The item's revision that was analysed.
@@ -135,7 +137,7 @@ impl Findings<'_, Journal> {
 }
 
 pub(super) const FINDINGS: &str =
-    "SELECT f.*, s.title, s.url, s.area_path, s.priority, b.spent AS cost,
+    "SELECT f.*, s.title, s.url, s.area_path, s.assigned_to, s.priority, b.spent AS cost,
             o.opinion, o.note, o.given_at, x.fixed_at, x.commits, x.changed, x.named, x.hits,
             t.commits AS later, t.total, t.files
      FROM findings f JOIN heartbeat_state s USING (key)
@@ -150,6 +152,7 @@ pub(super) fn finding(row: &Row<'_>) -> Sql<FindingRow> {
         title: row.get("title")?,
         url: row.get("url")?,
         area: row.get::<_, Option<String>>("area_path")?.unwrap_or_default(),
+        assigned_to: row.get::<_, Option<String>>("assigned_to")?.unwrap_or_default(),
         priority: row.get("priority")?,
         revision: row.get("revision")?,
         session: row.get("session")?,

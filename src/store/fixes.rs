@@ -40,6 +40,16 @@ impl<R: Reader> Findings<'_, R> {
         self.rows(sql, (Ms(from), Ms(to)), finding).await
     }
 
+    /// Findings that people rated in `[from, to)`, in order.
+    pub async fn rated_between(
+        self,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<FindingRow>, StoreError> {
+        let sql = format!("{FINDINGS} WHERE o.given_at >= ?1 AND o.given_at < ?2 ORDER BY f.id");
+        self.rows(sql, (Ms(from), Ms(to)), finding).await
+    }
+
     /// Findings made since `made`, newest first, without those whose fix began before `fixed`: a
     /// fix may take several commits.
     pub async fn awaiting_fix(

@@ -7,7 +7,10 @@ use rusqlite::{Row, Transaction, params};
 use super::rows::{Ms, from_word, to_json};
 use super::subjects::Reader;
 use super::{Journal, Sql, budget, hosted};
-use crate::model::{BoxFuture, Outcome, ProcessIdentity, SessionEnd, SessionId, SessionRef, Usage};
+use crate::model::{
+    BoxFuture, Outcome, ProcessIdentity, SessionEnd, SessionId, SessionRef, SessionTranscript,
+    Usage,
+};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 
 impl Ledger for Journal {
@@ -40,6 +43,17 @@ impl Ledger for Journal {
             })
             .await
             .map_err(LedgerError::store)
+        })
+    }
+
+    fn said(
+        &self,
+        session: SessionId,
+        transcript: SessionTranscript,
+    ) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let kept = self.sessions().keep_transcript(session, transcript).await;
+            kept.map_err(LedgerError::store)
         })
     }
 

@@ -11,6 +11,7 @@
 
 mod budget;
 mod claims;
+mod commands;
 mod dry;
 mod duplicates;
 mod error;
@@ -64,6 +65,7 @@ use error::explain;
 
 pub use budget::{BudgetCaps, BudgetRefusal, SourceSpending, Spending};
 pub use claims::{Claim, ClaimRefusal};
+pub use commands::{CommentCommand, Effect};
 pub use dry::scratch_copy;
 pub use duplicates::{DuplicateGroup, DuplicateItem};
 pub use error::StoreError;

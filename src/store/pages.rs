@@ -140,7 +140,8 @@ fn touch(transaction: &Transaction<'_>, planned: &Planned, now: Timestamp) -> Sq
     transaction
         .prepare_cached(
             "UPDATE heartbeat_state SET title = ?2, item_type = ?3, url = ?4, priority = ?5,
-                 revision = ?6, last_changed = ?7, last_seen = ?8, area_path = ?9 WHERE key = ?1",
+                 revision = ?6, last_changed = ?7, last_seen = ?8, area_path = ?9, assigned_to = ?10
+             WHERE key = ?1",
         )?
         .execute(params![
             planned.key,
@@ -152,6 +153,7 @@ fn touch(transaction: &Transaction<'_>, planned: &Planned, now: Timestamp) -> Sq
             Ms(planned.changed_at),
             Ms(now),
             planned.area_path,
+            planned.assigned_to,
         ])
         .map(drop)
 }
@@ -175,8 +177,8 @@ fn upsert(
             "INSERT INTO heartbeat_state
                  (key, item_id, title, item_type, url, priority, revision, last_changed,
                   fingerprint, processed_fingerprint, phase, reason, first_seen, last_seen,
-                  attempts, area_path)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15)
+                  attempts, area_path, assigned_to)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, ?16)
              ON CONFLICT (key) DO UPDATE SET
                  title = ?3, item_type = ?4, url = ?5, priority = ?6, revision = ?7,
                  last_changed = ?8, phase = ?11, reason = ?12, last_seen = ?13, next_attempt = NULL,
@@ -185,7 +187,7 @@ fn upsert(
                  verdict = CASE WHEN fingerprint = ?9 THEN verdict ELSE NULL END,
                  processed_fingerprint = coalesce(?10, processed_fingerprint),
                  deferrals = CASE ?11 WHEN 'pending' THEN deferrals ELSE 0 END,
-                 fingerprint = ?9, area_path = ?15",
+                 fingerprint = ?9, area_path = ?15, assigned_to = ?16",
         )?
         .execute(params![
             planned.key,
@@ -203,6 +205,7 @@ fn upsert(
             Ms(now),
             planned.attempts,
             planned.area_path,
+            planned.assigned_to,
         ])
         .map(drop)
 }

@@ -43,6 +43,7 @@ pub(super) fn planned(id: i64, fingerprint: &str, decision: Decision) -> Planned
         item_type: "Bug".into(),
         url: String::new(),
         area_path: String::new(),
+        assigned_to: None,
         priority: Some(2),
         revision: 1,
         changed_at: "2026-11-16T07:00:00Z".parse().unwrap(),

@@ -246,6 +246,7 @@ pub fn listed(row: &FindingRow) -> Value {
         "revision": row.revision,
         "created_at": row.created_at,
         "area": row.area,
+        "person": row.assigned_to,
         "priority": row.priority,
         "worth": worth(row),
         "summary": clip(&row.finding.summary, LINE),

@@ -72,6 +72,10 @@ impl Team {
     }
 
     async fn heartbeat(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().await.unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let state = self.folder.path().join("state");
         let mut command = Command::new(BINARY);
         command
@@ -84,7 +88,7 @@ impl Team {
             .env("GITHUB_TOKEN", "right")
             .env("JIRA_TOKEN", "right")
             .env("ANTHROPIC_API_KEY", "of-the-agent");
-        command.output().await.unwrap()
+        command
     }
 
     fn figure(&self, sql: &str) -> i64 {
@@ -184,4 +188,133 @@ async fn a_github_that_refuses_the_token_does_not_stop_azure_devops() {
     let refused = team.github.requests();
     team.heartbeat(&["--once", "--json", "--quiet"]).await;
     assert_eq!(team.github.requests(), refused, "the breaker is open: a lockout is not risked");
+}
+
+/// Every kind of answer, on every tracker: what the query leaves out is named by its condition.
+#[tokio::test(flavor = "multi_thread")]
+async fn why_has_one_answer_for_any_number_on_every_tracker() {
+    let team = Team::new().await;
+    let (jira_name, jira) = &team.jira[0];
+    let ado = |fields: &[(&str, serde_json::Value)]| {
+        let usual = [("System.WorkItemType", "Bug".into()), ("System.State", "Active".into())];
+        team.ado.add_item(&[&usual[..], fields].concat())
+    };
+    let feature = ado(&[("System.WorkItemType", "Feature".into())]);
+    let closed = ado(&[("System.State", "Closed".into())]);
+    let elsewhere = ado(&[("System.AreaPath", r"ParcelTracking\Elsewhere".into())]);
+    let tagged = ado(&[("System.Tags", "later".into())]);
+    let done = jira.add_issue("It is done", "words");
+    assert!(jira.set_status(done, "Done"));
+    let key = |id: i64| format!("{jira_name}/{id}");
+    let labelled = team.github.add_issue(github::REPOSITORY, "Later", "words", &["later"]);
+    let shut = team.github.add_issue(github::REPOSITORY, "Shut", "words", &[]);
+    team.github.close(github::REPOSITORY, shut);
+    let gh = |number: i64| format!("{}#{number}", github::REPOSITORY);
+    let set = [
+        "--set",
+        r"source.not_areas=['ParcelTracking\Elsewhere']",
+        "--set",
+        "source.not_tags=['later']",
+        "--set",
+        "source.not_states=['Closed', 'Done', 'closed']",
+        "--set",
+        "source.types=['Bug', 'Task', 'Story']",
+    ];
+    let why = async |item: &str| {
+        let output = team.heartbeat(&[&["why", item], &set[..]].concat()).await;
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        said(&output)
+    };
+    let (ado_key, some) = (|id: i64| format!("ado/{id}"), team.ado.item_ids()[0]);
+    let before_any_run = [
+        (ado_key(feature), "[System.WorkItemType] IN ('Bug', 'Task', 'Story')"),
+        (ado_key(feature), "its type is Feature"),
+        (ado_key(closed), "[System.State] NOT IN ('Closed', 'Done', 'closed')"),
+        (ado_key(elsewhere), r"[System.AreaPath] NOT UNDER 'ParcelTracking\Elsewhere'"),
+        (ado_key(tagged), "[System.Tags] NOT CONTAINS 'later'"),
+        (ado_key(99_999), "does not exist"),
+        (key(done), "status not in"),
+        (key(99_999), "does not exist"),
+        ("PARCEL-99999".to_owned(), "does not exist"),
+        (gh(labelled), "-label:\"later\""),
+        (gh(shut), "-state:\"Closed,Done,closed\""),
+        (gh(99_999), "does not exist"),
+    ];
+    for (item, part) in before_any_run {
+        let answer = why(&item).await;
+        assert!(answer.contains(part), "{item}: {part} is not in {answer}");
+    }
+    let unread = why(&ado_key(some)).await;
+    assert!(unread.contains("matches the query, and no run has read it yet"), "{unread}");
+    team.ado.set_token(Some("another".into()));
+    let refused = why(&ado_key(feature)).await;
+    assert!(refused.contains("no permission"), "{refused}");
+}
+
+/// A command is carried out and answered once, on every tracker, across runs and crashes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_in_a_comment_is_answered_once() {
+    let team = Team::new().await;
+    let once = async |more: &[&str]| {
+        let set = ["--once", "--json", "--quiet", "--set", "source.commands=true"];
+        team.heartbeat(&[&set[..], more].concat()).await
+    };
+    let first = once(&[]).await;
+    assert_eq!(first.status.code(), Some(0), "{}", said(&first));
+    let sessions = || team.figure("SELECT count(*) FROM sessions");
+    let before = sessions();
+    let found = |source: &str| {
+        let sql = format!(
+            "SELECT CAST(substr(key, {}) AS INTEGER) FROM findings WHERE key LIKE '{source}/%'",
+            source.len() + 2
+        );
+        team.figure(&sql)
+    };
+    let (ado_id, jira_id) = (found("ado"), found("cloud"));
+    let (_, cloud) = &team.jira[0];
+    let number = team.github.numbers(github::REPOSITORY)[0];
+    let now = jiff::Timestamp::now;
+    team.ado.add_past_comment(ado_id, now(), "<div>/heartbeat wrong it is the other file</div>");
+    cloud.comment(jira_id, "Ann Lee", "/heartbeat why");
+    team.github.comment(github::REPOSITORY, number, "/heartbeat why");
+    // None of these is a command of somebody who may command.
+    team.github.comment_by(github::REPOSITORY, number, github::STRANGER, "/heartbeat analyse");
+    team.github.comment(github::REPOSITORY, number, "> /heartbeat analyse");
+    let answers = || {
+        let of = |comments: Vec<String>, part: &str| {
+            comments.iter().filter(|comment| comment.contains(part)).count()
+        };
+        [
+            of(team.ado.comments(ado_id), "marked as wrong"),
+            of(cloud.comments(jira_id), "its finding is stored"),
+            of(team.github.comments(github::REPOSITORY, number), "heartbeat ref"),
+        ]
+    };
+    let commented = team.own_comments()[0].1;
+    // Killed in the middle of the first, then twice to the end.
+    let crashed = team
+        .command(&["--once", "--json", "--quiet", "--set", "source.commands=true"])
+        .env("HEARTBEAT_TEST_FAULT_POINT", "12")
+        .output()
+        .await
+        .unwrap();
+    assert!(!crashed.status.success(), "it was killed: {}", said(&crashed));
+    for _ in 0..2 {
+        let output = once(&[]).await;
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+    assert_eq!(answers(), [1, 1, commented + 1], "each is answered once");
+    let wrong = "SELECT count(*) FROM feedback WHERE opinion = 'wrong' AND note LIKE '%other file'";
+    assert_eq!(team.figure(wrong), 1);
+    // The quote is a comment like any other, so its issue is judged again; the commands are not.
+    assert!(sessions() <= before + 2, "{before} {}", sessions());
+    let before = sessions();
+    team.ado.add_past_comment(ado_id, now(), "<div>/heartbeat analyse</div>");
+    for _ in 0..2 {
+        assert_eq!(once(&[]).await.status.code(), Some(0));
+    }
+    assert!(sessions() > before, "the item was analysed again");
+    let analysed = team.ado.comments(ado_id);
+    let told = analysed.iter().filter(|comment| comment.contains("analyses this item again"));
+    assert_eq!(told.count(), 1, "{analysed:#?}");
 }

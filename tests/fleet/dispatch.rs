@@ -95,13 +95,37 @@ fn a_session_on_another_host_is_ended_by_kill() {
     assert_eq!(world.figure("SELECT count(*) FROM heartbeat_active_sessions"), 0);
 }
 
-/// A worker that is asked to stop ends its sessions, and no attempt is counted.
+/// A rolling update: sessions that run end where they run, and none is started twice.
+#[test]
+fn a_worker_that_is_asked_to_stop_lets_its_sessions_end() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(1_500);
+    let watch = Watch::over(&world);
+    let mut first = world.ready_worker("w0", 4);
+    let mut run = world.once(3);
+    eventually("agents on it", || world.agent.starts() >= 1);
+    first.signal(nix::sys::signal::Signal::SIGTERM);
+    let _second = world.ready_worker("w1", 4);
+    assert_eq!(first.wait(), Some(143));
+    assert!(world.said("w0").contains("all sessions ended"), "{}", world.said("w0"));
+    world.agent.set_pace(100);
+    run.wait();
+    if world.figure(OPEN_ITEMS) > 0 {
+        world.run_until_done(3, 4);
+    }
+    world.assert_whole(&watch, 3);
+    let lost = "SELECT count(*) FROM sessions WHERE outcome LIKE '%cancelled%'";
+    assert_eq!(world.figure(lost), 0);
+}
+
+/// A worker that may not wait ends its sessions, and no attempt is counted.
 #[test]
 fn a_stopped_worker_gives_its_sessions_back() {
     let Some(world) = World::new(24) else { return };
     world.agent.set_pace(2_500);
     let watch = Watch::over(&world);
-    let mut first = world.ready_worker("w0", 4);
+    let mut first = world.worker_with("w0", 4, "drain = \"0s\"\n");
+    eventually("its start", || world.said("w0").contains("worker waits for sessions"));
     let mut run = world.once(3);
     eventually("agents on it", || world.agent.starts() >= 1);
     first.signal(nix::sys::signal::Signal::SIGTERM);

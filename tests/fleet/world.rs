@@ -269,6 +269,15 @@ impl World {
         Process::start(&mut self.command(&config, host, &["worker"]))
     }
 
+    /// With further lines of `[fleet]`.
+    pub fn worker_with(&self, host: &str, slots: u32, more: &str) -> Process {
+        let config = self.config(host, slots, "");
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, text.replacen("[fleet]\n", &format!("[fleet]\n{more}"), 1))
+            .unwrap();
+        Process::start(&mut self.command(&config, host, &["worker"]))
+    }
+
     /// The same, once it waits for work.
     pub fn ready_worker(&self, host: &str, slots: u32) -> Process {
         let worker = self.worker(host, slots);

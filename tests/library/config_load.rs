@@ -513,3 +513,26 @@ fn the_schema_for_editors_knows_every_key() {
     let rules = &schema["properties"]["rules"]["items"]["properties"];
     assert_eq!(rules["priority"]["items"]["type"], "integer");
 }
+
+/// A backslash in double quotes is an escape: what an area looks like in the file is not what it is.
+#[test]
+fn a_backslash_is_explained_where_it_would_become_a_riddle() {
+    let problem = |text: &str| Place::with_file(text).load().unwrap_err().to_string();
+    let torn = r#"[source]
+where = "[System.AreaPath] UNDER 'Parcel\tracking'"
+"#;
+    for (text, key) in [
+        (torn, "source.where"),
+        ("[source]\nareas = [\"Parcel\\fast\"]\n", "source.areas"),
+        ("[source]\nnot_tags = [\"a\\nb\"]\n", "source.not_tags"),
+    ] {
+        let said = problem(text);
+        assert!(said.contains(key) && said.contains("single quotes"), "{said}");
+    }
+    let said = problem("[source]\nareas = [\"Parcel\\Rates\"]\n");
+    assert!(said.contains("invalid TOML") && said.contains("single quotes"), "{said}");
+    let right = "[source]\nareas = ['Parcel\\tracking']\nwhere = \"\"\"\n\t[A] = 'x'\n\"\"\"\n";
+    assert_eq!(Place::with_file(right).load().unwrap().config.source.areas, [r"Parcel\tracking"]);
+    let both = problem("[source]\nsaved_query = \"x\"\ntypes = [\"Bug\"]\n");
+    assert!(both.contains("a saved query has its own conditions"), "{both}");
+}

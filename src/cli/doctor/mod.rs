@@ -1,7 +1,9 @@
 //! `heartbeat doctor`: checks everything a run needs; each failure with cause and fix. Changes
-//! nothing and starts no session.
+//! nothing and starts no session. With `--live` it also asks the model provider, for nothing, and
+//! tries the right to write.
 
 mod agent;
+mod live;
 mod machine;
 mod source;
 mod state;
@@ -89,6 +91,8 @@ pub struct DoctorInput {
     /// The state folder, or why it is not known.
     pub state: Result<std::path::PathBuf, String>,
     pub cwd: std::path::PathBuf,
+    /// Also ask the model provider and try the right to write.
+    pub live: bool,
 }
 
 async fn fleet(input: &DoctorInput) -> Vec<Check> {
@@ -113,6 +117,9 @@ pub async fn diagnose(input: &DoctorInput) -> Diagnosis {
     let mut checks = vec![config(input)];
     checks.extend(source::checks(input).await);
     checks.extend(agent::checks(input).await);
+    if input.live {
+        checks.extend(live::checks(input).await);
+    }
     checks.push(machine::repository(input).await);
     checks.extend(state::checks(input).await);
     checks.extend(fleet(input).await);

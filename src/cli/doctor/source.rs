@@ -95,11 +95,21 @@ async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
         ("project", probe.project.map(|name| format!("{name} exists"))),
         ("query", probe.matching.map(|n| format!("matches {n} items within the look-back"))),
     ];
+    let is_empty = |found: &str| found.starts_with("matches 0 ");
     let mut checks = Vec::new();
     let mut stuck = false;
     for (name, part) in parts {
         checks.push(match part {
             _ if stuck => Check::skipped(name, "an earlier check failed"),
+            Ok(found) if name == "query" && is_empty(&found) => Check::warning(
+                name,
+                found,
+                format!(
+                    "a run would have nothing to do: {}; `heartbeat why ITEM` says which condition \
+                     leaves an item out",
+                    conditions(source)
+                ),
+            ),
             Ok(found) => Check::ok(name, found),
             Err(error) => {
                 stuck = true;
@@ -117,7 +127,25 @@ fn signed_in(source: &Source, account: &str) -> String {
     }
 }
 
-fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> Check {
+/// What an item must meet, for a person who wonders why none does.
+fn conditions(source: &Source) -> String {
+    if !source.saved_query.is_empty() {
+        return format!("look at the saved query {} in the tracker", source.saved_query);
+    }
+    let since = crate::settings::human::format_duration(source.look_back);
+    let parts = crate::fetch::filters::conditions(source);
+    match parts.is_empty() {
+        true => {
+            format!("the project must have items that changed within source.look_back, {since}")
+        }
+        false => format!(
+            "an item must have changed within source.look_back, {since}, and meet {}",
+            parts.join(" and ")
+        ),
+    }
+}
+
+pub(super) fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> Check {
     let fix = match kind {
         SourceKind::Ado => fix_of(error.class),
         SourceKind::Github => github_fix_of(error.class),

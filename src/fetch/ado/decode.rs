@@ -141,6 +141,8 @@ pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
         at: wire.created_date.as_deref().and_then(parse_instant),
         format: if markdown { Format::Markdown } else { Format::Html },
         raw: wire.text,
+        // Whoever may comment on a work item may edit it.
+        may_write: true,
     })
 }
 

@@ -49,6 +49,7 @@ use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 
 pub use decode::saved_item;
+pub use query::literal;
 
 use self::http::{Call, Transport};
 use super::failure::Failure;

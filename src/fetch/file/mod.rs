@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use super::{
     Connection, CurrentState, Details, FetchError, FetchRequest, Notebook, Page, Pages, Probe,
-    Source, Tracker, WriteBack, Written,
+    Source, Tracker, WriteBack, Written, filters,
 };
 use crate::clock::Clock;
 use crate::model::{BoxFuture, FailureClass, ItemId, ItemKey, WorkItem};
@@ -125,7 +125,9 @@ impl Inner {
             if item.changed_at == Timestamp::UNIX_EPOCH {
                 (item.changed_at, item.rev) = (written, written.as_millisecond());
             }
-            items.insert(item.id, item);
+            if filters::admits(&self.config, &item) {
+                items.insert(item.id, item);
+            }
         }
         Ok(())
     }

@@ -143,6 +143,10 @@ pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
         at: wire.created_at.as_deref().and_then(instant),
         format: Format::RawMarkdown,
         raw,
+        may_write: matches!(
+            wire.author_association.as_deref(),
+            Some("OWNER" | "MEMBER" | "COLLABORATOR")
+        ),
     })
 }
 

@@ -216,6 +216,16 @@ impl SourceTrait for GithubSource {
 }
 
 impl Details for GithubSource {
+    fn id_of(&self, name: String) -> BoxFuture<'_, Result<Option<ItemId>, FetchError>> {
+        Box::pin(async move {
+            let Some((repository, number)) = name.rsplit_once('#') else { return Ok(None) };
+            let Ok(number) = number.parse() else { return Ok(None) };
+            let known = self.0.known_repositories().await.map_err(|error| self.to_error(error))?;
+            let found = known.iter().find(|known| known.name.eq_ignore_ascii_case(repository));
+            Ok(found.map(|known| known.item_id(number)))
+        })
+    }
+
     fn still_matching(
         &self,
         ids: Vec<ItemId>,

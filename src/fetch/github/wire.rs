@@ -76,6 +76,8 @@ pub struct CommentEntry {
     pub body: Option<String>,
     pub user: Option<Account>,
     pub created_at: Option<String>,
+    /// What its author is to the repository, such as `MEMBER`.
+    pub author_association: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

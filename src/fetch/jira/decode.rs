@@ -212,11 +212,17 @@ fn comments(fields: &wire::Fields, format: Format) -> (Vec<Comment>, u64) {
 pub fn comment(wire: CommentEntry, format: Format) -> Option<Comment> {
     let raw = wire.body?;
     let (format, raw) = body(raw.get(), format)?;
+    // A licensed account; nobody, a portal's customer or an app may not command.
+    let may_write = wire.author.as_ref().is_some_and(|author| {
+        let is_person = author.account_type.as_deref().is_none_or(|kind| kind == "atlassian");
+        is_person && author.active != Some(false)
+    });
     Some(Comment {
         author: wire.author.and_then(person).unwrap_or_default(),
         at: wire.created.as_deref().and_then(instant),
         format,
         raw,
+        may_write,
     })
 }
 

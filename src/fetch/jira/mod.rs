@@ -22,6 +22,7 @@ mod decode;
 mod failure;
 mod http;
 mod jql;
+pub use jql::literal;
 mod linked_content;
 mod look_back;
 mod pages;
@@ -160,6 +161,13 @@ impl SourceTrait for JiraSource {
 }
 
 impl Details for JiraSource {
+    fn id_of(&self, name: String) -> BoxFuture<'_, Result<Option<ItemId>, FetchError>> {
+        Box::pin(async move {
+            let found = self.0.number_of(&name).await;
+            found.map_err(|failure| self.to_error(failure))
+        })
+    }
+
     fn still_matching(
         &self,
         ids: Vec<ItemId>,

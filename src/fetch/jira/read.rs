@@ -279,6 +279,22 @@ impl Inner {
         Ok(matching)
     }
 
+    /// The number of the issue with this key; `None` if there is none that the account may read.
+    pub async fn number_of(&self, key: &str) -> Result<Option<ItemId>, Failure> {
+        let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if key.is_empty() || !key.chars().all(is_key) {
+            return Ok(None);
+        }
+        let (path, what) = (["issue", key], format!("issue {key}"));
+        let query = [("fields", "updated".to_owned())];
+        let call = Call { query: &query, ..Call::get(&path, &what) };
+        match self.transport.json::<wire::Issue>(call).await {
+            Ok(issue) => Ok(issue.number().map(ItemId)),
+            Err(failure) if failure.class == FailureClass::Gone => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
     async fn matching_among(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, Failure> {
         let query = self.scope.among(ids);
         let fields = ["updated".to_owned()];

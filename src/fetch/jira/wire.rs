@@ -103,6 +103,11 @@ pub struct User {
     pub name: Option<String>,
     #[serde(default)]
     pub time_zone: Option<String>,
+    /// On Cloud: `atlassian` for people, `app`, or `customer` of a portal.
+    #[serde(default)]
+    pub account_type: Option<String>,
+    #[serde(default)]
+    pub active: Option<bool>,
 }
 
 /// The comments of an issue, embedded or requested separately.

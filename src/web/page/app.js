@@ -285,7 +285,21 @@ async function liveSession() {
   if (data.session.ended_at) return route();
   const fresh = h("div", ...sessionPage(data, {}).filter(Boolean));
   // Only what changes: the button in use keeps its focus.
-  for (const part of [".pairs", ".steps", ".life"]) byId("page").querySelector(part)?.replaceWith(fresh.querySelector(part));
+  for (const part of [".pairs", ".steps", ".said", ".life"]) renew(byId("page").querySelector(part), fresh.querySelector(part));
+}
+
+/** Replaces a part that changed. A list that was scrolled to its end stays there. */
+function renew(old, fresh) {
+  if (!old || old.isEqualNode(fresh)) return;
+  const list = old.querySelector(".talk");
+  const followed = !list || list.scrollTop + list.clientHeight >= list.scrollHeight - 4;
+  const at = list?.scrollTop;
+  const focused = list && document.activeElement === list;
+  old.replaceWith(fresh);
+  const renewed = fresh.querySelector(".talk");
+  if (!renewed) return;
+  renewed.scrollTop = followed ? renewed.scrollHeight : at;
+  if (focused) renewed.focus({ preventScroll: true });
 }
 
 /** Counts matching items of all states: settled ones are in no other list. */

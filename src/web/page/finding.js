@@ -54,20 +54,26 @@ export const findingRow = (row, seen) => h(seen ? "li.seen" : "li",
   h("p", prose(row.summary)),
   h("div.facts", !seen && h("span.unread", "unread"), h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`), row.area && h("span", row.area), row.feedback && h("span", `marked as ${row.feedback.opinion}`), row.fix && h("span", "fixed")));
 
-/** All findings with filters by risk, area and unread; `asked` is the address's query. */
+/** All findings with filters; `asked` is the address's query. */
 export function findingsPage(rows, asked, isSeen) {
   const given = Object.fromEntries(new URLSearchParams(asked));
   const to = (more) => { const next = new URLSearchParams(Object.entries({ ...given, ...more }).filter(([, value]) => value)); return String(next) ? `/findings?${next}` : "/findings"; };
   const choice = (name, value, text) => h("a", { href: to({ [name]: value }), "aria-current": (given[name] ?? "") === value && "true" }, text);
-  const areas = [...new Set(rows.map((row) => row.area).filter(Boolean))].sort();
-  const fits = (row) => (!given.risk || row.risk === given.risk) && (!given.area || row.area === given.area) && (given.show !== "unread" || !isSeen(row));
+  const fits = (row) => ["risk", "area", "rung", "person"].every((name) => !given[name] || row[name] === given[name]) && (given.show !== "unread" || !isSeen(row));
+  /** The values that the rows have, if there is a choice. */
+  const facet = (name, label, any) => {
+    const values = [...new Set(rows.map((row) => row[name]).filter(Boolean))].sort();
+    return (values.length > 1 || given[name]) && h("nav.facets", { "aria-label": label }, choice(name, "", any), values.map((value) => choice(name, value, name === "rung" ? words(value) : value)));
+  };
   const shown = rows.filter(fits);
   return [
     h("div.bar", h("h2", { tabindex: "-1" }, "Findings")),
     h("div.inside",
       h("nav.facets", { "aria-label": "Risk" }, choice("risk", "", `any risk, ${rows.length}`), ["high", "medium", "low"].map((risk) => choice("risk", risk, `${risk}, ${rows.filter((row) => row.risk === risk).length}`))),
       h("nav.facets", { "aria-label": "Read" }, choice("show", "", "all"), choice("show", "unread", `unread, ${rows.filter((row) => !isSeen(row)).length}`)),
-      areas.length > 1 && h("nav.facets", { "aria-label": "Area" }, choice("area", "", "any area"), areas.map((area) => choice("area", area, area))),
+      facet("rung", "Evidence", "any evidence"),
+      facet("area", "Area", "any area"),
+      facet("person", "Assigned to", "anybody's"),
       h("p.note", { role: "status" }, shown.length ? `${plural(shown.length, "finding")}, the most worthwhile first` : "No finding matches."),
       h("ul.list", shown.map((row) => findingRow(row, isSeen(row))))),
   ];

@@ -71,7 +71,7 @@ export const sessionTable = (sessions) => table("Sessions", ["Started", "Stage",
 const TRANSCRIPT = { said: "said", read: "read", tool: "tool", failed: "failed" };
 
 function noTranscript({ ended_at, outcome, host }) {
-  if (!ended_at) return "What it reads and says is stored when the session ends; until then the steps above are shown as they happen.";
+  if (!ended_at) return host ? `What it reads and says is shown when host ${host} has sent it.` : "Nothing read or said yet.";
   if (outcome?.kind !== "orphaned") return "No transcript is stored; transcripts are kept for state.keep_events.";
   return `No transcript is stored: ${host ? `host ${host} was lost` : "heartbeat crashed"} before the session ended.`;
 }
@@ -109,7 +109,7 @@ export function sessionPage(data, tools) {
       !session.ended_at && h("p.now", { role: "status" }),
       h("dl.pairs", facts.map(([name, text]) => h("div", h("dt", name), h("dd", text)))),
       !session.ended_at && h("section.steps", h("h3", "Steps"), h("p.prose", Object.entries(life.steps).map(([what, count]) => `${count} × ${words(what)}`).join(", ") || "None yet.")),
-      part("Transcript", transcript?.lines?.length
+      h("section.said", h("h3", session.ended_at ? "Transcript" : "What it reads and says"), transcript?.lines?.length
         ? h("ol.talk", { tabindex: "0", "aria-label": "What the session read and said" }, transcript.lines.map((line) =>
           h("li", { "data-kind": line.kind }, h("span.when", span(line.after_ms)), h("span.kind", TRANSCRIPT[line.kind] ?? line.kind), line.kind === "said" ? h("span.prose", prose(line.text)) : h("code", line.text))))
         : h("p.empty", noTranscript(session)),

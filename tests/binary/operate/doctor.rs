@@ -276,3 +276,85 @@ async fn a_held_breaker_is_reported_and_closed_by_hand() {
     let renewed = world.run(&["--once"]).await;
     assert!(![69, 77].contains(&renewed.code()), "a new token needs no hand: {}", renewed.stderr);
 }
+
+/// A provider of models that knows one key.
+async fn provider() -> String {
+    use axum::http::{HeaderMap, StatusCode};
+    let list = |headers: HeaderMap| async move {
+        match headers.get("x-api-key").and_then(|key| key.to_str().ok()) {
+            Some("a-valid-key") => (StatusCode::OK, r#"{"data":[]}"#),
+            Some("an-empty-account") => (
+                StatusCode::BAD_REQUEST,
+                r#"{"error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}"#,
+            ),
+            _ => (
+                StatusCode::UNAUTHORIZED,
+                r#"{"error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
+            ),
+        }
+    };
+    let router = axum::Router::new().route("/v1/models", axum::routing::get(list));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+const LIVE: [&str; 5] =
+    ["doctor", "--live", "--json", "--set", "agent.pass_env=[\"ANTHROPIC_BASE_URL\"]"];
+
+#[tokio::test]
+async fn the_provider_is_asked_when_people_want_it() {
+    let address = provider().await;
+    let with_key = |key: &'static str| {
+        let address = address.clone();
+        async move {
+            let world = well().await;
+            world.with("ANTHROPIC_BASE_URL", &address).with("ANTHROPIC_API_KEY", key)
+        }
+    };
+    let world = with_key("a-valid-key").await;
+    let said = world.run(&LIVE).await.json();
+    let found = check(&said, "provider");
+    assert_eq!(found["status"], "ok", "{found:#}");
+    let quiet = world.run(&["doctor", "--json"]).await.json();
+    assert!(!quiet.to_string().contains("\"provider\""), "only if asked for: {quiet:#}");
+
+    let said = with_key("sk-ant-fake").await.run(&LIVE).await;
+    assert_fails(
+        &said,
+        "provider",
+        "status 401: authentication_error: invalid x-api-key",
+        "ANTHROPIC_API_KEY",
+    );
+    assert!(!said.stdout.contains("sk-ant-fake"));
+    let said = with_key("an-empty-account").await.run(&LIVE).await;
+    assert_fails(&said, "provider", "Your credit balance is too low", "add credit");
+    let world = well().await.with("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
+    assert_fails(&world.run(&LIVE).await, "provider", "refused", "check the network");
+    let world = well().await.with("ANTHROPIC_BASE_URL", "https://no-such-host.invalid");
+    assert_fails(&world.run(&LIVE).await, "provider", "lookup", "DNS");
+}
+
+#[tokio::test]
+async fn the_right_to_write_is_tried_and_nothing_is_written() {
+    let address = provider().await;
+    let world = well().await.with("ANTHROPIC_BASE_URL", &address);
+    let world = world.with("ANTHROPIC_API_KEY", "a-valid-key");
+    let args = [&LIVE[..], &["--set", "source.write_back=true"]].concat();
+    let said = world.run(&args).await.json();
+    assert_eq!(check(&said, "write-back")["status"], "ok", "{said:#}");
+    let comments = world.simulator.item_ids().into_iter().map(|id| world.simulator.comments(id));
+    assert!(!comments.flatten().any(|comment| comment.contains("heartbeat")));
+}
+
+#[tokio::test]
+async fn a_query_that_matches_nothing_is_a_warning_that_names_its_conditions() {
+    let world = well().await;
+    let args = ["doctor", "--json", "--set", "source.types=[\"Epic of dreams\"]"];
+    let said = world.run(&args).await.json();
+    let found = check(&said, "query");
+    assert_eq!(found["status"], "warning", "{said:#}");
+    let fix = found["fix"].as_str().unwrap();
+    assert!(fix.contains("IN ('Epic of dreams')") && fix.contains("heartbeat why"), "{fix}");
+}

@@ -15,6 +15,7 @@ mod packaging;
 mod pause;
 mod ping;
 mod report;
+mod schemas;
 mod service;
 mod terminal;
 mod terms;

@@ -209,3 +209,57 @@ async fn a_package_holds_everything_and_its_unit_is_sound() {
     let own = world.folder.path().to_str().unwrap();
     assert!(!unit.contains(own) && !unit.contains("/target/"), "names this machine:\n{unit}");
 }
+
+/// What both pipelines run: the findings are the summary, "not now" is no failure, a failure is one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_gets_its_summary_and_heartbeats_exit_code() {
+    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/run-in-ci");
+    let world = World::new().await;
+    let config = world.path("heartbeat.toml");
+    let run = |more: &[&str]| {
+        let mut command = assert_cmd::Command::new("sh");
+        command
+            .arg(SCRIPT)
+            .arg(world.path("summary.md"))
+            .args(["--config", config.to_str().unwrap()])
+            .args(more)
+            .env("HEARTBEAT", env!("CARGO_BIN_EXE_heartbeat"))
+            .env("HOME", world.path("home"))
+            .env("TRACKER_TOKEN", super::world::TOKEN)
+            .env("ANTHROPIC_API_KEY", "not-a-key");
+        tokio::task::block_in_place(|| command.output().unwrap())
+    };
+    let summary = || std::fs::read_to_string(world.path("summary.md")).unwrap();
+    let good = run(&[]);
+    assert_eq!(good.status.code(), Some(0), "{}", text(&good));
+    assert!(
+        summary().contains("## Findings") && summary().contains("Suggested change"),
+        "{}",
+        summary()
+    );
+    let poor = run(&["--set", "budget.per_run=0.30", "--set", "budget.per_day=0.01"]);
+    assert_eq!(poor.status.code(), Some(0), "not now is no failure: {}", text(&poor));
+    let bad = run(&["--set", "source.project=Nowhere"]);
+    assert_ne!(bad.status.code(), Some(0), "{}", text(&bad));
+    assert!(summary().contains("heartbeat ended with exit code"), "{}", summary());
+}
+
+/// The files for GitHub Actions and Azure Pipelines, by the schemas that their hosts publish.
+#[test]
+fn the_pipelines_fit_the_schemas_of_their_hosts() {
+    let python = std::env::var_os("HEARTBEAT_TEST_PYTHON").map(PathBuf::from);
+    let checker = python.map(|python| python.with_file_name("check-jsonschema"));
+    let Some(checker) = checker.filter(|path| path.exists()) else {
+        eprintln!("SKIPPED: the pipelines were not checked: check-jsonschema is not here");
+        return;
+    };
+    for (schema, file) in [
+        ("vendor.github-actions", "packaging/github-action/action.yml"),
+        ("vendor.azure-pipelines", "packaging/azure-pipelines.yml"),
+        ("vendor.github-workflows", ".github/workflows/ci.yml"),
+        ("vendor.github-workflows", ".github/workflows/release.yml"),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        tool(checker.to_str().unwrap(), &["--builtin-schema", schema, path.to_str().unwrap()]);
+    }
+}

@@ -89,6 +89,64 @@ async fn chat() -> (String, Arc<Mutex<Vec<Value>>>) {
     (address, heard)
 }
 
+/// A message after each run, which people have to ask for.
+const AFTER_EACH_RUN: [&str; 6] =
+    ["--once", "--quiet", "--set", "report.webhook_env=CHAT", "--set", "report.webhook_when=news"];
+
+#[tokio::test]
+async fn a_digest_comes_at_its_time_and_not_after_each_run() {
+    let (address, mood, heard) = moody_chat().await;
+    *mood.lock().unwrap() = Mood::Listens;
+    let world = World::new().await.with("CHAT", &address);
+    let dir = format!("report.dir={}", world.path("reports").display());
+    let args = [
+        "--once",
+        "--quiet",
+        "--set",
+        "report.webhook_env=CHAT",
+        "--set",
+        "http.public_url=https://heartbeat.contoso.test/",
+        "--set",
+        &dir,
+    ];
+    for _ in 0..2 {
+        let said = world.run(&args).await;
+        assert_eq!(said.code(), 0, "{}", said.stderr);
+    }
+    assert!(heard.lock().unwrap().is_empty(), "its time has not come: {heard:?}");
+    let key = world.run(&["report", "--json"]).await.json()["findings"][0]["key"].clone();
+    let rated = ["feedback", key.as_str().unwrap(), "useful", "--note", "found it"];
+    assert_eq!(world.run(&rated).await.code(), 0);
+
+    // As if the last digest was two days ago: the runs of today are after the last time of the day.
+    let database = rusqlite::Connection::open(world.path("state/heartbeat.db")).unwrap();
+    let told = "SELECT value FROM facts WHERE name = 'told:digest'";
+    let first: String = database.query_row(told, [], |row| row.get(0)).unwrap();
+    let long_ago = "UPDATE facts SET value = '2020-01-01T00:00:00Z' WHERE name = 'told:digest'";
+    database.execute(long_ago, []).unwrap();
+    let every_minute = [&args[..], &["--set", "report.digest=* * * * *"]].concat();
+    let passed = || async {
+        world.run(&every_minute).await;
+        let heard = heard.lock().unwrap();
+        heard.last().filter(|(_, text)| text.to_string().contains("found it")).map(|_| ())
+    };
+    support::until("a digest that has the rating", passed).await;
+    let digests = heard.lock().unwrap().clone();
+    let text: String = digests.iter().map(|(_, text)| text.to_string()).collect();
+    let finding = world.run(&["report", "--json", "--since", "7d"]).await.json();
+    let session = finding["findings"][0]["session"].as_str().unwrap();
+    let link = format!("<https://heartbeat.contoso.test/findings/{session}|Read it>");
+    for part in ["high risk", "What became of earlier findings", "found it", "$", &link] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let written = std::fs::read_dir(world.path("reports")).unwrap();
+    let digests = written
+        .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with("digest-"));
+    assert!(digests.count() >= 2, "Markdown and HTML");
+    let now: String = database.query_row(told, [], |row| row.get(0)).unwrap();
+    assert!(now > first || now.len() < first.len(), "{now} is remembered after {first}");
+}
+
 #[tokio::test]
 async fn each_run_leaves_a_report_and_tells_the_chat() {
     let (address, heard) = chat().await;
@@ -103,6 +161,8 @@ async fn each_run_leaves_a_report_and_tells_the_chat() {
         "report.webhook_env=CHAT",
         "--set",
         "report.webhook_style=teams",
+        "--set",
+        "report.webhook_when=news",
     ];
     let args = [&["--once", "--quiet"], &set[..]].concat();
     let said = world.run(&args).await;
@@ -136,7 +196,7 @@ async fn each_run_leaves_a_report_and_tells_the_chat() {
 #[tokio::test]
 async fn a_chat_that_is_gone_fails_no_run() {
     let world = World::new().await.with("CHAT", "http://127.0.0.1:9/hook/secret");
-    let said = world.run(&["--once", "--quiet", "--set", "report.webhook_env=CHAT"]).await;
+    let said = world.run(&AFTER_EACH_RUN).await;
     assert_eq!(said.code(), 0, "{}", said.stderr);
     assert!(said.stderr.contains("webhook delivery failed"), "{}", said.stderr);
     assert!(!said.stderr.contains("hook/secret"), "{}", said.stderr);
@@ -185,7 +245,7 @@ fn make_due(world: &World) -> i64 {
 async fn a_digest_that_failed_or_was_cut_off_by_a_crash_is_delivered_by_a_later_run() {
     let (address, mood, heard) = moody_chat().await;
     let world = World::new().await.with("CHAT", &address);
-    let args = ["--once", "--quiet", "--set", "report.webhook_env=CHAT"];
+    let args = AFTER_EACH_RUN;
     assert_eq!(world.run(&args).await.code(), 0, "a chat fails no run");
     let status = world.run(&["status", "--json"]).await.json();
     assert_eq!(status["outbox"]["pending"], 1, "{status:#}");
@@ -234,7 +294,7 @@ async fn a_finding_that_holds_a_credential_shows_it_nowhere() {
     world.agent(TELLTALE);
     let dir = format!("report.dir={}", world.path("reports").display());
     let all = "report.formats=[\"md\",\"html\",\"json\"]";
-    let args = ["--once", "--set", &dir, "--set", all, "--set", "report.webhook_env=CHAT"];
+    let args = [&AFTER_EACH_RUN[..], &["--set", &dir, "--set", all]].concat();
     let said = world.run(&args).await;
     assert_eq!(said.code(), 0, "{}", said.stderr);
     let mut texts = vec![said.stdout, said.stderr, heard.lock().unwrap()[2].to_string()];

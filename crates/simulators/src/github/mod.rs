@@ -39,6 +39,8 @@ use heartbeat::simulate::traffic::Traffic;
 pub const REPOSITORY: &str = "parcel/tracking";
 /// A second repository of the same owner.
 pub const LIBRARY: &str = "parcel/addresses";
+/// An account without rights in any repository.
+pub const STRANGER: &str = "stranger";
 
 #[derive(Debug, Clone)]
 pub struct SimulatorOptions {
@@ -221,6 +223,11 @@ impl Simulator {
     /// Adds a comment by a person.
     pub fn comment(&self, repository: &str, number: i64, body: &str) {
         self.server.lock().board.add_comment(repository, number, "mira", body);
+    }
+
+    /// Adds a comment by this account; [`STRANGER`] has no rights.
+    pub fn comment_by(&self, repository: &str, number: i64, login: &str, body: &str) {
+        self.server.lock().board.add_comment(repository, number, login, body);
     }
 
     fn look<T: Default>(&self, repository: &str, number: i64, look: impl FnOnce(&Issue) -> T) -> T {

@@ -294,9 +294,17 @@ impl Repository {
             "url": format!("{base}/repos/{}/issues/comments/{}", self.name, comment.id),
             "html_url": format!("https://github.com/{}/issues/{number}#issuecomment-{}", self.name, comment.id),
             "issue_url": format!("{base}/repos/{}/issues/{number}", self.name),
-            "user": account(base, &comment.user), "author_association": "NONE",
+            "user": account(base, &comment.user), "author_association": association(&comment.user),
             "created_at": comment.at.to_string(), "updated_at": comment.at.to_string(),
             "performed_via_github_app": null,
         })
+    }
+}
+
+/// What a person is to every repository.
+fn association(user: &str) -> &'static str {
+    match user {
+        super::STRANGER => "NONE",
+        _ => "MEMBER",
     }
 }
