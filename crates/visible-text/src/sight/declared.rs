@@ -60,6 +60,8 @@ pub(super) enum Paint {
     Unset,
     /// The page's own: black for text, none for a background.
     Initial,
+    /// That of a variable which the text does not declare: this colour, or as if nothing was declared.
+    Undeclared(Option<Color>),
     Unknown,
 }
 
@@ -143,6 +145,10 @@ pub(super) struct Declared {
     pub(super) picture_placed: bool,
     /// At most this many lines are shown.
     pub(super) line_clamp: Option<f32>,
+    /// In columns: what does not fit a height goes to the right.
+    pub(super) in_columns: bool,
+    /// Whether it has a row and a column of a grid: another element may be put there too.
+    pub(super) grid_place: [bool; 2],
 }
 
 /// Inherited properties whose unusual values make text doubtful until a child declares a usual one.
@@ -567,7 +573,9 @@ impl Declared {
             }
             "box-shadow" => {
                 let is_inset = words(value).contains(&"inset");
-                let is_large = !is_none && !shadow_within(value, if is_inset { 6.0 } else { 14.0 });
+                let is_large = !is_none
+                    && !shadow_within(value, if is_inset { 6.0 } else { 14.0 })
+                    && !is_faint_shadow(value);
                 let effect = if is_inset { Effect::May(Painted) } else { Effect::Covers(Covered) };
                 self.effect("box-shadow", is_large.then_some(effect));
             }
@@ -576,7 +584,9 @@ impl Declared {
                 let key = if name == "outline-offset" { "outline-offset" } else { "outline" };
                 self.effect(key, is_wide.then_some(Effect::Covers(Covered)));
             }
-            "animation" | "animation-name" => self.may("animation", Animated, !is_none),
+            "animation" | "animation-name" => {
+                self.may("animation", Animated, !is_none && names_animation(value));
+            }
             "contain" => {
                 let is_odd =
                     ["size", "paint", "strict", "content"].iter().any(|word| value.contains(word))
@@ -606,6 +616,18 @@ impl Declared {
                 let effect = (!is_near).then_some(Effect::Covers(Moved));
                 self.effect("transform-origin", effect);
             }
+            "grid-row" | "grid-row-start" | "grid-row-end" | "grid-column"
+            | "grid-column-start" | "grid-column-end" => {
+                let is_far = |word: &&str| number(word).is_some_and(|line| line.abs() > 24.0);
+                let is_odd = text.is_computed() || words(value).iter().any(is_far);
+                self.may(
+                    if name.contains("row") { "grid-row" } else { "grid-column" },
+                    Moved,
+                    is_odd,
+                );
+                self.grid_place[usize::from(name.contains("column"))] |= !is_none;
+            }
+            "columns" | "column-count" | "column-width" => self.in_columns = !is_none,
             "line-clamp" => {
                 self.line_clamp = number(value).filter(|lines| *lines >= 1.0);
                 self.may("line-clamp", Clipped, !is_none && self.line_clamp.is_none());
@@ -630,8 +652,8 @@ impl Declared {
     fn always_listed(&mut self, name: &str, is_none: bool) {
         let Some(&known) = LISTED.iter().find(|known| **known == name) else { return };
         let issue = match known {
-            "mask" | "mask-image" | "max-lines" | "columns" | "column-count" | "column-width"
-            | "mask-box-image" | "mask-border" | "block-ellipsis" => VisibilityIssue::Clipped,
+            "mask" | "mask-image" | "max-lines" | "mask-box-image" | "mask-border"
+            | "block-ellipsis" => VisibilityIssue::Clipped,
             "backdrop-filter" | "mix-blend-mode" | "box-reflect" => VisibilityIssue::Painted,
             _ => VisibilityIssue::Moved,
         };
@@ -1096,21 +1118,41 @@ fn paint_word(word: &str, field: Field) -> Option<Paint> {
 }
 
 /// Editors of web pages write `var(--ds-text, #172b4d)`. Where the page has no such variable, the
-/// colour after it counts; where it has one, its name says whether it is for text.
+/// colour after it counts, or none. Where it has one, its name says whether it is for text: one for
+/// what is behind the text makes text invisible. A background has to be named as one.
 fn variable(name: &str, other: &str, field: Field) -> Paint {
     if let Some(paint) = palette(name, other) {
         return paint;
     }
     let of_text = ["text", "foreground", "fg", "font", "link"];
-    let behind = ["background", "surface", "bg", "canvas"];
+    let behind = [
+        "background",
+        "surface",
+        "bg",
+        "canvas",
+        "inverse",
+        "white",
+        "light",
+        "page",
+        "paper",
+        "base",
+        "card",
+        "panel",
+        "layer",
+        "neutral",
+        "fill",
+        "transparent",
+        "hidden",
+        "none",
+    ];
     let is_of = |list: &[&str]| list.iter().any(|word| name.contains(word));
     let fits = match field {
         Field::Background => is_of(&behind) && !is_of(&of_text),
-        _ => is_of(&of_text) && !is_of(&behind) && !name.contains("inverse"),
+        _ => !is_of(&behind) || (name.ends_with("text") && !name.contains("inverse")),
     };
     match Color::parse(other.trim()) {
-        Some(color) if fits => Paint::Color(color),
-        None if fits && other.trim().is_empty() => Paint::Unset,
+        Some(color) if fits => Paint::Undeclared(Some(color)),
+        None if fits && other.trim().is_empty() => Paint::Undeclared(None),
         _ => Paint::Unknown,
     }
 }
@@ -1127,7 +1169,7 @@ fn palette(name: &str, other: &str) -> Option<Paint> {
         Some(_) => false,
         None => !kind.contains("tint") && color.distance(Color::WHITE) > 0.5,
     };
-    Some(color.filter(fits).map_or(Paint::Unknown, Paint::Color))
+    Some(color.filter(fits).map_or(Paint::Unknown, |color| Paint::Undeclared(Some(color))))
 }
 
 /// System colours that differ between browsers and themes.
@@ -1196,6 +1238,39 @@ fn gradient(value: &str) -> Option<(Color, f32)> {
     let is_solid = colors.iter().all(|color| color.alpha() >= 1.0);
     let spread = colors.iter().map(|color| color.distance(first)).fold(0.0, f32::max);
     is_solid.then_some((first, spread))
+}
+
+/// Whether text under a shadow can be read: each of its colours is nearly transparent.
+fn is_faint_shadow(value: &str) -> bool {
+    let mut depth = 0_usize;
+    let mut layers = value.split(|character: char| {
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        character == ',' && depth == 0
+    });
+    // Without a colour it has that of the text.
+    layers.all(|layer| {
+        let color = words(layer).iter().find_map(|word| Color::parse(word));
+        color.is_some_and(|color| color.alpha() <= 0.3)
+    })
+}
+
+/// Whether it names a list of steps; browsers write all other parts into what is copied.
+fn names_animation(value: &str) -> bool {
+    let is_part = |word: &&str| {
+        let is_time = |unit| word.strip_suffix(unit).is_some_and(|time| number(time).is_some());
+        number(word).is_some()
+            || is_time("s")
+            || is_time("ms")
+            || word.starts_with("ease")
+            || word.starts_with("cubic-bezier(")
+            || matches!(*word, "none" | "normal" | "running" | "linear" | "auto" | "both")
+            || matches!(*word, "forwards" | "backwards" | "infinite" | "alternate" | "reverse")
+    };
+    !words(value).iter().all(|word| is_part(word))
 }
 
 /// Whether a filter changes text so little that it can still be read.

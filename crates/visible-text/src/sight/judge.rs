@@ -7,7 +7,9 @@ use scraper::Node;
 use scraper::node::Element;
 
 use super::color::Color;
-use super::declared::{self, Declared, Display, Effect, INHERITED, Paint, Position, TextSpace};
+use super::declared::{
+    self, Declared, Display, Effect, INHERITED, Inherited, Paint, Position, TextSpace,
+};
 use super::length::Length;
 use super::sheet::{Applies, List, MAIL_PROGRAMS, Sheet, is_of_fonts};
 use crate::element::{Role, attribute};
@@ -382,6 +384,7 @@ impl Judge {
             });
         }
         page.doubts = doubts;
+        page.has_variables = self.sheet.declares_variable;
         page
     }
 
@@ -747,8 +750,9 @@ impl State {
         let is_cell = matches!(role, Role::Cell | Role::HeaderCell | Role::Row | Role::TableHead);
         let is_part = is_cell || role == Role::Table;
         let is_control = matches!(role, Role::Input | Role::TextArea | Role::Select);
+        let is_button = node.value().as_element().is_some_and(|element| element.name() == "button");
         let kind = Kind {
-            is_block: is_block(role, declared, in_flex),
+            is_block: is_block(role, declared, in_flex) || is_button,
             is_cell,
             fits: fits(node, declared, self),
         };
@@ -795,7 +799,10 @@ impl State {
         self.has_variables |= declared.declares_variable;
         self.outlined |= declared.outlined;
         for (name, issue) in &declared.inherited {
-            self.inherited[*name as usize] = *issue;
+            // The height of a line is that of its block: raised text has none of its own.
+            if *name != Inherited::LineHeight || kind.is_block || issue.is_none() {
+                self.inherited[*name as usize] = *issue;
+            }
         }
         self.apply_paint(declared, kind);
         for (name, effect) in &declared.effects {
@@ -810,6 +817,9 @@ impl State {
                 }
             }
         }
+        if declared.grid_place == [true; 2] {
+            self.doubts.add(VisibilityIssue::Moved);
+        }
         self.apply_place(declared, place, &mut covers);
         self.apply_size(declared, kind);
         covers
@@ -823,20 +833,25 @@ impl State {
         match declared.color {
             Some(Paint::Color(color)) => self.set_color(color),
             Some(Paint::Initial) => self.set_color(Color::BLACK),
-            Some(Paint::Unknown) => self.is_unknown_color = true,
+            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.set_color(color),
+            Some(Paint::Undeclared(None)) if !self.has_variables => {}
+            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
             Some(Paint::Current | Paint::Unset) | None => {}
         }
         match declared.fill {
             Some(Paint::Color(color)) => self.fill = Some(color),
             Some(Paint::Current | Paint::Initial) => self.fill = None,
-            Some(Paint::Unknown) => self.is_unknown_color = true,
+            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
             Some(Paint::Unset) | None => {}
         }
         match declared.background {
             Some(Paint::Color(_) | Paint::Current) if is_flat => {}
             Some(Paint::Color(color)) => self.paint(color),
             Some(Paint::Current) => self.paint(self.color),
-            Some(Paint::Unknown) => self.is_unknown_paint = true,
+            Some(Paint::Undeclared(Some(_))) if is_flat => {}
+            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.paint(color),
+            Some(Paint::Undeclared(None)) if !self.has_variables => {}
+            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_paint = true,
             Some(Paint::Unset | Paint::Initial) | None => {}
         }
         let gradient = declared.gradient.filter(|_| !declared.picture_placed && !is_flat);
@@ -948,6 +963,9 @@ impl State {
         let needs_box = declared.background.is_some() && is_light(self.fill.unwrap_or(self.color));
         if !kind.is_block {
             return;
+        }
+        if declared.in_columns && (clips || declared.size[1].or(declared.size[3]).is_some()) {
+            self.doubts.add(VisibilityIssue::Clipped);
         }
         if is_tiny(declared) && !kind.is_cell {
             if (clips || scrolls) && !declared.has_least && !declared.clips_paint {

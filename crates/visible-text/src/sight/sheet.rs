@@ -84,6 +84,8 @@ pub(super) struct Sheet {
     pub(super) doubts: VisibilityIssues,
     /// Attributes of [`MAIL_PROGRAMS`] that no element of the text has.
     pub(super) absent: Vec<&'static str>,
+    /// Whether any rule declares a variable.
+    pub(super) declares_variable: bool,
     matching: Cell<u64>,
 }
 
@@ -376,6 +378,10 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
             "supports" | "container" | "layer" | "scope" | "starting-style" | "document"
             | "-moz-document" | "when" | "else" => AtRule::Condition(true),
             "font-face" => AtRule::FontFace,
+            "property" => {
+                self.sheet.declares_variable = true;
+                AtRule::Nothing
+            }
             "import" if is_of_fonts(&text.text) => AtRule::Nothing,
             "import" => AtRule::Doubt(VisibilityIssue::Remote),
             _ => AtRule::Nothing,
@@ -454,6 +460,7 @@ impl<'i> DeclarationParser<'i> for Reader<'_> {
             return Err(ParseError::from_basic_kind(cssparser::BasicParseErrorKind::EndOfInput));
         }
         let text = Text { text: Cow::Owned(text.text.into_owned()), ..text };
+        self.sheet.declares_variable |= name.starts_with("--");
         self.pending.push((name.to_ascii_lowercase(), text));
         Ok(())
     }
