@@ -19,7 +19,10 @@ pub struct CleanArgs {
     /// Shorten as for triage: no link targets; long tables and code are cut
     #[arg(long)]
     pub tight: bool,
-    /// The input is a Markdown field
+    /// The tracker that the text is from: GitHub shows no styles, Jira has its own markup
+    #[arg(long, value_enum, default_value_t)]
+    pub tracker: Tracker,
+    /// The input is a Markdown field of Azure DevOps; GitHub has no others
     #[arg(long)]
     pub markdown_field: bool,
     /// Leave out text that may be invisible to a person; a marker replaces it
@@ -31,6 +34,30 @@ pub struct CleanArgs {
     /// Set from the global `--json`.
     #[arg(skip)]
     pub json: bool,
+}
+
+/// Where a text is from, which determines its markup and what a reader sees of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Tracker {
+    #[default]
+    Ado,
+    Github,
+    Jira,
+}
+
+impl CleanArgs {
+    fn format(&self, raw: &str) -> Format {
+        match self.tracker {
+            Tracker::Ado if self.markdown_field => Format::Markdown,
+            Tracker::Ado => Format::Html,
+            Tracker::Github => Format::RawMarkdown,
+            // Jira Cloud returns JSON documents, Data Center wiki markup.
+            Tracker::Jira if raw.trim_start().starts_with('{') && raw.contains("\"doc\"") => {
+                Format::Adf
+            }
+            Tracker::Jira => Format::Wiki,
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +88,7 @@ pub fn run(
     stderr: &mut dyn Write,
 ) -> Result<(), CleanError> {
     let raw = read(args, stdin)?;
-    let format = if args.markdown_field { Format::Markdown } else { Format::Html };
+    let format = args.format(&raw);
     let rendering = if args.tight { Rendering::Tight } else { Rendering::Full };
     let doubtful = match args.leave_out_doubtful {
         true => UnclearTextPolicy::LeaveOut,
@@ -163,6 +190,7 @@ mod tests {
         let mut args = CleanArgs {
             file: None,
             tight: false,
+            tracker: Tracker::default(),
             markdown_field: false,
             leave_out_doubtful: false,
             stats: false,
@@ -182,6 +210,12 @@ mod tests {
         assert_eq!(run_on(html, |args| args.tight = true).0, "see docs & <b>");
         let markdown = run_on(b"a &amp;lt;b&amp;gt; *c*", |args| args.markdown_field = true);
         assert_eq!(markdown.0, "a <b> c");
+        let styled = b"<p style='display:none'>seen there</p>";
+        assert_eq!(run_on(styled, |args| args.tracker = Tracker::Github).0, "seen there");
+        let wiki = run_on(b"{color:red}a{color} *b*", |args| args.tracker = Tracker::Jira);
+        assert_eq!(wiki.0, "a **b**");
+        let document = br#"{"type":"doc","content":[{"type":"paragraph","content":[{"type":"text","text":"c"}]}]}"#;
+        assert_eq!(run_on(document, |args| args.tracker = Tracker::Jira).0, "c");
         let clipped = b"<p style='clip-path:circle(1px)'>psst</p>";
         assert_eq!(run_on(clipped, |_| {}).0, "[may be hidden: may be clipped] psst");
         let without = run_on(clipped, |args| args.leave_out_doubtful = true);
@@ -204,6 +238,7 @@ mod tests {
         let args = CleanArgs {
             file: Some("/no/such/file".into()),
             tight: false,
+            tracker: Tracker::default(),
             markdown_field: false,
             leave_out_doubtful: false,
             stats: false,

@@ -145,7 +145,9 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
     let used = used_footnotes(markdown, options);
     let (mut unused, mut drawn, mut after_dollar) = (0_usize, None, false);
     let swallowed = Cell::new(0);
-    let events = swallow::marked(TextMergeStream::new(parser), markdown, &swallowed);
+    let unclosed = swallow::unclosed(markdown);
+    let swallowing = if written == Written::Raw { Vec::new() } else { unclosed.clone() };
+    let events = swallow::marked(TextMergeStream::new(parser), swallowing, &swallowed);
     let events = events.filter_map(|event| match event {
         Event::Start(Tag::FootnoteDefinition(name)) if unused > 0 || !used.contains(&*name) => {
             unused += 1;
@@ -185,7 +187,13 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
         Event::SoftBreak => Some(Event::HardBreak),
         // Issue templates contain explanations in separate comments, which users leave in place.
         // Such a comment is removed like any other, but is not an alarm.
-        Event::Html(_) if written == Written::Raw => Some(event),
+        Event::Html(text) if written == Written::Raw => {
+            Some(Event::Html(swallow::shown(text, &unclosed)))
+        }
+        Event::InlineHtml(text) if written == Written::Raw => {
+            hidden += comment_words(&text);
+            Some(Event::InlineHtml(swallow::shown(text, &unclosed)))
+        }
         Event::Html(ref text) | Event::InlineHtml(ref text) => {
             hidden += comment_words(text);
             Some(event)

@@ -1,5 +1,9 @@
-//! Tags in Markdown that nobody closes, such as a `<script>` that the text only mentions: a browser takes
-//! all text after one for its content and shows none of it. That text is left out with a mark, not in silence.
+//! Tags in Markdown that take the text after them for their content and show none of it, such as a
+//! `<style>` in a page that a reporter pasted.
+//!
+//! GitHub shows these tags as text (the "disallowed raw HTML" of its Markdown), and so all that stands
+//! after them. Azure DevOps does not: text after one that nobody closes is left out with a mark, not
+//! in silence.
 
 use std::cell::Cell;
 
@@ -16,10 +20,9 @@ const NAMES: [&str; 7] = ["script", "style", "title", "iframe", "noembed", "nofr
 /// Puts a mark before the first of these tags without an end tag, and counts the words after it.
 pub(super) fn marked<'a>(
     events: impl Iterator<Item = Event<'a>>,
-    markdown: &str,
+    unclosed: Vec<&'static str>,
     words: &Cell<usize>,
 ) -> impl Iterator<Item = Event<'a>> {
-    let unclosed = unclosed(markdown);
     let mut is_swallowed = false;
     events.flat_map(move |event| {
         let begins = match &event {
@@ -39,7 +42,7 @@ pub(super) fn marked<'a>(
 }
 
 /// Those of the names that have no end tag in the text.
-fn unclosed(markdown: &str) -> Vec<&'static str> {
+pub(super) fn unclosed(markdown: &str) -> Vec<&'static str> {
     if !markdown.contains('<') {
         return Vec::new();
     }
@@ -47,16 +50,66 @@ fn unclosed(markdown: &str) -> Vec<&'static str> {
     NAMES.into_iter().filter(|name| !lower.contains(&format!("</{name}"))).collect()
 }
 
+/// HTML with those tags as text that GitHub shows as text. What stands between the two tags of a
+/// script or a style sheet is left out all the same: nobody wants to read it.
+pub(super) fn shown<'a>(html: CowStr<'a>, unclosed: &[&str]) -> CowStr<'a> {
+    const SHOWN: [&str; 7] =
+        ["title", "textarea", "xmp", "iframe", "noembed", "noframes", "plaintext"];
+    let is_shown = |rest: &str| {
+        let name = rest.strip_prefix("</").or(rest.strip_prefix('<')).unwrap_or(rest);
+        begins_name(name, &SHOWN) || begins_name(name, unclosed)
+    };
+    // A comment may contain anything.
+    if html.trim_start().starts_with("<!--")
+        || !html.match_indices('<').any(|(at, _)| is_shown(&html[at..]))
+    {
+        return html;
+    }
+    let mut text = String::with_capacity(html.len() + 16);
+    let mut rest = &*html;
+    while let Some(at) = rest.find('<') {
+        text.push_str(&rest[..at]);
+        text.push_str(if is_shown(&rest[at..]) { "&lt;" } else { "<" });
+        rest = &rest[at + 1..];
+    }
+    text.push_str(rest);
+    text.into()
+}
+
 fn begins_with(html: &str, names: &[&str]) -> bool {
-    let Some(rest) = html.trim_start().strip_prefix('<') else { return false };
-    let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
-    names.iter().any(|name| rest[..end].eq_ignore_ascii_case(name))
+    html.trim_start().strip_prefix('<').is_some_and(|rest| begins_name(rest, names))
+}
+
+fn begins_name(rest: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| {
+        let ends = rest.as_bytes().get(name.len()).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        ends && rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use crate::Format;
     use crate::{Options, clean_text};
+
+    #[test]
+    fn a_page_pasted_into_a_report_does_not_take_the_report_with_it() {
+        let clean = |text: &str| clean_text(text, Format::RawMarkdown, &Options::default());
+        for text in [
+            "I get '<html><style>body { margin: 0 }\n\nWhat could be wrong?",
+            "<style>\nbody { margin: 0 }\n\nWhat could be wrong?",
+            "<p><Title >body { margin: 0 }</p>\n\nWhat could be wrong?",
+        ] {
+            let cleaned = clean(text);
+            assert!(cleaned.text.contains("What could be wrong?"), "{}", cleaned.text);
+            assert!(cleaned.text.contains("body { margin: 0 }"), "{}", cleaned.text);
+            assert!(!cleaned.alarms.any(), "{text}");
+        }
+        let closed = clean("a <script>var b;</script><title>seen</title> c");
+        assert!(!closed.text.contains("var b"), "{}", closed.text);
+        assert!(closed.text.contains("seen"), "{}", closed.text);
+        assert_eq!(clean("a\n\n<!-- <style> -->\n\n<styled>b</styled>").text, "a\n\nb");
+    }
 
     #[test]
     fn text_after_a_mentioned_tag_is_left_out_with_a_mark() {

@@ -5,6 +5,8 @@ use cssparser::{
     QualifiedRuleParser, RuleBodyItemParser, RuleBodyParser,
 };
 
+use std::borrow::Cow;
+
 use super::color::Color;
 use super::length::Length;
 use super::text::{Text, argument, words};
@@ -58,6 +60,8 @@ pub(super) enum Paint {
     Unset,
     /// The page's own: black for text, none for a background.
     Initial,
+    /// That of a variable which the text does not declare: this colour, or as if nothing was declared.
+    Undeclared(Option<Color>),
     Unknown,
 }
 
@@ -132,8 +136,19 @@ pub(super) struct Declared {
     pub(super) basis_zero: bool,
     /// Something clips what leaves the box although it does not say so in `overflow`.
     pub(super) clips_paint: bool,
-    /// A shadow or a stroke may make letters visible whose colour is not.
+    /// A shadow, a stroke or a background in the shape of the letters may make letters visible whose
+    /// colour is not.
     pub(super) outlined: bool,
+    /// The first colour of a gradient behind the text, and how much the others differ from it.
+    pub(super) gradient: Option<(Color, f32)>,
+    /// The picture behind the text has a size, a place or a repetition of its own.
+    pub(super) picture_placed: bool,
+    /// At most this many lines are shown.
+    pub(super) line_clamp: Option<f32>,
+    /// In columns: what does not fit a height goes to the right.
+    pub(super) in_columns: bool,
+    /// Whether it has a row and a column of a grid: another element may be put there too.
+    pub(super) grid_place: [bool; 2],
 }
 
 /// Inherited properties whose unusual values make text doubtful until a child declares a usual one.
@@ -152,6 +167,54 @@ pub(super) const INHERITED: usize = Inherited::Shadow as usize + 1;
 
 /// Reads a `style` attribute; what cannot be read of it is an effect.
 pub(super) fn read_inline<'i>(css: &'i str, into: &mut Declared) -> Vec<(String, Text<'i>)> {
+    let mut found = read_list(css, into);
+    if css.contains("--") {
+        use_own_variables(&mut found);
+    }
+    found
+}
+
+/// Puts variables that a list declares into its own colours: pages copied from the web have
+/// `--text-opacity:1;color:rgb(0 0 0/var(--text-opacity))`. Only into colours that can then be read:
+/// a browser takes any other for the one further out.
+fn use_own_variables(list: &mut [(String, Text<'_>)]) {
+    // A value in small letters is as it was written, so its names are the variables' names.
+    let is_plain = |text: &Text<'_>| {
+        matches!(text.text, Cow::Borrowed(_)) && !text.is_broken && !text.has_braces
+    };
+    let is_variable = |name: &str| name.starts_with("--");
+    let variables: Vec<(String, Option<String>)> = list
+        .iter()
+        .filter(|(name, _)| is_variable(name))
+        .map(|(name, text)| {
+            let is_usable = is_plain(text) && text.text.len() <= 64 && !text.text.contains("var(");
+            (name.clone(), is_usable.then(|| text.text.to_string()))
+        })
+        .collect();
+    let value_of = |name: &str| {
+        let mut of_name = variables.iter().filter(|(known, _)| known == name);
+        of_name.next().filter(|_| of_name.next().is_none())?.1.as_deref()
+    };
+    for (name, text) in list.iter_mut().filter(|(name, text)| !is_variable(name) && is_plain(text))
+    {
+        let field = match bare(name) {
+            Some("color") => Field::Color,
+            Some("text-fill-color") => Field::Fill,
+            Some("background" | "background-color") => Field::Background,
+            _ => continue,
+        };
+        let Some((before, rest)) = text.text.split_once("var(") else { continue };
+        let Some((inside, after)) = rest.split_once(')') else { continue };
+        let variable = inside.split(',').next().unwrap_or("").trim();
+        let Some(value) = value_of(variable) else { continue };
+        let color = format!("{before}{value}{after}");
+        if matches!(paint_word(&color, field), Some(Paint::Color(_))) {
+            text.text = Cow::Owned(color);
+        }
+    }
+}
+
+fn read_list<'i>(css: &'i str, into: &mut Declared) -> Vec<(String, Text<'i>)> {
     // cssparser skips a stray brace, a browser drops its declaration.
     if css.contains(['{', '}']) {
         into.effect("style", Some(Effect::May(VisibilityIssue::Malformed)));
@@ -188,7 +251,10 @@ impl<'i> DeclarationParser<'i> for Inline<'i> {
         _start: &ParserState,
     ) -> Result<(), ParseError<()>> {
         let text = Text::read(input);
-        self.found.push((name.to_ascii_lowercase(), text));
+        // The names of variables are the only ones in which capitals count.
+        let is_variable = name.starts_with("--");
+        let name = if is_variable { name.to_string() } else { name.to_ascii_lowercase() };
+        self.found.push((name, text));
         Ok(())
     }
 }
@@ -291,10 +357,23 @@ impl Declared {
             "background-image" => {
                 self.picture_of_variable = value.starts_with("var(") && !value.contains("url(");
                 self.picture = text.is_computed_or_url() && !self.picture_of_variable;
+                self.gradient = gradient(value);
+            }
+            "background-size"
+            | "background-repeat"
+            | "background-position"
+            | "background-position-x"
+            | "background-position-y"
+            | "background-origin"
+            | "background-attachment"
+            | "background-blend-mode" => {
+                let is_usual = matches!(value, "auto" | "repeat" | "0 0" | "0% 0%" | "scroll");
+                self.picture_placed |= !is_usual && !is_keyword;
             }
             "background-clip" => {
                 let is_odd = value.contains("text") || value.contains("content-box");
                 self.may("background-clip", VisibilityIssue::Painted, is_odd);
+                self.outlined |= is_odd;
             }
             "font-size" => self.set_font_size(value, text),
             "font" => self.set_font(text),
@@ -419,7 +498,7 @@ impl Declared {
             }
             "text-stroke" | "text-stroke-width" => {
                 self.inherit(Inherited::Stroke, Painted, !small_lengths(value, 1.0));
-                self.outlined = true;
+                self.outlined |= !small_lengths(value, 0.0);
             }
             "font-size-adjust" => {
                 let least = words(value).iter().filter_map(|word| number(word)).fold(1.0, f32::min);
@@ -445,7 +524,7 @@ impl Declared {
             "text-shadow" => {
                 let is_far = !is_none && (text.is_computed() || !small_lengths(value, 12.0));
                 self.inherit(Inherited::Shadow, Covered, is_far);
-                self.outlined = !is_none;
+                self.outlined |= !is_none;
             }
             _ => self.listed_box(name, text, is_none),
         }
@@ -494,7 +573,9 @@ impl Declared {
             }
             "box-shadow" => {
                 let is_inset = words(value).contains(&"inset");
-                let is_large = !is_none && !shadow_within(value, if is_inset { 6.0 } else { 14.0 });
+                let is_large = !is_none
+                    && !shadow_within(value, if is_inset { 6.0 } else { 14.0 })
+                    && !is_faint_shadow(value);
                 let effect = if is_inset { Effect::May(Painted) } else { Effect::Covers(Covered) };
                 self.effect("box-shadow", is_large.then_some(effect));
             }
@@ -503,7 +584,9 @@ impl Declared {
                 let key = if name == "outline-offset" { "outline-offset" } else { "outline" };
                 self.effect(key, is_wide.then_some(Effect::Covers(Covered)));
             }
-            "animation" | "animation-name" => self.may("animation", Animated, !is_none),
+            "animation" | "animation-name" => {
+                self.may("animation", Animated, !is_none && names_animation(value));
+            }
             "contain" => {
                 let is_odd =
                     ["size", "paint", "strict", "content"].iter().any(|word| value.contains(word))
@@ -519,7 +602,36 @@ impl Declared {
                 let length = Length::parse(value).map_or(0.0, |l| l.pixels(16.0, 16.0));
                 self.may("vertical-align", Moved, text.is_computed() || length.abs() > 20.0);
             }
-            "color-scheme" => self.may("color-scheme", Painted, value.contains("dark")),
+            // `light dark` is for pages that look right in both.
+            "color-scheme" => {
+                let is_dark = value.contains("dark") && !value.contains("light");
+                self.may("color-scheme", Painted, is_dark);
+            }
+            "filter" => self.may("filter", Painted, !is_none && !is_mild_filter(value)),
+            "transform-origin" => {
+                let is_near = words(value).iter().all(|word| match Length::parse(word) {
+                    Some(length) => (-20.0..=200.0).contains(&length.pixels(16.0, 200.0)),
+                    None => !word.contains('('),
+                });
+                let effect = (!is_near).then_some(Effect::Covers(Moved));
+                self.effect("transform-origin", effect);
+            }
+            "grid-row" | "grid-row-start" | "grid-row-end" | "grid-column"
+            | "grid-column-start" | "grid-column-end" => {
+                let is_far = |word: &&str| number(word).is_some_and(|line| line.abs() > 24.0);
+                let is_odd = text.is_computed() || words(value).iter().any(is_far);
+                self.may(
+                    if name.contains("row") { "grid-row" } else { "grid-column" },
+                    Moved,
+                    is_odd,
+                );
+                self.grid_place[usize::from(name.contains("column"))] |= !is_none;
+            }
+            "columns" | "column-count" | "column-width" => self.in_columns = !is_none,
+            "line-clamp" => {
+                self.line_clamp = number(value).filter(|lines| *lines >= 1.0);
+                self.may("line-clamp", Clipped, !is_none && self.line_clamp.is_none());
+            }
             "flex" | "flex-basis" => {
                 let is_zero = words(value).iter().any(|word| {
                     Length::parse(word).is_some_and(|length| length.pixels(16.0, 16.0) == 0.0)
@@ -540,13 +652,9 @@ impl Declared {
     fn always_listed(&mut self, name: &str, is_none: bool) {
         let Some(&known) = LISTED.iter().find(|known| **known == name) else { return };
         let issue = match known {
-            "mask" | "mask-image" | "line-clamp" | "max-lines" | "columns" | "column-count"
-            | "column-width" | "mask-box-image" | "mask-border" | "block-ellipsis" => {
-                VisibilityIssue::Clipped
-            }
-            "filter" | "backdrop-filter" | "mix-blend-mode" | "box-reflect" => {
-                VisibilityIssue::Painted
-            }
+            "mask" | "mask-image" | "max-lines" | "mask-box-image" | "mask-border"
+            | "block-ellipsis" => VisibilityIssue::Clipped,
+            "backdrop-filter" | "mix-blend-mode" | "box-reflect" => VisibilityIssue::Painted,
             _ => VisibilityIssue::Moved,
         };
         self.may(known, issue, !is_none);
@@ -595,8 +703,12 @@ impl Declared {
         let mut found = Paint::Initial;
         let mut picture = false;
         let mut clips = false;
+        let mut stops = None;
+        let mut placed = false;
         for word in words(value) {
             if is_picture(word) {
+                // Of several pictures the first covers the others, as far as it reaches.
+                stops = if picture { None } else { gradient(word) };
                 picture = true;
             } else if matches!(word, "text" | "content-box" | "border-area") {
                 clips = true;
@@ -605,14 +717,19 @@ impl Declared {
                     return;
                 }
                 found = color;
-            } else if !is_background_word(word) {
+            } else if is_background_word(word) {
+                placed = true;
+            } else {
                 // A browser drops the whole declaration.
                 return;
             }
         }
         self.background = Some(found);
         self.picture = picture;
+        self.gradient = stops;
+        self.picture_placed = placed;
         self.may("background-clip", VisibilityIssue::Painted, clips);
+        self.outlined |= clips;
     }
 
     fn set_font_size(&mut self, value: &str, text: &Text<'_>) {
@@ -736,7 +853,7 @@ impl Declared {
                 Some(parts) if parts.iter().all(|part| part.abs() <= NEAR) => None,
                 _ => Some(Effect::Covers(Moved)),
             },
-            "rotate" => (!matches!(value, "0" | "0deg")).then_some(Effect::Covers(Moved)),
+            "rotate" => (!is_slight_turn(value)).then_some(Effect::Covers(Moved)),
             _ => transform_list(value),
         };
         let key = LISTED.iter().find(|known| **known == name).copied().unwrap_or("transform");
@@ -759,6 +876,7 @@ impl Declared {
 /// their own.
 const LISTED: &[&str] = &[
     "transform",
+    "transform-origin",
     "translate",
     "scale",
     "rotate",
@@ -977,7 +1095,17 @@ fn paint_word(word: &str, field: Field) -> Option<Paint> {
         return Some(Paint::Current);
     }
     if let Some(inside) = argument(word, "var") {
-        return Some(variable(inside, field));
+        let (name, other) = inside.split_once(',').unwrap_or((inside, ""));
+        return Some(variable(name, other, field));
+    }
+    // Azure DevOps writes `rgba(var(--palette-neutral-100,0, 0, 0),.9)`.
+    let in_function = word.split_once("var(").and_then(|(before, rest)| {
+        let (inside, after) = rest.split_once(')')?;
+        let (name, other) = inside.split_once(',')?;
+        Some(variable(name, &format!("{before}{}{after}", other.trim()), field))
+    });
+    if let Some(paint) = in_function {
+        return Some(paint);
     }
     match Color::parse(word) {
         Some(color) => Some(Paint::Color(color)),
@@ -990,21 +1118,58 @@ fn paint_word(word: &str, field: Field) -> Option<Paint> {
 }
 
 /// Editors of web pages write `var(--ds-text, #172b4d)`. Where the page has no such variable, the
-/// colour after it counts; where it has one, its name says whether it is for text.
-fn variable(inside: &str, field: Field) -> Paint {
-    let (name, other) = inside.split_once(',').unwrap_or((inside, ""));
+/// colour after it counts, or none. Where it has one, its name says whether it is for text: one for
+/// what is behind the text makes text invisible. A background has to be named as one.
+fn variable(name: &str, other: &str, field: Field) -> Paint {
+    if let Some(paint) = palette(name, other) {
+        return paint;
+    }
     let of_text = ["text", "foreground", "fg", "font", "link"];
-    let behind = ["background", "surface", "bg", "canvas"];
+    let behind = [
+        "background",
+        "surface",
+        "bg",
+        "canvas",
+        "inverse",
+        "white",
+        "light",
+        "page",
+        "paper",
+        "base",
+        "card",
+        "panel",
+        "layer",
+        "neutral",
+        "fill",
+        "transparent",
+        "hidden",
+        "none",
+    ];
     let is_of = |list: &[&str]| list.iter().any(|word| name.contains(word));
     let fits = match field {
         Field::Background => is_of(&behind) && !is_of(&of_text),
-        _ => is_of(&of_text) && !is_of(&behind) && !name.contains("inverse"),
+        _ => !is_of(&behind) || (name.ends_with("text") && !name.contains("inverse")),
     };
     match Color::parse(other.trim()) {
-        Some(color) if fits => Paint::Color(color),
-        None if fits && other.trim().is_empty() => Paint::Unset,
+        Some(color) if fits => Paint::Undeclared(Some(color)),
+        None if fits && other.trim().is_empty() => Paint::Undeclared(None),
         _ => Paint::Unknown,
     }
+}
+
+/// The colours that Azure DevOps puts into what is copied from its pages: neutral ones from 0, the
+/// page, to 100, its text, and those of signs and links. Only as what they are there.
+fn palette(name: &str, other: &str) -> Option<Paint> {
+    let kind = name.trim().strip_prefix("--palette-")?;
+    let color = Color::parse(other.trim());
+    let is_light = |color: Color| color.over(Color::WHITE).distance(Color::WHITE) < 0.12;
+    let fits = |color: &Color| match kind.strip_prefix("neutral-").map(str::parse::<u8>) {
+        Some(Ok(0..=10)) => is_light(*color),
+        Some(Ok(60..=100)) => color.distance(Color::WHITE) > 0.5,
+        Some(_) => false,
+        None => !kind.contains("tint") && color.distance(Color::WHITE) > 0.5,
+    };
+    Some(color.filter(fits).map_or(Paint::Unknown, |color| Paint::Undeclared(Some(color))))
 }
 
 /// System colours that differ between browsers and themes.
@@ -1058,6 +1223,82 @@ fn is_background_word(word: &str) -> bool {
         )
 }
 
+/// The first colour of a gradient of solid colours, and by how much the others differ from it.
+fn gradient(value: &str) -> Option<(Color, f32)> {
+    let inside = argument(value, "linear-gradient").or(argument(value, "radial-gradient"))?;
+    let mut colors = Vec::new();
+    for word in words(inside) {
+        match Color::parse(word) {
+            Some(color) => colors.push(color),
+            None if word.contains('(') => return None,
+            None => {}
+        }
+    }
+    let first = *colors.first().filter(|_| colors.len() > 1)?;
+    let is_solid = colors.iter().all(|color| color.alpha() >= 1.0);
+    let spread = colors.iter().map(|color| color.distance(first)).fold(0.0, f32::max);
+    is_solid.then_some((first, spread))
+}
+
+/// Whether text under a shadow can be read: each of its colours is nearly transparent.
+fn is_faint_shadow(value: &str) -> bool {
+    let mut depth = 0_usize;
+    let mut layers = value.split(|character: char| {
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        character == ',' && depth == 0
+    });
+    // Without a colour it has that of the text.
+    layers.all(|layer| {
+        let color = words(layer).iter().find_map(|word| Color::parse(word));
+        color.is_some_and(|color| color.alpha() <= 0.3)
+    })
+}
+
+/// Whether it names a list of steps; browsers write all other parts into what is copied.
+fn names_animation(value: &str) -> bool {
+    let is_part = |word: &&str| {
+        let is_time = |unit| word.strip_suffix(unit).is_some_and(|time| number(time).is_some());
+        number(word).is_some()
+            || is_time("s")
+            || is_time("ms")
+            || word.starts_with("ease")
+            || word.starts_with("cubic-bezier(")
+            || matches!(*word, "none" | "normal" | "running" | "linear" | "auto" | "both")
+            || matches!(*word, "forwards" | "backwards" | "infinite" | "alternate" | "reverse")
+    };
+    !words(value).iter().all(|word| is_part(word))
+}
+
+/// Whether a filter changes text so little that it can still be read.
+fn is_mild_filter(value: &str) -> bool {
+    value.split_inclusive(')').all(|function| {
+        let Some((name, inside)) =
+            function.trim().strip_suffix(')').and_then(|f| f.split_once('('))
+        else {
+            return false;
+        };
+        match name {
+            "brightness" | "contrast" | "saturate" | "opacity" => {
+                number(inside).is_some_and(|factor| (0.7..=1.3).contains(&factor))
+            }
+            "blur" => small_lengths(inside, 0.6),
+            "drop-shadow" => shadow_within(inside, 6.0),
+            _ => false,
+        }
+    })
+}
+
+/// Whether a box turned by this angle stays about where it is.
+fn is_slight_turn(angle: &str) -> bool {
+    let Some(degrees) = angle.strip_suffix("deg").and_then(number) else { return angle == "0" };
+    let degrees = degrees.abs();
+    degrees <= 10.0 || (170.0..=190.0).contains(&degrees) || (350.0..=360.0).contains(&degrees)
+}
+
 fn clip_path(value: &str) -> Option<Effect> {
     if matches!(value, "none" | "border-box" | "padding-box" | "content-box" | "margin-box") {
         return None;
@@ -1098,7 +1339,7 @@ fn transform_list(value: &str) -> Option<Effect> {
                 let parts: Vec<f32> = words(inside).iter().filter_map(|w| number(w)).collect();
                 scaled(&parts)
             }
-            "rotate" if matches!(inside.trim(), "0" | "0deg") => None,
+            "rotate" | "rotatez" if is_slight_turn(inside.trim()) => None,
             _ => moved,
         };
         all = match (all, effect) {

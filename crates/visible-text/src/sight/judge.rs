@@ -7,9 +7,11 @@ use scraper::Node;
 use scraper::node::Element;
 
 use super::color::Color;
-use super::declared::{self, Declared, Display, Effect, INHERITED, Paint, Position, TextSpace};
+use super::declared::{
+    self, Declared, Display, Effect, INHERITED, Inherited, Paint, Position, TextSpace,
+};
 use super::length::Length;
-use super::sheet::{Applies, List, Sheet};
+use super::sheet::{Applies, List, MAIL_PROGRAMS, Sheet, is_of_fonts};
 use crate::element::{Role, attribute};
 use crate::enter::whole_number;
 use crate::parse::Parsed;
@@ -32,6 +34,14 @@ const INDENT: f32 = -65.0;
 const PUSH: f32 = 60.0;
 /// Characters counted to see whether a text fits its box.
 const MAX_COUNTED: usize = 4_000;
+/// What cannot make letters visible that have no colour.
+const HARMLESS_TO_CLEAR: [VisibilityIssue; 5] = [
+    VisibilityIssue::Clipped,
+    VisibilityIssue::Moved,
+    VisibilityIssue::Covered,
+    VisibilityIssue::Painted,
+    VisibilityIssue::Sized,
+];
 /// Elements that may lie over others; with more of them all text is doubtful.
 const MAX_COVERS: usize = 16;
 /// The width of a page, in pixels.
@@ -159,8 +169,12 @@ struct State {
     /// The colour behind the text.
     behind: Color,
     own_background: bool,
-    /// Whether a colour or what is behind the text is unknown.
+    /// Whether what is behind the text is unknown.
     is_unknown_paint: bool,
+    /// Whether the colour of the text is unknown.
+    is_unknown_color: bool,
+    /// How much what is behind the text differs from place to place.
+    spread: f32,
     /// Whether the text declares variables further out.
     has_variables: bool,
     outlined: bool,
@@ -194,6 +208,8 @@ impl State {
         behind: Color::WHITE,
         own_background: false,
         is_unknown_paint: false,
+        is_unknown_color: false,
+        spread: 0.0,
         has_variables: false,
         outlined: false,
         zoom: 1.0,
@@ -213,6 +229,7 @@ impl State {
         self.color = color;
         self.fill = None;
         self.is_default_color = false;
+        self.is_unknown_color = false;
     }
 
     fn paint(&mut self, color: Color) {
@@ -221,6 +238,7 @@ impl State {
             self.own_background = true;
             if color.alpha() >= 1.0 {
                 self.is_unknown_paint = false;
+                self.spread = 0.0;
             }
         }
     }
@@ -237,7 +255,13 @@ impl State {
         {
             return (Sight::Hidden, VisibilityIssues::NONE);
         }
-        if self.is_unknown_paint {
+        let color = self.fill.unwrap_or(self.color);
+        let is_clear = color.alpha() < UNSEEN_OPACITY && !self.outlined && !self.is_unknown_color;
+        // Where it stands and what is behind it makes no difference.
+        if is_clear && doubts.iter().all(|doubt| HARMLESS_TO_CLEAR.contains(&doubt)) {
+            return (Sight::Hidden, VisibilityIssues::NONE);
+        }
+        if self.is_unknown_paint || self.is_unknown_color {
             doubts.add(VisibilityIssue::Painted);
         }
         if !doubts.is_empty() {
@@ -245,11 +269,11 @@ impl State {
         }
         let small = SMALL_TEXT.iter().find(|(px, _)| self.font_px < *px);
         let least = small.map_or(UNSEEN_DISTANCE, |(_, least)| *least);
-        let color = self.fill.unwrap_or(self.color);
-        let is_seen = color.over(self.behind).distance(self.behind) * self.opacity >= least;
+        let seen = color.over(self.behind).distance(self.behind) * self.opacity;
+        let is_seen = seen >= least;
         let painted = (Sight::Doubtful, VisibilityIssues::of(VisibilityIssue::Painted));
-        if color.alpha() < UNSEEN_OPACITY && !self.outlined {
-            return (Sight::Hidden, VisibilityIssues::NONE);
+        if self.spread > 0.0 && seen < least + self.spread {
+            return painted;
         }
         // The text of the page may be any dark colour.
         let is_default = self.is_default_color && self.fill.is_none();
@@ -307,6 +331,11 @@ pub(crate) fn judge(parsed: &Parsed, look: Look) -> (Vec<Verdict>, u64) {
 
 impl Judge {
     fn read_sheets(&mut self, root: NodeRef<'_, Node>) {
+        let has = |name: &str| {
+            let elements = root.descendants().filter_map(|node| node.value().as_element());
+            elements.into_iter().any(|element| attribute(element, name).is_some())
+        };
+        self.sheet.absent = MAIL_PROGRAMS.into_iter().filter(|name| !has(name)).collect();
         let mut templates = 0_usize;
         for edge in root.traverse() {
             let (node, opens) = match edge {
@@ -355,6 +384,7 @@ impl Judge {
             });
         }
         page.doubts = doubts;
+        page.has_variables = self.sheet.declares_variable;
         page
     }
 
@@ -720,8 +750,9 @@ impl State {
         let is_cell = matches!(role, Role::Cell | Role::HeaderCell | Role::Row | Role::TableHead);
         let is_part = is_cell || role == Role::Table;
         let is_control = matches!(role, Role::Input | Role::TextArea | Role::Select);
+        let is_button = node.value().as_element().is_some_and(|element| element.name() == "button");
         let kind = Kind {
-            is_block: is_block(role, declared, in_flex),
+            is_block: is_block(role, declared, in_flex) || is_button,
             is_cell,
             fits: fits(node, declared, self),
         };
@@ -768,7 +799,10 @@ impl State {
         self.has_variables |= declared.declares_variable;
         self.outlined |= declared.outlined;
         for (name, issue) in &declared.inherited {
-            self.inherited[*name as usize] = *issue;
+            // The height of a line is that of its block: raised text has none of its own.
+            if *name != Inherited::LineHeight || kind.is_block || issue.is_none() {
+                self.inherited[*name as usize] = *issue;
+            }
         }
         self.apply_paint(declared, kind);
         for (name, effect) in &declared.effects {
@@ -783,6 +817,9 @@ impl State {
                 }
             }
         }
+        if declared.grid_place == [true; 2] {
+            self.doubts.add(VisibilityIssue::Moved);
+        }
         self.apply_place(declared, place, &mut covers);
         self.apply_size(declared, kind);
         covers
@@ -796,24 +833,35 @@ impl State {
         match declared.color {
             Some(Paint::Color(color)) => self.set_color(color),
             Some(Paint::Initial) => self.set_color(Color::BLACK),
-            Some(Paint::Unknown) => self.is_unknown_paint = true,
+            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.set_color(color),
+            Some(Paint::Undeclared(None)) if !self.has_variables => {}
+            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
             Some(Paint::Current | Paint::Unset) | None => {}
         }
         match declared.fill {
             Some(Paint::Color(color)) => self.fill = Some(color),
             Some(Paint::Current | Paint::Initial) => self.fill = None,
-            Some(Paint::Unknown) => self.is_unknown_paint = true,
+            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
             Some(Paint::Unset) | None => {}
         }
         match declared.background {
             Some(Paint::Color(_) | Paint::Current) if is_flat => {}
             Some(Paint::Color(color)) => self.paint(color),
             Some(Paint::Current) => self.paint(self.color),
-            Some(Paint::Unknown) => self.is_unknown_paint = true,
+            Some(Paint::Undeclared(Some(_))) if is_flat => {}
+            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.paint(color),
+            Some(Paint::Undeclared(None)) if !self.has_variables => {}
+            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_paint = true,
             Some(Paint::Unset | Paint::Initial) | None => {}
         }
-        self.is_unknown_paint |=
-            declared.picture || (declared.picture_of_variable && self.has_variables);
+        let gradient = declared.gradient.filter(|_| !declared.picture_placed && !is_flat);
+        if let Some((color, spread)) = gradient.filter(|_| declared.picture) {
+            self.paint(color);
+            self.spread = spread;
+        } else {
+            self.is_unknown_paint |=
+                declared.picture || (declared.picture_of_variable && self.has_variables);
+        }
     }
 
     /// Positions, margins and indents.
@@ -836,7 +884,12 @@ impl State {
                     self.doubts.add(VisibilityIssue::Moved);
                 }
             }
-            Some(Position::Sticky) => self.doubts.add(VisibilityIssue::Moved),
+            // A heading that stays in sight while its table is scrolled.
+            Some(Position::Sticky) => {
+                if is_unknown(&inset) || inset.iter().any(|side| !(-12.0..=60.0).contains(side)) {
+                    self.doubts.add(VisibilityIssue::Moved);
+                }
+            }
             Some(Position::Relative) => {
                 if is_unknown(&inset) || inset.iter().any(|side| side.abs() > 12.0) {
                     self.doubts.add(VisibilityIssue::Moved);
@@ -853,6 +906,12 @@ impl State {
             Some(Position::Absolute | Position::Relative | Position::Sticky)
         ) {
             self.positioned = Some(place);
+        }
+        let mut margin = margin;
+        // A list that is pulled to the left by what its padding or its indent gives back stays in
+        // place; what it paints would cover its neighbour.
+        if margin[3] < 0.0 && declared.background.is_none() && !declared.picture {
+            margin[3] = (margin[3] + padding[3].max(0.0) + self.indent_room).min(0.0);
         }
         self.pulled += margin.iter().filter(|side| **side < 0.0).sum::<f32>();
         if is_unknown(&margin) {
@@ -904,6 +963,9 @@ impl State {
         let needs_box = declared.background.is_some() && is_light(self.fill.unwrap_or(self.color));
         if !kind.is_block {
             return;
+        }
+        if declared.in_columns && (clips || declared.size[1].or(declared.size[3]).is_some()) {
+            self.doubts.add(VisibilityIssue::Clipped);
         }
         if is_tiny(declared) && !kind.is_cell {
             if (clips || scrolls) && !declared.has_least && !declared.clips_paint {
@@ -966,7 +1028,8 @@ fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
         (one, other) => one.or(other),
     };
     let width = least(px(0, state.width), px(2, state.width));
-    let height = least(px(1, 0.0), px(3, 0.0));
+    let clamped = declared.line_clamp.map(|lines| lines * font * 1.2);
+    let height = least(least(px(1, 0.0), px(3, 0.0)), clamped);
     let nowrap = declared.nowrap.unwrap_or(state.nowrap);
     if width.is_none() && height.is_none() && !nowrap {
         return true;
@@ -1087,7 +1150,7 @@ fn is_style_sheet(element: &Element) -> bool {
     let is_sheet = attribute(element, "rel").is_some_and(|rel| {
         rel.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case("stylesheet"))
     });
-    is_sheet && attribute(element, "href").is_some()
+    is_sheet && attribute(element, "href").is_some_and(|address| !is_of_fonts(address))
 }
 
 /// Whether its `bgcolor` is a background; other elements ignore it.

@@ -29,6 +29,11 @@ const NARROWEST: f32 = 900.0;
 /// And at most this.
 const WIDEST: f32 = 2_600.0;
 
+/// Attributes that mail programs give to a mail which they show in dark colours. Mails have rules for
+/// them, which do nothing elsewhere.
+pub(super) const MAIL_PROGRAMS: [&str; 6] =
+    ["data-ogsc", "data-ogsb", "data-ogac", "data-ogab", "owa", "x-apple-data-detectors"];
+
 pub(super) type List = Vec<(String, Text<'static>)>;
 
 /// The last part of a selector.
@@ -44,6 +49,9 @@ struct Subject {
     /// Whether it can be no element of the text: a state such as `:hover`, or a part such as
     /// `::selection`.
     is_never: bool,
+    /// Whether that is a state in which a control may be from the start, such as `:checked`: what
+    /// stands after such a control can be text.
+    is_of_control: bool,
     /// Whether it names a pseudo-element that we do not know.
     is_unknown: bool,
     /// Ids, classes, tags.
@@ -74,6 +82,10 @@ pub(super) struct Sheet {
     general: Vec<u32>,
     /// Doubts about all text of the field.
     pub(super) doubts: VisibilityIssues,
+    /// Attributes of [`MAIL_PROGRAMS`] that no element of the text has.
+    pub(super) absent: Vec<&'static str>,
+    /// Whether any rule declares a variable.
+    pub(super) declares_variable: bool,
     matching: Cell<u64>,
 }
 
@@ -178,7 +190,7 @@ impl Subject {
     }
 
     /// Reads the selectors of a rule.
-    fn read_all(input: &mut Parser<'_>, is_nested: bool) -> Vec<Self> {
+    fn read_all(input: &mut Parser<'_>, is_nested: bool, absent: &[&str]) -> Vec<Self> {
         let mut all = Vec::new();
         let new = || Self { is_whole: !is_nested, ..Self::default() };
         let mut subject = new();
@@ -189,6 +201,13 @@ impl Subject {
             let token = token.clone();
             if matches!(token, Token::Comment(_)) {
                 continue;
+            }
+            if matches!(token, Token::SquareBracketBlock) {
+                let name = input.parse_nested_block(|inside| {
+                    inside.expect_ident_cloned().map_err(ParseError::<()>::from)
+                });
+                subject.is_never |=
+                    name.is_ok_and(|name| absent.contains(&&*name.to_ascii_lowercase()));
             }
             if matches!(token, Token::Comma) {
                 all.push(std::mem::replace(&mut subject, new()));
@@ -205,7 +224,8 @@ impl Subject {
                 ends = false;
                 let weight = subject.weight;
                 let is_first = weight == (0, 0, 0) && subject.is_whole;
-                subject = Self { is_whole: is_first, weight, ..Self::default() };
+                let is_never = subject.is_never && !subject.is_of_control;
+                subject = Self { is_whole: is_first, weight, is_never, ..Self::default() };
             }
             subject.part(&token, &mut colons, &mut after_dot);
         }
@@ -254,9 +274,15 @@ impl Subject {
     fn state(&mut self, name: &str, is_element: bool) {
         match name {
             "before" | "after" => self.is_generated = true,
-            "hover" | "active" | "focus" | "focus-visible" | "visited" | "target" | "selection"
-            | "placeholder" | "marker" | "backdrop" | "spelling-error" | "grammar-error"
-            | "disabled" | "checked" | "invalid" => self.is_never = true,
+            "hover" | "active" | "selection" | "placeholder" | "marker" | "backdrop"
+            | "spelling-error" | "grammar-error" => {
+                self.is_never = true;
+            }
+            "focus" | "focus-visible" | "visited" | "target" | "disabled" | "checked"
+            | "invalid" => {
+                self.is_never = true;
+                self.is_of_control = true;
+            }
             "root" => self.tag = Some("html".to_owned()),
             _ if is_element && name.starts_with('-') => self.is_never = true,
             _ => {
@@ -352,7 +378,11 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
             "supports" | "container" | "layer" | "scope" | "starting-style" | "document"
             | "-moz-document" | "when" | "else" => AtRule::Condition(true),
             "font-face" => AtRule::FontFace,
-            "import" if is_docs_font_kit(&text.text) => AtRule::Nothing,
+            "property" => {
+                self.sheet.declares_variable = true;
+                AtRule::Nothing
+            }
+            "import" if is_of_fonts(&text.text) => AtRule::Nothing,
             "import" => AtRule::Doubt(VisibilityIssue::Remote),
             _ => AtRule::Nothing,
         })
@@ -377,10 +407,14 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
                 self.block(input, self.is_conditional || is_conditional, subjects);
             }
             AtRule::FontFace => {
+                let mut has_source = false;
+                let start = input.position();
                 while let Ok(token) = input.next() {
-                    if matches!(token, Token::Ident(name) if name.eq_ignore_ascii_case("src")) {
-                        self.sheet.doubts.add(VisibilityIssue::Remote);
-                    }
+                    has_source |=
+                        matches!(token, Token::Ident(name) if name.eq_ignore_ascii_case("src"));
+                }
+                if has_source && !has_only_public_fonts(input.slice_from(start)) {
+                    self.sheet.doubts.add(VisibilityIssue::Remote);
                 }
             }
             AtRule::Doubt(doubt) => self.sheet.doubts.add(doubt),
@@ -396,7 +430,7 @@ impl<'i> QualifiedRuleParser<'i> for Reader<'_> {
     type Error = ();
 
     fn parse_prelude(&mut self, input: &mut Parser<'i>) -> Result<Vec<Subject>, ParseError<()>> {
-        Ok(Subject::read_all(input, self.subjects.is_some()))
+        Ok(Subject::read_all(input, self.subjects.is_some(), &self.sheet.absent))
     }
 
     fn parse_block(
@@ -426,6 +460,7 @@ impl<'i> DeclarationParser<'i> for Reader<'_> {
             return Err(ParseError::from_basic_kind(cssparser::BasicParseErrorKind::EndOfInput));
         }
         let text = Text { text: Cow::Owned(text.text.into_owned()), ..text };
+        self.sheet.declares_variable |= name.starts_with("--");
         self.pending.push((name.to_ascii_lowercase(), text));
         Ok(())
     }
@@ -477,10 +512,37 @@ fn media_condition(media: &str) -> Option<bool> {
     applies.then_some(is_perhaps)
 }
 
-/// Whether it is the font sheet of an exported Google document.
-fn is_docs_font_kit(import: &str) -> bool {
+/// Whether it is a sheet that declares fonts and nothing else: that of an exported Google document,
+/// or of the public fonts that mails use. Some of those draw bars instead of letters.
+pub(super) fn is_of_fonts(import: &str) -> bool {
     let address = import.trim_start_matches("url(").trim_end_matches(')').trim_matches(['"', '\'']);
-    address.strip_prefix("https://themes.googleusercontent.com/fonts/css?kit=").is_some_and(|kit| {
-        kit.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    let is_plain = |rest: &str| {
+        rest.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_+:,;|@.&=%".contains(&b))
+    };
+    let has_letters = |rest: &str| {
+        !["redacted", "flow", "barcode", "blank", "text="]
+            .iter()
+            .any(|word| rest.to_ascii_lowercase().contains(word))
+    };
+    [
+        "https://themes.googleusercontent.com/fonts/css?kit=",
+        "https://fonts.googleapis.com/css?family=",
+        "https://fonts.googleapis.com/css2?family=",
+    ]
+    .iter()
+    .any(|start| {
+        address.strip_prefix(start).is_some_and(|rest| is_plain(rest) && has_letters(rest))
     })
+}
+
+/// Whether every address in the rule of a font is that of a public font.
+fn has_only_public_fonts(rule: &str) -> bool {
+    let rule = rule.to_ascii_lowercase();
+    let mut addresses =
+        rule.split("url(").skip(1).map(|rest| rest.trim_start_matches(['"', '\'', ' ']));
+    let is_public = |address: &str| {
+        address.starts_with("https://fonts.gstatic.com/s/")
+            && !["redacted", "flow", "barcode"].iter().any(|word| address.contains(word))
+    };
+    rule.contains("url(") && addresses.all(is_public) && !rule.contains('\\')
 }
