@@ -65,7 +65,8 @@
 //! | **data** | [`event`], [`settings`] → [`model`] | nothing | plain data: items, verdicts, findings, events, configuration values |
 //!
 //! [`clean`] and the data of texts in [`model`] come from the crate `visible_text` (`crates/visible-text`), which
-//! cleans one text and knows nothing of the job.
+//! cleans one text and knows nothing of the job. What indexes, ranks and packs for [`context`] is the crate
+//! `code_context` (`crates/code-context`); [`exec`] asks it for its `git` processes, which are helpers too.
 //!
 //! The store implements the ports for `fetch` and `session`, so none of the three depends on another.
 //! `.clippy.toml` bans processes, clocks, the environment and exits outside their modules. Only

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::git::{self, Bounds};
 use super::upstream::{CodeCommit, CodeSource, Upstream};
-use super::{
-    BuildReport, ContextError, Index, Options, Query, Subject, Weights, overview, pack, rank,
-};
+use super::{subject_of, weights_of};
 use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
 use crate::settings::{Config, Repository, Route};
+use code_context::git::{self, Bounds};
+use code_context::{
+    BuildReport, ContextError, Index, Options, Query, Weights, overview, pack, rank,
+};
 
 /// Far above the time for the largest measured code base.
 const WITHIN: Duration = Duration::from_mins(10);
@@ -252,7 +253,7 @@ struct How {
 
 impl How {
     fn of(config: &Config) -> Self {
-        Self { budget: config.repository.context_tokens, weights: Weights::of(&config.ranking) }
+        Self { budget: config.repository.context_tokens, weights: weights_of(&config.ranking) }
     }
 }
 
@@ -333,7 +334,7 @@ fn context_for(
     verdict: &Verdict,
     how: &How,
 ) -> Result<CodeContext, ContextError> {
-    let query = Query::of(&Subject::of_item(item, Some(verdict)));
+    let query = Query::of(&subject_of(item, Some(verdict)));
     let ranked = rank(&code.index, &query, &how.weights, RANKED)?;
     let room = tokens(how.budget - how.budget / OVERVIEW_SHARE);
     let packed = pack(&code.index, &query, &ranked, room)?;
