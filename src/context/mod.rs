@@ -9,9 +9,10 @@ mod upstream;
 
 pub use code_bases::{CodeBase, CodeBases, CodeContext, CodeError, KnownCommit, code_base_of};
 pub use code_context::{
-    Ancestry, BuildReport, Candidate, ContextError, GitError, Index, Kind, Language, Moved,
-    MovingIndex, Options, Packed, Query, RankedFile, Reader, SIGNALS, Subject, TextKind, Weights,
-    candidates, extension_of, git, overview, pack, rank, remove_unused, scored, shown_lines, tree,
+    Ancestry, BuildReport, Candidate, Choice, Chosen, ContextError, GitError, Index, Kind,
+    Language, Moved, MovingIndex, Options, Packed, Query, RankedFile, Reader, SIGNALS, Subject,
+    TextKind, Weights, candidates, extension_of, git, overview, pack, rank, remove_unused, scored,
+    shown_lines, tree,
 };
 pub use since::changes_since;
 pub use subject::{subject_of, weights_of};

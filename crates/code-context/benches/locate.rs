@@ -1,14 +1,16 @@
 //! Does the context name and show the right places? Real issues, at the commit before their fix.
 //!
 //! `cargo bench --bench locate -- SET TREES [--terms words|identifiers|both] [--tokens N]
-//! [--repos a/b,c/d] [--dump FILE]`
+//! [--repos a/b,c/d] [--dump FILE] [--choices FILE] [--answers FILE]`
 //!
 //! SET holds `instances.jsonl`, one object per line: `id`, `repo`, `query_file` (relative to SET; the
 //! first line is the title), `gold` (the files that the fix changed) and `gold_lines` (for each of
 //! them the ranges of lines that changed); and, for `--terms`, `terms.jsonl` with `id`, `words` and
 //! `identifiers`. TREES/ID is the code base of an instance at the commit before the fix. Indexes are
 //! kept in TREES.index, so a second run is warm. `--dump` writes the signals of the candidates of
-//! each instance, to fit weights outside.
+//! each instance, to fit weights outside. `--choices` writes what the locate step would show of each
+//! instance whose first file is not certain; `--answers` reads what a reader chose from that: `id`
+//! and `files`, each with `path` and `functions`, best first.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a measurement for people")]
 
@@ -18,12 +20,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use code_context::{
-    Index, Options, Query, RankedFile, Subject, Weights, pack, rank, scored, shown_lines,
+    Chosen, Index, Options, Query, RankedFile, Subject, Weights, choices, is_confident,
+    pack_chosen, rank, reorder, scored, shown_lines,
 };
 use serde::Deserialize;
 
 const KS: [usize; 5] = [1, 3, 5, 10, 20];
-/// Ranked files that a deep session is offered.
+/// Ranked files that a deep session and the locate step are offered.
 const OFFERED: usize = 30;
 /// Candidates of each instance that are dumped.
 const DUMPED: usize = 300;
@@ -54,6 +57,21 @@ struct Setup {
     tokens: usize,
     repos: String,
     dump: String,
+    choices: String,
+    answers: Vec<Answer>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    id: String,
+    files: Vec<AnsweredFile>,
+}
+
+#[derive(Deserialize)]
+struct AnsweredFile {
+    path: String,
+    #[serde(default)]
+    functions: Vec<String>,
 }
 
 fn main() {
@@ -74,7 +92,12 @@ fn main() {
         tokens: flag("--tokens").parse().unwrap_or(5250),
         repos: flag("--repos"),
         dump: flag("--dump"),
+        choices: flag("--choices"),
+        answers: lines(Path::new(&flag("--answers"))),
     };
+    if !setup.choices.is_empty() {
+        std::fs::write(&setup.choices, "").expect("a file for the choices");
+    }
     run(&setup);
 }
 
@@ -135,8 +158,18 @@ fn measure(
     let started = Instant::now();
     let (index, _) = Index::open_or_build(&root, &cache, &Options::default()).expect("an index");
     let ranked = rank(&index, &query, &Weights::default(), OFFERED).expect("a ranking");
-    let packed = pack(&index, &query, &ranked, setup.tokens).expect("a context");
     let took = started.elapsed();
+    if !setup.choices.is_empty() && !is_confident(&ranked) {
+        write_choices(setup, instance, &text, &index, &query, &ranked);
+    }
+    let answer = setup.answers.iter().find(|answer| answer.id == instance.id);
+    let files = answer.map(|answer| answer.files.as_slice()).unwrap_or_default();
+    let chosen: Vec<Chosen> = files
+        .iter()
+        .map(|file| Chosen { path: file.path.clone(), functions: file.functions.clone() })
+        .collect();
+    let ranked = reorder(ranked, &chosen);
+    let packed = pack_chosen(&index, &query, &ranked, &chosen, setup.tokens).expect("a context");
     if let Some(file) = dump {
         write_dump(file, instance, &index, &query);
     }
@@ -193,6 +226,22 @@ fn write_dump(file: &mut std::fs::File, instance: &Instance, index: &Index, quer
         ]);
         writeln!(file, "{row}").expect("a row of the dump");
     }
+}
+
+fn write_choices(
+    setup: &Setup,
+    instance: &Instance,
+    text: &str,
+    index: &Index,
+    query: &Query,
+    ranked: &[RankedFile],
+) {
+    let offered = choices(index, query, ranked).expect("choices");
+    let offered: Vec<[&str; 2]> =
+        offered.iter().map(|choice| [choice.path.as_str(), choice.about.as_str()]).collect();
+    let row = serde_json::json!({ "id": instance.id, "text": text, "files": offered });
+    let mut file = std::fs::OpenOptions::new().append(true).open(&setup.choices).expect("a file");
+    writeln!(file, "{row}").expect("a row of the choices");
 }
 
 fn report(results: &[Outcome]) {

@@ -1,5 +1,6 @@
 //! The best files as a text within a token budget.
 
+pub(crate) mod choices;
 pub(crate) mod overview;
 pub(crate) mod pieces;
 pub(crate) mod purpose;

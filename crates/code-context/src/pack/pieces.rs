@@ -44,6 +44,12 @@ pub(crate) fn pieces(lines: &[&str], definitions: &[Definition]) -> Vec<Piece> {
     pieces
 }
 
+/// The definition at `line` with what belongs above it, however long it is.
+pub(crate) fn whole_definition(lines: &[&str], line: usize) -> Option<Piece> {
+    (line < lines.len())
+        .then(|| Piece { lines: first_above(lines, line)..end_of(lines, line), head: None })
+}
+
 /// Adds a part; a long one is split into parts that name their definition.
 fn add(pieces: &mut Vec<Piece>, lines: Range<usize>, head: Option<usize>) {
     if lines.is_empty() {

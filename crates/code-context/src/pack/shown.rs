@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::ContextError;
 use crate::index::open::Index;
-use crate::pack::pieces::{Piece, pieces};
+use crate::pack::pieces::{Piece, pieces, whole_definition};
 use crate::pack::spans;
 use crate::rank::query::Query;
 use crate::text::bytes::cut;
@@ -23,6 +23,8 @@ const LONGEST_DEFINITION: usize = 100;
 const OUTLINE_SHARE: usize = 6;
 /// Gaps of at most this many lines between two parts are shown too.
 const GAP: usize = 2;
+/// Weight of a function that a reader chose, between a line that the item names and its words.
+const CHOSEN: f64 = 500.0;
 /// Weight of a line that the item names, relative to all its words.
 const NAMED_LINE: f64 = 1000.0;
 
@@ -42,6 +44,7 @@ impl Shown {
         query: &Query,
         path: &str,
         rarity: &HashMap<Term, f64>,
+        functions: &[String],
     ) -> Result<Option<Self>, ContextError> {
         let Some(number) = index.find(path) else { return Ok(None) };
         let text = index.text(path).unwrap_or_default();
@@ -61,6 +64,10 @@ impl Shown {
             })
             .filter(|(worth, _)| *worth > 0.0)
             .collect();
+        for piece in chosen_pieces(&lines, &definitions, functions) {
+            let words = spans::worth(&weighed[piece.lines.clone()]);
+            pieces.push((words + CHOSEN, piece));
+        }
         pieces.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.lines.start.cmp(&b.1.lines.start)));
         let scores = weighed.iter().map(spans::Line::score).collect();
         Ok(Some(Self { path: path.to_owned(), text, definitions, scores, pieces }))
@@ -91,13 +98,21 @@ impl Shown {
         let seen = |one: &Definition| spans.iter().any(|span| span.contains(&line_of(one)));
         let unseen: Vec<Definition> =
             self.definitions.iter().filter(|one| !seen(one)).cloned().collect();
-        let mut out = title;
+        let (mut out, mut named) = (title, 0);
         for line in outline(&spans::worthy_definitions(&unseen, &self.scores, MOST_OUTLINE), &lines)
         {
             if out.len() + excerpts.len() + line.len() > room {
                 break;
             }
             out.push_str(&line);
+            named += 1;
+        }
+        let rest = match unseen.len() - named {
+            0 => String::new(),
+            rest => format!("       left out: {rest} more of {} lines\n", lines.len()),
+        };
+        if out.len() + rest.len() + excerpts.len() <= room {
+            out.push_str(&rest);
         }
         let out = out + &excerpts;
         // A title alone repeats the list of names.
@@ -108,6 +123,13 @@ impl Shown {
     fn spans_in(&self, mut room: usize, lines: &[&str]) -> Vec<Range<usize>> {
         let mut chosen: Vec<Range<usize>> = Vec::new();
         for (_, piece) in &self.pieces {
+            // A part of what is shown already, such as of a chosen function.
+            if chosen
+                .iter()
+                .any(|span| span.start <= piece.lines.start && piece.lines.end <= span.end)
+            {
+                continue;
+            }
             let head = piece.head.filter(|head| !chosen.iter().any(|span| span.contains(head)));
             let head = head.map(|head| head..head + 1);
             let parts: Vec<Range<usize>> = head.into_iter().chain([piece.lines.clone()]).collect();
@@ -127,6 +149,17 @@ impl Shown {
         });
         chosen
     }
+}
+
+/// The chosen functions, each complete however long it is; `Type.name` and `name()` mean `name`.
+fn chosen_pieces(lines: &[&str], definitions: &[Definition], functions: &[String]) -> Vec<Piece> {
+    let bare = |name: &str| {
+        let name = name.split('(').next().unwrap_or(name).trim();
+        name.rsplit(['.', ':', '#', '>']).next().unwrap_or(name).to_owned()
+    };
+    let wanted: Vec<String> = functions.iter().map(|name| bare(name)).collect();
+    let meant = definitions.iter().filter(|one| wanted.contains(&bare(&one.name)));
+    meant.filter_map(|one| whole_definition(lines, line_of(one))).collect()
 }
 
 /// Line of a definition, from zero.

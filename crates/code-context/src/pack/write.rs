@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use crate::index::open::Index;
+use crate::pack::choices::Chosen;
 use crate::pack::related;
 use crate::pack::shown::Shown;
 use crate::rank::named;
@@ -13,6 +14,10 @@ use crate::rank::query::Query;
 use crate::text::term::Term;
 use crate::{ContextError, estimate_tokens};
 
+/// Files of which code is shown when a reader chose among them: fewer, and more of each.
+const MOST_CHOSEN: usize = 5;
+/// How much likelier a chosen file is than the next one.
+const CHOSEN_ODDS: f64 = 2.0;
 /// Files of which code is shown, and files that then get an outline; the others are only named.
 const MOST_SHOWN: usize = 8;
 /// Names listed with their length.
@@ -87,16 +92,31 @@ pub fn pack(
     ranked: &[RankedFile],
     token_budget: usize,
 ) -> Result<Packed, ContextError> {
+    pack_chosen(index, query, ranked, &[], token_budget)
+}
+
+/// The same for files in the order of a reader who chose the first ones: fewer of them are shown,
+/// the chosen functions complete.
+pub fn pack_chosen(
+    index: &Index,
+    query: &Query,
+    ranked: &[RankedFile],
+    chosen: &[Chosen],
+    token_budget: usize,
+) -> Result<Packed, ContextError> {
     let mut page = Page { text: String::new(), budget: token_budget };
-    let chances = chances(ranked);
+    let chances = if chosen.is_empty() { chances(ranked) } else { by_place(ranked.len()) };
+    let most = if chosen.is_empty() { MOST_SHOWN } else { MOST_CHOSEN };
     if chances.first().is_some_and(|best| *best < WEAK) {
         page.add("Weak match: no file stands out. Check before you rely on these places.\n");
     }
     let files = names(index, ranked, &mut page);
     let rarity = rarity(index, query)?;
     let mut shown = Vec::new();
-    for file in ranked.iter().take(MOST_SHOWN) {
-        shown.extend(Shown::of(index, query, &file.path, &rarity)?);
+    for file in ranked.iter().take(most) {
+        let functions = chosen.iter().find(|chosen| chosen.path == file.path);
+        let functions = functions.map(|chosen| chosen.functions.as_slice()).unwrap_or_default();
+        shown.extend(Shown::of(index, query, &file.path, &rarity, functions)?);
     }
     let named = named::changes(index, query, ranked, page.left() / NAMED_SHARE);
     page.add(&named);
@@ -120,12 +140,20 @@ pub fn pack(
 }
 
 /// How likely each ranked file is the right one, by its score among the others.
-fn chances(ranked: &[RankedFile]) -> Vec<f64> {
+pub(crate) fn chances(ranked: &[RankedFile]) -> Vec<f64> {
     let best = ranked.first().map_or(0.0, |file| file.score);
     let odds: Vec<f64> =
         ranked.iter().map(|file| (STEEPNESS * (file.score - best)).exp()).collect();
     let all: f64 = odds.iter().sum();
     odds.into_iter().map(|odds| odds / all.max(f64::MIN_POSITIVE)).collect()
+}
+
+/// How likely each file is by its place alone.
+fn by_place(files: usize) -> Vec<f64> {
+    let odds = std::iter::successors(Some(1.0), |odds| Some(odds / CHOSEN_ODDS));
+    let odds: Vec<f64> = odds.take(files).collect();
+    let all: f64 = odds.iter().sum();
+    odds.into_iter().map(|odds| odds / all).collect()
 }
 
 /// The names of all ranked files: cheap, and a lower one is often right.
@@ -144,7 +172,7 @@ fn names(index: &Index, ranked: &[RankedFile], page: &mut Page) -> Vec<String> {
 }
 
 /// The weight of each query term in a line: heavy and rare ones more.
-fn rarity(index: &Index, query: &Query) -> Result<HashMap<Term, f64>, ContextError> {
+pub(crate) fn rarity(index: &Index, query: &Query) -> Result<HashMap<Term, f64>, ContextError> {
     let total = index.files().len() as f64;
     let mut rarity = HashMap::new();
     for word in query.words.iter().chain(&query.identifiers).chain(&query.symbols) {

@@ -139,32 +139,46 @@ fn held_against(entry: &Entry, query: &Query) -> f64 {
     }
 }
 
+/// Each signal as a reason for people, and in a word where many files share a prompt; without one
+/// where nearly every file has it.
+const REASONS: [(&str, &str); SIGNALS] = [
+    ("contains the item's words", ""),
+    ("contains them close together", ""),
+    ("its folder's name matches the item", "folder"),
+    ("its name matches the item", "name"),
+    ("is mentioned by path", "path"),
+    ("has a name that the item mentions", "mentioned"),
+    ("was changed by commits about the same words", "commits"),
+    ("is in the product's main language", ""),
+    ("defines a name made of the item's words", "definition"),
+    ("is used by other likely files", "used"),
+    ("its tests contain the item's words", "tests"),
+    ("contains a rare phrase of the item", "phrase"),
+    ("is next to other likely files", "neighbour"),
+    ("only declares what another file implements", "declares"),
+    ("is part of a likely file", "part"),
+];
+
+impl RankedFile {
+    /// The strongest reasons that not every file has, in a word each.
+    pub(crate) fn short_reasons(&self, most: usize) -> Vec<&'static str> {
+        let short = |reason: &String| {
+            let known = REASONS.iter().find(|(long, _)| reason.starts_with(long));
+            known.map(|(_, short)| *short).filter(|short| !short.is_empty())
+        };
+        self.reasons.iter().filter_map(short).take(most).collect()
+    }
+}
+
 /// The reasons for a file, as text; its language is omitted, since it applies to too many.
 fn reasons(signals: &Signals, weights: &Weights) -> Vec<String> {
-    const NAMES: [&str; SIGNALS] = [
-        "contains the item's words",
-        "contains them close together",
-        "its folder's name matches the item",
-        "its name matches the item",
-        "is mentioned by path",
-        "has a name that the item mentions",
-        "was changed by commits about the same words",
-        "is in the product's main language",
-        "defines a name made of the item's words",
-        "is used by other likely files",
-        "its tests contain the item's words",
-        "contains a rare phrase of the item",
-        "is next to other likely files",
-        "only declares what another file implements",
-        "is part of a likely file",
-    ];
     let shown = Signals { main_language: 0.0, declares: 0.0, ..*signals };
     let mut parts: Vec<(f64, &str)> = shown
         .values()
         .iter()
         .zip(weights.of_signals())
         .map(|(value, weight)| value * weight)
-        .zip(NAMES)
+        .zip(REASONS.map(|(long, _)| long))
         .filter(|(share, _)| *share > 0.05)
         .collect();
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
