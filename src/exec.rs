@@ -140,29 +140,10 @@ pub async fn run(command: &HelperCommand) -> Result<Output, ExecError> {
 /// List the children first and call this second: a helper is registered from before its process is
 /// visible until after it is reaped.
 pub fn helpers() -> BTreeSet<u32> {
-    registry().clone()
-}
-
-/// Registers a helper started without the runtime, until dropped.
-#[derive(Debug)]
-pub struct Known(u32);
-
-impl Drop for Known {
-    fn drop(&mut self) {
-        registry().remove(&self.0);
-    }
-}
-
-/// Starts a command for a blocking caller, which must bound, end and reap it.
-pub fn spawn_known(
-    command: &mut std::process::Command,
-) -> std::io::Result<(std::process::Child, Known)> {
-    // Held during the spawn, so that the child is never visible before it is registered.
-    let mut registry = registry();
-    let child = command.spawn()?;
-    registry.insert(child.id());
-    let known = Known(child.id());
-    Ok((child, known))
+    let mut all = registry().clone();
+    // The ranking reads histories with processes of its own.
+    all.extend(code_context::git_processes());
+    all
 }
 
 /// Starts a desktop program, which may outlive heartbeat, with one argument.

@@ -4,7 +4,7 @@
 //! # Data flow
 //!
 //! ```text
-//! schedule ─tick─▶ fetch ─items─▶ clean ─▶ dedupe ─plan─▶ triage ─verdicts─▶ context ─▶ analyze ─findings─▶ store
+//! schedule ─tick─▶ fetch ─items─▶ clean ─▶ dedupe ─plan─▶ triage ─verdicts─▶ locate ─▶ context ─▶ analyze ─findings─▶ store
 //!                 (breaker)                (state)        one session                   ≤ N sessions
 //!                                                             └──────── session: the supervisor ─────────┘
 //! every step emits events ─▶ store (one ordered log) ─▶ fold ─▶ terminal · live.json · dashboard · report
@@ -31,6 +31,7 @@
 //! | `dedupe/plan.rs` | `add` | the item is new: it is queued |
 //! | `store/pages.rs` | `record_page` | the decision is stored with the cursor |
 //! | `run/triage.rs` | `judge` → `ask_all` → `take_answer` | one session judges all new items |
+//! | `run/locate.rs` | `order_files` → `ask` | one session orders the files found for the items to analyse |
 //! | `run/analyse.rs` | `analyse_all` → `analyse` | code context, session, result |
 //! | `context/code_bases.rs` | `context` | files are ranked and packed |
 //! | `run/launch.rs` | `launch` → `wait_for_gates` → `ended` | gates, claim, session |
@@ -61,11 +62,12 @@
 //! | **state** | [`store`] | ports, system, pure, data | SQLite: items, runs, sessions, findings, budget, the event log |
 //! | **ports** | [`ports`] | data | interfaces of the state for edges: the session ledger, the stored state of sources |
 //! | **system** | [`clock`], [`exec`], [`outbound`], [`private`], [`process`] | data | the operating system: time, helper commands, private files, processes; messages to webhooks and monitors |
-//! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`fixes`], [`triage`], [`analyze`] → [`prompt`] | data | decisions and texts: no IO, no clock |
+//! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`fixes`], [`triage`], [`locate`], [`analyze`] → [`prompt`] | data | decisions and texts: no IO, no clock |
 //! | **data** | [`event`], [`settings`] → [`model`] | nothing | plain data: items, verdicts, findings, events, configuration values |
 //!
 //! [`clean`] and the data of texts in [`model`] come from the crate `visible_text` (`crates/visible-text`), which
-//! cleans one text and knows nothing of the job.
+//! cleans one text and knows nothing of the job. What indexes, ranks and packs for [`context`] is the crate
+//! `code_context` (`crates/code-context`); [`exec`] asks it for its `git` processes, which are helpers too.
 //!
 //! The store implements the ports for `fetch` and `session`, so none of the three depends on another.
 //! `.clippy.toml` bans processes, clocks, the environment and exits outside their modules. Only
@@ -79,7 +81,7 @@
 //!   that are committed before the agent starts, never from a loop counter. Held by
 //!   `the_incident_cannot_happen_again`, `the_ledger_refuses_one_more_than_allowed`.
 //! - **I2** Sessions started ≤ the sum over unique (item, fingerprint) of the allowed attempts, plus
-//!   triage. The attempt is counted in the transaction that claims the item. Held by
+//!   triage and locate. The attempt is counted in the transaction that claims the item. Held by
 //!   `whatever_happens_nothing_is_lost_and_nothing_is_paid_for_too_often`.
 //! - **I3** After a shutdown, a kill or a crash of heartbeat, no process that a session started is
 //!   alive: a keeper around each agent sweeps until the kernel reports no child. Held by
@@ -150,6 +152,7 @@ pub mod dedupe;
 pub mod fixes;
 pub mod prompt;
 pub mod triage;
+pub mod locate;
 pub mod analyze;
 
 pub mod clock;

@@ -14,7 +14,7 @@ use crate::backtest::{
     BacktestError, Memory, PastAnalysis, PastFinding, PastTree, Task, analysis_key,
     changed_functions,
 };
-use crate::context::{CodeBase, CodeBases, CodeContext, CodeError, Upstream};
+use crate::context::{Chosen, CodeBase, CodeBases, CodeContext, CodeError, Upstream};
 use crate::event::{RunOutcome, Trigger};
 use crate::fetch::{Details, FetchError, FetchRequest, Page, Pages, Source};
 use crate::model::{
@@ -260,6 +260,7 @@ impl CodeBase for PastCode {
         &self,
         item: CleanItem,
         verdict: Verdict,
+        chosen: Vec<Chosen>,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
         Box::pin(async move {
             let missing = || CodeError::Missing(self.place.clone());
@@ -278,7 +279,7 @@ impl CodeBase for PastCode {
                 source.repository = PathBuf::new();
             }
             CodeBases::new(&config, &self.place.join("index"), Upstream::off())
-                .context(item, verdict)
+                .context(item, verdict, chosen)
                 .await
         })
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::history::Artifacts;
 use super::{BacktestError, PastItem, Plan};
 use crate::clean::{Budget, clean_item};
-use crate::context::{Subject, code_base_of};
+use crate::context::{code_base_of, subject_of};
 use crate::fetch::{AsOf, FinishedItem, FinishedRequest, PastText, Source};
 use crate::model::{CleanItem, ItemId, WorkItem};
 use crate::settings::Config;
@@ -75,7 +75,7 @@ pub async fn read_past_texts(
         for AsOf { item, text } in items {
             unknown += usize::from(text == PastText::Unknown);
             let (id, raw) = (item.id.0, keep_raw.then(|| Box::new(item.clone())));
-            texts.insert(id, (Subject::of_item(&cleaned(config, item), None), raw));
+            texts.insert(id, (subject_of(&cleaned(config, item), None), raw));
         }
         progress(read);
     }

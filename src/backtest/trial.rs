@@ -11,7 +11,7 @@ use super::tune_ranking::{Change, Seen, propose, written};
 use super::walk::{Each, walk};
 use super::work::RANKED;
 use super::{BacktestError, Plan, Progress, Request, SkipReason, Suggestion, Task, Watch};
-use crate::context::{Index, Query, Weights, candidates, rank};
+use crate::context::{Index, Query, Weights, candidates, rank, weights_of};
 use crate::settings::Ranking;
 
 /// Most items used, in both halves together.
@@ -65,7 +65,7 @@ pub fn tune_ranking(
     }
     let all = count(seen) + count(held_back);
     let work = Work { request, watch, all, done: AtomicUsize::new(0) };
-    let weights = Weights::of(&request.ranking);
+    let weights = weights_of(&request.ranking);
     let collected = work.along(seen, &|task, index| collect(task, index, &weights))?;
     let collected: Vec<Seen> = collected.into_iter().flatten().collect();
     let proposed = propose(&collected, &request.ranking);
@@ -164,7 +164,7 @@ impl Work<'_> {
     /// The gain of each of these configurations over the current one.
     fn measure(&self, tasks: &Tasks, changed: &[Ranking]) -> Result<Vec<Gain>, BacktestError> {
         let all = std::iter::once(&self.request.ranking).chain(changed);
-        let all: Vec<Weights> = all.map(Weights::of).collect();
+        let all: Vec<Weights> = all.map(weights_of).collect();
         let found = self.along(tasks, &|task, index| places(task, index, &all))?;
         let found: Vec<Vec<Option<usize>>> = found.into_iter().flatten().collect();
         let gain = |at: usize| Gain::of(found.iter().map(|places| (places[0], places[at])));

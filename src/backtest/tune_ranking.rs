@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gain::Gain;
-use crate::context::{Candidate, Weights, extension_of};
+use crate::context::{Candidate, Weights, extension_of, weights_of};
 use crate::settings::Ranking;
 
 /// Values that are tried for a factor; they are within [`Ranking::BOUNDS`].
@@ -118,10 +118,10 @@ pub fn propose(seen: &[Seen], ranking: &Ranking) -> Vec<Change> {
     let (mut found, mut now): (Vec<Change>, Ranking) = (Vec::new(), ranking.clone());
     let possible = possible(seen, ranking);
     while found.len() < MOST {
-        let weights = Weights::of(&now);
+        let weights = weights_of(&now);
         let before: Vec<Option<usize>> = seen.iter().map(|item| item.place(&weights)).collect();
         let gain = |change: &Change| {
-            let weights = Weights::of(&change.apply(&now));
+            let weights = weights_of(&change.apply(&now));
             let after = seen.iter().map(|item| item.place(&weights));
             let gain = Gain::of(before.iter().copied().zip(after));
             (gain.is_significant() && gain.rank_after - gain.rank_before >= LEAST)

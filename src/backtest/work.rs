@@ -9,7 +9,7 @@ use super::memory::{self, Memory};
 use super::plan::{Task, outcome};
 use super::walk::walk;
 use super::{BacktestError, Outcome, Progress, Request, Scored, SkipReason, Watch};
-use crate::context::{Index, Query, Weights, pack, rank, shown_lines};
+use crate::context::{Index, Query, Weights, pack, rank, shown_lines, weights_of};
 
 /// Ranked files that are stored; a deep session gets fewer.
 pub(super) const RANKED: usize = 50;
@@ -52,7 +52,7 @@ pub fn score_all(
     let all = left.len() + tasks.values().map(Vec::len).sum::<usize>();
     let shared = Shared {
         request,
-        weights: Weights::of(&request.ranking),
+        weights: weights_of(&request.ranking),
         memory: Mutex::new(Memory::open(request.folder.join("scores.jsonl"))),
         watch,
         all,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::backtest::BacktestCommandError;
 use crate::backtest::{PastItem, cleaned};
-use crate::context::{Subject, code_base_of};
+use crate::context::{Subject, code_base_of, subject_of};
 use crate::fetch::ado::saved_item;
 use crate::fetch::file::export::{self, PlainItem};
 use crate::fixes::ItemName;
@@ -56,7 +56,7 @@ fn item(value: Value, config: &Config, cwd: &Path) -> Result<PastItem, serde_jso
             area: clean.facts.area_path.clone().unwrap_or_default(),
             item_type: clean.facts.item_type.clone(),
             created_at: clean.facts.created_at.map(jiff::Timestamp::as_second),
-            subject: Some(Subject::of_item(&clean, None)),
+            subject: Some(subject_of(&clean, None)),
             repository: PathBuf::new(),
         }
     } else {

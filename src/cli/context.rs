@@ -9,7 +9,8 @@ use super::error::CommandError;
 use super::exit::Code;
 use crate::clean::{Budget, clean_item};
 use crate::context::{
-    self, BuildReport, ContextError, Index, Options, Query, RankedFile, Subject, Weights,
+    self, BuildReport, ContextError, Index, Options, Query, RankedFile, Subject, subject_of,
+    weights_of,
 };
 use crate::fetch::ado::saved_item;
 use crate::report::terminal;
@@ -88,7 +89,7 @@ pub fn run(
 ) -> Result<(), ContextCommandError> {
     let folder = arguments.index_dir.as_deref().unwrap_or(indexes);
     let query = Query::of(&subject(arguments, config)?);
-    let weights = Weights::of(&config.ranking);
+    let weights = weights_of(&config.ranking);
     let question = |index: &Index| {
         let ranked = context::rank(index, &query, &weights, arguments.top)?;
         let text = match arguments.format {
@@ -118,7 +119,7 @@ fn subject(arguments: &ContextArgs, config: &Config) -> Result<Subject, ContextC
                 .map_err(|source| ContextCommandError::Item { path: path.clone(), source })?;
             let (full, tight) = (config.analyze.max_item_tokens, config.triage.max_item_tokens);
             let budget = Budget::per_item(full, tight).with_doubtful(config.text.doubtful);
-            Subject::of_item(&clean_item(item, &budget), None)
+            subject_of(&clean_item(item, &budget), None)
         }
         (None, Some(path)) => Subject::from_text(&read(path)?),
         (None, None) => Subject::default(),

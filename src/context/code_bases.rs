@@ -5,18 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::git::{self, Bounds};
 use super::upstream::{CodeCommit, CodeSource, Upstream};
-use super::{
-    BuildReport, ContextError, Index, Options, Query, Subject, Weights, overview, pack, rank,
-};
+use super::{subject_of, weights_of};
 use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
 use crate::settings::{Config, Repository, Route};
+use code_context::git::{self, Bounds};
+use code_context::{
+    BuildReport, Choice, Chosen, ContextError, Index, Options, Query, Weights, choices,
+    is_confident, overview, pack_chosen, rank, reorder,
+};
 
 /// Far above the time for the largest measured code base.
 const WITHIN: Duration = Duration::from_mins(10);
-/// Number of ranked files offered to the packer.
-const RANKED: usize = 30;
+/// Number of ranked files offered to the packer and to the locate step.
+const RANKED: usize = crate::locate::MOST_FILES;
 /// Divisor of the context's budget that the overview may take.
 const OVERVIEW_SHARE: u32 = 8;
 /// Tokens of a code base's overview for triage, and how many code bases get one.
@@ -73,12 +75,19 @@ pub enum CodeError {
 
 /// The configured code bases.
 pub trait CodeBase: Send + Sync {
-    /// The context of one item.
+    /// The context of one item; the `chosen` files come first.
     fn context(
         &self,
         item: CleanItem,
         verdict: Verdict,
+        chosen: Vec<Chosen>,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>>;
+
+    /// The files to choose from for an item, best first. Empty if the first one is certain, and for
+    /// a code base that cannot be read.
+    fn choices(&self, _item: CleanItem, _verdict: Verdict) -> BoxFuture<'_, Vec<Choice>> {
+        Box::pin(async { Vec::new() })
+    }
 
     /// A short overview of each code base that these items belong to; unreadable ones are omitted.
     fn overviews(&self, _items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
@@ -160,6 +169,7 @@ impl CodeBase for CodeBases {
         &self,
         item: CleanItem,
         verdict: Verdict,
+        chosen: Vec<Chosen>,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
         let root = self.root_for(&item);
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
@@ -172,7 +182,9 @@ impl CodeBase for CodeBases {
                 if !root.is_dir() {
                     return Err(CodeError::Missing(root));
                 }
-                match build(&opened, &root, &cache, &how, &item, &verdict) {
+                let context =
+                    |code: &Opened| context_for(code, &root, &item, &verdict, &chosen, &how);
+                match with_code(&opened, &root, &cache, how.budget, context) {
                     Ok(None) => Err(CodeError::Empty(root)),
                     Ok(Some(context)) => Ok(context),
                     Err(error) => Err(CodeError::Unreadable { root, why: error.to_string() }),
@@ -180,6 +192,22 @@ impl CodeBase for CodeBases {
             });
             let built = built.await.map_err(|why| CodeError::Unreadable { root: place, why })??;
             Ok(CodeContext { commit, outdated, ..built })
+        })
+    }
+
+    fn choices(&self, item: CleanItem, verdict: Verdict) -> BoxFuture<'_, Vec<Choice>> {
+        let root = self.root_for(&item);
+        let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
+        let how = How::of(&self.config);
+        Box::pin(async move {
+            let root = self.upstream.newest(&root).await.root;
+            let read = bounded(WITHIN, move || {
+                let offered = |code: &Opened| choices_for(code, &item, &verdict, &how);
+                let offered = with_code(&opened, &root, &cache, how.budget, offered);
+                // The analysis reports what is wrong with the code base.
+                offered.ok().flatten().unwrap_or_default()
+            });
+            read.await.unwrap_or_default()
         })
     }
 
@@ -252,32 +280,30 @@ struct How {
 
 impl How {
     fn of(config: &Config) -> Self {
-        Self { budget: config.repository.context_tokens, weights: Weights::of(&config.ranking) }
+        Self { budget: config.repository.context_tokens, weights: weights_of(&config.ranking) }
     }
 }
 
-/// The context of one item; a damaged index is rebuilt once. `None`: there are no files.
-fn build(
+/// What `question` finds in a code base; a damaged index is rebuilt once. `None`: there are no files.
+fn with_code<T>(
     opened: &Shared,
     root: &Path,
     cache: &Path,
-    how: &How,
-    item: &CleanItem,
-    verdict: &Verdict,
-) -> Result<Option<CodeContext>, ContextError> {
-    let code = open(opened, root, cache, how.budget)?;
+    budget: u32,
+    question: impl Fn(&Opened) -> Result<T, ContextError>,
+) -> Result<Option<T>, ContextError> {
+    let code = open(opened, root, cache, budget)?;
     if code.index.files().is_empty() {
         return Ok(None);
     }
-    let built = match context_for(&code, root, item, verdict, how) {
+    let answer = match question(&code) {
         Err(ContextError::Damaged { reason }) => {
             tracing::warn!(root = %root.display(), reason, "rebuilding the code index");
-            let code = reopen(opened, root, cache, how.budget, &code)?;
-            context_for(&code, root, item, verdict, how)
+            question(&*reopen(opened, root, cache, budget, &code)?)
         }
         other => other,
     };
-    built.map(Some)
+    answer.map(Some)
 }
 
 /// The first caller builds; the others wait for it and share the result.
@@ -331,12 +357,13 @@ fn context_for(
     root: &Path,
     item: &CleanItem,
     verdict: &Verdict,
+    chosen: &[Chosen],
     how: &How,
 ) -> Result<CodeContext, ContextError> {
-    let query = Query::of(&Subject::of_item(item, Some(verdict)));
-    let ranked = rank(&code.index, &query, &how.weights, RANKED)?;
+    let query = Query::of(&subject_of(item, Some(verdict)));
+    let ranked = reorder(rank(&code.index, &query, &how.weights, RANKED)?, chosen);
     let room = tokens(how.budget - how.budget / OVERVIEW_SHARE);
-    let packed = pack(&code.index, &query, &ranked, room)?;
+    let packed = pack_chosen(&code.index, &query, &ranked, chosen, room)?;
     Ok(CodeContext {
         root: root.to_path_buf(),
         overview: code.overview.clone(),
@@ -346,6 +373,17 @@ fn context_for(
         commit: None,
         outdated: None,
     })
+}
+
+fn choices_for(
+    code: &Opened,
+    item: &CleanItem,
+    verdict: &Verdict,
+    how: &How,
+) -> Result<Vec<Choice>, ContextError> {
+    let query = Query::of(&subject_of(item, Some(verdict)));
+    let ranked = rank(&code.index, &query, &how.weights, RANKED)?;
+    if is_confident(&ranked) { Ok(Vec::new()) } else { choices(&code.index, &query, &ranked) }
 }
 
 fn tokens(count: u32) -> usize {

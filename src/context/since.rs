@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::git::{self, Bounds, GitError};
 use crate::model::LaterCommit;
+use code_context::git::{self, Bounds, GitError};
 
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(60), output: 32 << 20 };
 /// Most commits read, newest first.

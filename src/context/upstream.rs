@@ -15,11 +15,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::git::{self, Bounds};
-use super::tree::{BorrowedTree, TreeError};
 use crate::exec::{self, HelperCommand};
 use crate::private;
 use crate::settings::{Environment, Repository};
+use code_context::git::{self, Bounds};
+use code_context::tree::{BorrowedTree, TreeError};
 
 const QUICK: Bounds = Bounds { time: Duration::from_secs(20), output: 64 << 10 };
 /// Where the fetched commit is kept, in heartbeat's own repository.

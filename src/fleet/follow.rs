@@ -73,7 +73,7 @@ impl Follower {
         self.reports.expect_first_steps();
         let config = &self.shared.config;
         let worst_case = match self.session.stage {
-            Stage::Triage => config.triage.max_cost,
+            Stage::Triage | Stage::Locate => config.triage.max_cost,
             Stage::Deep => config.analyze.max_cost,
         };
         self.shared.journal.emit(Event::SessionRegistered {

@@ -57,7 +57,7 @@ impl Coordinator {
     /// The agent's time limit.
     pub(super) fn time_limit(&self, stage: Stage) -> Duration {
         match stage {
-            Stage::Triage => self.config.triage.timeout,
+            Stage::Triage | Stage::Locate => self.config.triage.timeout,
             Stage::Deep => self.config.analyze.timeout,
         }
     }

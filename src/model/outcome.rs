@@ -27,6 +27,8 @@ use super::text::in_words;
 pub enum Stage {
     /// Many changed items in one session: cheap model, no tools.
     Triage,
+    /// The candidate files of many items in one session: like triage.
+    Locate,
     /// One item, with access to the code base.
     Deep,
 }

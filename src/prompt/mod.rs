@@ -1,7 +1,7 @@
 //! Prompts: templates, the fence around untrusted text, and the schema of the answer.
 //!
-//! The templates in `prompts/` are built into the program; the configuration can replace each of
-//! them. They are strict: an unknown variable is an error at start. Work-item text is only ever a
+//! The templates in `prompts/` are built into the program; the configuration can replace those of
+//! triage and analysis. They are strict: an unknown variable is an error at start. Work-item text is only ever a
 //! value, never a template. The JSON schemas next to them are used both for the agent's flag and
 //! for our own validation.
 
@@ -24,6 +24,8 @@ pub use item::{Detail, ItemText, cut_to_tokens, earlier_text, item_text, known_t
 
 pub const TRIAGE_SCHEMA: &str = include_str!("../../prompts/triage.schema.json");
 
+pub const LOCATE_SCHEMA: &str = include_str!("../../prompts/locate.schema.json");
+
 pub const DEEP_SCHEMA: &str = include_str!("../../prompts/deep.schema.json");
 
 /// Limit of the agent's standard input.
@@ -36,18 +38,28 @@ const SAMPLE_ITEM: &str = "sample-text-of-an-item";
 pub enum Template {
     TriageSystem,
     TriageUser,
+    LocateSystem,
+    LocateUser,
     DeepSystem,
     DeepUser,
 }
 
 impl Template {
-    pub const ALL: [Self; 4] =
-        [Self::TriageSystem, Self::TriageUser, Self::DeepSystem, Self::DeepUser];
+    pub const ALL: [Self; 6] = [
+        Self::TriageSystem,
+        Self::TriageUser,
+        Self::LocateSystem,
+        Self::LocateUser,
+        Self::DeepSystem,
+        Self::DeepUser,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::TriageSystem => "triage.system.md",
             Self::TriageUser => "triage.user.md",
+            Self::LocateSystem => "locate.system.md",
+            Self::LocateUser => "locate.user.md",
             Self::DeepSystem => "deep.system.md",
             Self::DeepUser => "deep.user.md",
         }
@@ -57,6 +69,8 @@ impl Template {
         match self {
             Self::TriageSystem => include_str!("../../prompts/triage.system.md"),
             Self::TriageUser => include_str!("../../prompts/triage.user.md"),
+            Self::LocateSystem => include_str!("../../prompts/locate.system.md"),
+            Self::LocateUser => include_str!("../../prompts/locate.user.md"),
             Self::DeepSystem => include_str!("../../prompts/deep.system.md"),
             Self::DeepUser => include_str!("../../prompts/deep.user.md"),
         }
@@ -66,6 +80,8 @@ impl Template {
         match self {
             Self::TriageSystem => &config.prompts.triage_system,
             Self::TriageUser => &config.prompts.triage_user,
+            // Not replaceable: its answer is numbers.
+            Self::LocateSystem | Self::LocateUser => Path::new(""),
             Self::DeepSystem => &config.prompts.deep_system,
             Self::DeepUser => &config.prompts.deep_user,
         }
@@ -77,7 +93,8 @@ impl Template {
         match self {
             Self::TriageUser => Some("{% for item in items %}{{ item.text }}{% endfor %}"),
             Self::DeepUser => Some("{{ item }}"),
-            Self::TriageSystem | Self::DeepSystem => None,
+            Self::LocateUser => Some("{% for item in items %}{{ item.text }}{% endfor %}"),
+            Self::TriageSystem | Self::LocateSystem | Self::DeepSystem => None,
         }
     }
 
@@ -94,6 +111,13 @@ impl Template {
                 fence => "data-0", ids => [1], again => true, code => "text", known => "text",
                 items => [context! {
                     id => 1, text => SAMPLE_ITEM, near => "", marks => "", earlier => "text",
+                }],
+            },
+            Self::LocateSystem => context! { fence => "data-0" },
+            Self::LocateUser => context! {
+                fence => "data-0", numbers => [1],
+                items => [context! {
+                    number => 1, text => SAMPLE_ITEM, question => "text", files => "text",
                 }],
             },
             Self::DeepSystem => context! {
@@ -203,8 +227,11 @@ impl Prompts {
         let mut hash = Sha256::new();
         for template in Template::ALL {
             let source = source_of(template)?;
-            hash.update(u64::try_from(source.len()).unwrap_or(u64::MAX).to_le_bytes());
-            hash.update(&source);
+            // A better order of files is no reason to analyse every item again.
+            if !matches!(template, Template::LocateSystem | Template::LocateUser) {
+                hash.update(u64::try_from(source.len()).unwrap_or(u64::MAX).to_le_bytes());
+                hash.update(&source);
+            }
             templates
                 .add_template_owned(template.name(), source)
                 .map_err(|source| template_error(template, source))?;

@@ -26,14 +26,14 @@ pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
     found
 }
 
-/// Triage's schema for a batch of this size.
+/// The schema of triage or locate for a batch of this size: its list has one entry per item.
 pub fn for_batch(schema: &str, items: usize) -> Result<Value, serde_json::Error> {
     let mut schema: Value = serde_json::from_str(schema)?;
-    if let Some(verdicts) =
-        schema.pointer_mut("/properties/verdicts").and_then(Value::as_object_mut)
-    {
-        verdicts.insert("minItems".to_owned(), json!(items));
-        verdicts.insert("maxItems".to_owned(), json!(items));
+    for list in ["/properties/verdicts", "/properties/items"] {
+        if let Some(list) = schema.pointer_mut(list).and_then(Value::as_object_mut) {
+            list.insert("minItems".to_owned(), json!(items));
+            list.insert("maxItems".to_owned(), json!(items));
+        }
     }
     Ok(schema)
 }
@@ -192,7 +192,7 @@ fn has_type(value: &Value, kind: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prompt::{DEEP_SCHEMA, TRIAGE_SCHEMA};
+    use crate::prompt::{DEEP_SCHEMA, LOCATE_SCHEMA, TRIAGE_SCHEMA};
 
     fn words(schema: &Value, found: &mut Vec<String>) {
         for (word, value) in schema.as_object().into_iter().flatten() {
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_word_of_our_schemas_is_checked() {
-        for schema in [TRIAGE_SCHEMA, DEEP_SCHEMA] {
+        for schema in [TRIAGE_SCHEMA, LOCATE_SCHEMA, DEEP_SCHEMA] {
             let mut found = Vec::new();
             words(&serde_json::from_str(schema).unwrap(), &mut found);
             assert!(found.iter().all(|word| KNOWN_WORDS.contains(&word.as_str())), "{found:?}");
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn our_schemas_are_closed_and_strict() {
-        for schema in [TRIAGE_SCHEMA, DEEP_SCHEMA] {
+        for schema in [TRIAGE_SCHEMA, LOCATE_SCHEMA, DEEP_SCHEMA] {
             let mut found = Vec::new();
             objects(&serde_json::from_str(schema).unwrap(), &mut found);
             for object in found {

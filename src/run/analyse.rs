@@ -15,10 +15,11 @@ use super::context::deferral_reason;
 use super::deep_result::result_of;
 use super::launch::{EndedSession, Launch, Launched, launch};
 use super::linked_content::{self, Gathered};
+use super::locate::Located;
 use super::recheck::{self, RECHECK_EVERY};
 use super::{RunContext, RunError, outbox, recover};
 use crate::analyze::{self, Request};
-use crate::context::{CodeContext, CodeError};
+use crate::context::{Chosen, CodeContext, CodeError};
 use crate::dedupe::QueuedItem;
 use crate::event::{Event, Reason};
 use crate::model::{Background, ItemKey, Outcome, Stage};
@@ -42,7 +43,11 @@ pub(super) struct LiveItem {
 }
 
 /// Analyses the items. Those that are not started are deferred with the reason.
-pub(super) async fn analyse_all(cx: &RunContext, items: Vec<QueuedItem>) -> Result<(), RunError> {
+pub(super) async fn analyse_all(
+    cx: &RunContext,
+    items: Vec<QueuedItem>,
+    mut located: Located,
+) -> Result<(), RunError> {
     let limits = &cx.config.limits;
     let most = usize::try_from(limits.max_deep_per_run).unwrap_or(usize::MAX);
     let slots = usize::try_from(limits.max_live_sessions).unwrap_or(1).max(1);
@@ -67,7 +72,8 @@ pub(super) async fn analyse_all(cx: &RunContext, items: Vec<QueuedItem>) -> Resu
             let Some(item) = queue.pop_front() else { break };
             let stop = StopHandle::new();
             let span = tracing::error_span!("analysis", work_item_id = %item.key());
-            let analysis = analyse(cx.clone(), item.clone(), stop.clone()).instrument(span);
+            let chosen = located.remove(item.key()).unwrap_or_default();
+            let analysis = analyse(cx.clone(), item.clone(), chosen, stop.clone()).instrument(span);
             let task = tasks.spawn(analysis.in_current_span());
             live.insert(task.id(), LiveItem { item, stop });
         }
@@ -117,13 +123,18 @@ async fn defer_failed(
 }
 
 /// Analyses one item: code context, session, stored finding.
-async fn analyse(cx: RunContext, item: QueuedItem, stop: StopHandle) -> Result<ItemEnd, RunError> {
+async fn analyse(
+    cx: RunContext,
+    item: QueuedItem,
+    chosen: Vec<Chosen>,
+    stop: StopHandle,
+) -> Result<ItemEnd, RunError> {
     let cx = cx.for_item(item.facts());
     let Some(item) = recheck::still_wanted(&cx, item).await? else {
         return Ok(ItemEnd::default());
     };
     let key = item.key().clone();
-    let context = match context_for(&cx, &item).await {
+    let context = match context_for(&cx, &item, chosen).await {
         Ok(context) => context,
         // Other items may have a code base.
         Err(missing) => {
@@ -158,11 +169,12 @@ async fn analyse(cx: RunContext, item: QueuedItem, stop: StopHandle) -> Result<I
 pub(super) async fn context_for(
     cx: &RunContext,
     item: &QueuedItem,
+    chosen: Vec<Chosen>,
 ) -> Result<CodeContext, CodeError> {
     let key = item.key().clone();
     // A dry run shows items that are not triaged yet as if triage had passed them on.
     let verdict = item.verdict.clone().unwrap_or_else(|| triage::fallback(&item.item).verdict);
-    let context = match cx.edges.code.context(item.item.clone(), verdict).await {
+    let context = match cx.edges.code.context(item.item.clone(), verdict, chosen).await {
         Ok(context) => context,
         Err(CodeError::Unreadable { root, why }) => {
             tracing::error!(item = %key, root = %root.display(), %why, "could not build the code context; the analysis continues without it");

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::sources::{self, ReadSources};
-use super::{Publishing, RunContext, RunError, analyse, linked_content, triage};
+use super::{Publishing, RunContext, RunError, analyse, linked_content, locate, triage};
 use crate::dedupe::{QueuedItem, Queues, in_order};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{Alarms, CleanItem, ItemKey, ReadLinkedContent, Stage, TextStats, Usd};
@@ -58,7 +58,7 @@ pub struct DryRunDecision {
 #[derive(Debug, Clone, Serialize)]
 pub struct DryRunPrompt {
     pub stage: Stage,
-    /// `None` for triage.
+    /// `None` for triage and locate.
     pub item: Option<ItemKey>,
     /// Estimated, including the schema.
     pub tokens: u64,
@@ -84,6 +84,8 @@ pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     // Each session may be followed by a second one for items without a usable verdict.
     let again = prompts.len();
     let queue = in_order(triaged.into_iter().chain(untriaged).collect(), &cx.config.order);
+    let locating = locate::prompts(cx, &queue).await?.into_iter();
+    prompts.extend(locating.map(|words| prompt(Stage::Locate, None, words, triage_cost)));
     let (deep, mut trouble) = deep_prompts(cx, &queue).await?;
     prompts.extend(deep);
     trouble.extend(unread.err().map(|error| error.to_string()));
@@ -162,7 +164,7 @@ async fn deep_prompts(
     let (mut prompts, mut trouble) = (Vec::new(), Vec::new());
     for item in queue.iter().filter(|item| !triage::is_triage_only(cx, item)).take(most) {
         let cx = &cx.for_item(item.facts());
-        match analyse::context_for(cx, item).await {
+        match analyse::context_for(cx, item, Vec::new()).await {
             Ok(context) => {
                 let around = linked_content::gather(cx, item, &context.root).await;
                 let words = analyse::prompt(cx, item, &context, &around).await?;

@@ -1,6 +1,6 @@
 //! Starts a session: passes every gate, claims the work, runs the session.
 //!
-//! Triage and deep analysis use the same gates. A closed gate is retried for
+//! All stages use the same gates. A closed gate is retried for
 //! `limits.admission_wait`; then the work is deferred with the gate's reason.
 
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ pub(super) struct EndedSession {
 }
 
 impl Launch {
-    /// The item of a deep session; `None` for triage.
+    /// The item of a deep session; `None` for triage and locate.
     fn item(&self) -> Option<&ItemKey> {
         let first = self.subject.first().map(|(key, _)| key);
         first.filter(|_| self.stage == Stage::Deep)
@@ -182,7 +182,7 @@ async fn wait_for_gates(
 /// cost money without a result.
 fn lacking_time(cx: &RunContext, stage: Stage) -> Option<String> {
     let own = match stage {
-        Stage::Triage => cx.config.triage.timeout,
+        Stage::Triage | Stage::Locate => cx.config.triage.timeout,
         Stage::Deep => cx.config.analyze.timeout,
     };
     let Timeouts { grace, drain, .. } = cx.config.timeouts;
@@ -213,7 +213,7 @@ pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, St
         stage,
         subject,
         worst_case: match stage {
-            Stage::Triage => cx.config.triage.max_cost,
+            Stage::Triage | Stage::Locate => cx.config.triage.max_cost,
             Stage::Deep => cx.config.analyze.max_cost,
         },
         caps,

@@ -3,6 +3,7 @@
 //! ```text
 //! read      fetch → clean → dedupe → plan      a page at a time
 //! triage    one cheap session for all items without a verdict
+//! locate    one cheap session orders the candidate files of all items to analyse
 //! analyse   context → session → finding        at most `max_live_sessions` at once
 //! record    each result in one transaction, then the tracker
 //! ```
@@ -21,6 +22,7 @@ mod error;
 mod first_run;
 mod launch;
 mod linked_content;
+mod locate;
 mod outbox;
 mod provider;
 mod read;
@@ -69,7 +71,8 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
     }
     provider::probe_if_due(cx, &queues).await?;
     let deep = triage::judge(cx, queues, &out_of_budget).await?;
-    analyse::analyse_all(cx, deep).await?;
+    let located = locate::order_files(cx, &deep).await?;
+    analyse::analyse_all(cx, deep, located).await?;
     provider::ensure_credential(cx).await?;
     unread
 }

@@ -261,7 +261,7 @@ fn last_line(end: &SessionEnd) -> String {
 fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Option<String> {
     let kind = config.agent_of(stage);
     let (section, model, fallback) = match stage {
-        Stage::Triage => ("triage", &config.triage.model, ""),
+        Stage::Triage | Stage::Locate => ("triage", &config.triage.model, ""),
         Stage::Deep if kind != AgentKind::Claude => ("analyze", &config.analyze.model, ""),
         Stage::Deep => ("analyze", &config.analyze.model, config.analyze.fallback_model.as_str()),
     };

@@ -19,6 +19,11 @@ pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> 
     for session in cx.journal.results().recover().await? {
         match session.stage {
             Stage::Triage => apply_triage(cx, session).await?,
+            // Its items are asked about again when they are analysed.
+            Stage::Locate => {
+                let applied = Some(session.session);
+                cx.journal.results().apply_triage(applied, Vec::new()).await?;
+            }
             Stage::Deep => apply_deep(cx, session).await?,
         }
     }

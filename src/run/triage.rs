@@ -133,7 +133,7 @@ fn prompt(cx: &RunContext, batch: &Batch, round: RequestRound) -> Result<Rendere
 }
 
 /// `None` on a panic: a bug in one batch must not end the run.
-async fn unless_panic<T: Send + 'static>(
+pub(super) async fn unless_panic<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Option<T> {
     // Dropping the set aborts its task, so that a dropped run leaves nothing behind.

@@ -109,7 +109,7 @@ impl SupervisedSessions {
         let analyze = job.analyze.as_ref().unwrap_or(&known.analyze);
         if (triage, analyze) == (&known.triage, &known.analyze) {
             return match stage {
-                Stage::Triage => Arc::clone(&self.agents[0]),
+                Stage::Triage | Stage::Locate => Arc::clone(&self.agents[0]),
                 Stage::Deep => Arc::clone(&self.agents[1]),
             };
         }
@@ -312,14 +312,14 @@ impl SupervisedSessions {
 
 const fn max_cost(config: &Config, stage: Stage) -> Usd {
     match stage {
-        Stage::Triage => config.triage.max_cost,
+        Stage::Triage | Stage::Locate => config.triage.max_cost,
         Stage::Deep => config.analyze.max_cost,
     }
 }
 
 const fn max_turns(config: &Config, stage: Stage) -> u32 {
     match stage {
-        Stage::Triage => config.triage.max_turns,
+        Stage::Triage | Stage::Locate => config.triage.max_turns,
         Stage::Deep => config.analyze.max_turns,
     }
 }
@@ -327,7 +327,7 @@ const fn max_turns(config: &Config, stage: Stage) -> u32 {
 fn limits(config: &Config, stage: Stage) -> SessionLimits {
     let turns = max_turns(config, stage);
     let (hard, max_reads) = match stage {
-        Stage::Triage => (config.triage.timeout, None),
+        Stage::Triage | Stage::Locate => (config.triage.timeout, None),
         Stage::Deep => (
             config.analyze.timeout,
             Some(config.analyze.max_files_read.saturating_add(READS_TOLERANCE)),

@@ -157,7 +157,7 @@ pub enum CopilotWire {
 impl Config {
     pub fn agent_of(&self, stage: Stage) -> AgentKind {
         let own = match stage {
-            Stage::Triage => self.triage.agent,
+            Stage::Triage | Stage::Locate => self.triage.agent,
             Stage::Deep => self.analyze.agent,
         };
         own.unwrap_or(self.agent.kind)
@@ -172,7 +172,7 @@ impl Config {
 
     pub fn model_of(&self, stage: Stage) -> &str {
         match stage {
-            Stage::Triage => &self.triage.model,
+            Stage::Triage | Stage::Locate => &self.triage.model,
             Stage::Deep => &self.analyze.model,
         }
     }

@@ -228,6 +228,7 @@ pub struct Triage {
 pub struct Analyze {
     #[serde(with = "stage_agent")]
     pub agent: Option<AgentKind>,
+    pub locate: bool,
     pub search: bool,
     pub model: String,
     pub effort: String,

@@ -47,12 +47,12 @@ pub enum ClaimRefusal {
 
 impl Claims<'_, Journal> {
     /// Claims the work. A deep claim sets its item to `claimed`, counts the attempt and returns its
-    /// number; a triage claim only reserves its budget and returns 1.
+    /// number; a claim of triage or locate only reserves its budget and returns 1.
     pub async fn take(self, claim: Claim) -> Result<Result<u32, ClaimRefusal>, StoreError> {
         let now = self.0.clock().now();
         self.0.commit(move |transaction, _| {
             let attempt = match claim.stage {
-                Stage::Triage => 1,
+                Stage::Triage | Stage::Locate => 1,
                 Stage::Deep => match take_item(transaction, &claim)? {
                     Some(attempt) => attempt,
                     None => return Ok(Err(ClaimRefusal::Taken(subject_key(&claim)))),

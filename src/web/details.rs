@@ -102,6 +102,7 @@ struct Day {
     findings: u32,
     sessions: u32,
     triage: Usd,
+    locate: Usd,
     deep: Usd,
 }
 
@@ -115,6 +116,7 @@ async fn the_figures(hub: &Hub) -> Result<Response, StoreError> {
         day.sessions += spent.sessions;
         match spent.stage {
             Stage::Triage => day.triage += spent.spent,
+            Stage::Locate => day.locate += spent.spent,
             Stage::Deep => day.deep += spent.spent,
         }
     }
@@ -125,9 +127,9 @@ async fn the_figures(hub: &Hub) -> Result<Response, StoreError> {
         .into_iter()
         .rev()
         .map(|(day, figures)| {
-            let Day { findings, sessions, triage, deep } = figures;
+            let Day { findings, sessions, triage, locate, deep } = figures;
             json!({ "day": day, "findings": findings, "sessions": sessions,
-                "triage": triage, "deep": deep })
+                "triage": triage, "locate": locate, "deep": deep })
         })
         .collect();
     let fixed = store.findings().fixed_between(back(now, 7), now).await?;

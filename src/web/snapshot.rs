@@ -168,7 +168,7 @@ fn session(
     config: &Config,
 ) -> Value {
     let worst_case = match active.session.stage {
-        Stage::Triage => config.triage.max_cost,
+        Stage::Triage | Stage::Locate => config.triage.max_cost,
         Stage::Deep => config.analyze.max_cost,
     };
     let view = log.view.sessions.get(&active.session.id);

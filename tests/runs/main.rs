@@ -10,6 +10,7 @@ mod areas;
 mod background;
 mod bounds;
 mod fairness;
+mod locate;
 mod model;
 mod order;
 mod outage;

@@ -126,7 +126,7 @@ impl Spans {
                 open.attributes.extend(ended(outcome, *swept, *survivors));
                 let parent = match stage {
                     Stage::Triage => Step::Triaging,
-                    Stage::Deep => Step::Analysing,
+                    Stage::Locate | Stage::Deep => Step::Analysing,
                 };
                 let failed = (!outcome.is_success()).then(|| Status::error(outcome.to_string()));
                 Some(SpanData {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Inner;
 use crate::cli::error::CommandError;
 use crate::cli::{feedback, show};
-use crate::context::{self, Index, Options, Query, Subject, Weights};
+use crate::context::{self, Index, Options, Query, Subject, weights_of};
 use crate::dedupe::ItemWords;
 use crate::model::text::{clip, in_words};
 use crate::model::{Effort, Opinion};
@@ -314,7 +314,7 @@ async fn ranked_files(server: &Inner, args: ContextArgs) -> Result<String, Comma
     let repository = code_base(server, &args.code_base)?;
     let terms = args.terms.into_iter().take(50).map(|term| clip(&term, 200));
     let subject = Subject::from_text(&clip(&args.text, LONGEST_TEXT)).with_terms(terms);
-    let (weights, indexes) = (Weights::of(&server.config.ranking), server.folder.join("index"));
+    let (weights, indexes) = (weights_of(&server.config.ranking), server.folder.join("index"));
     let (root, limit) = (repository.clone(), limited(args.limit, 10, 30));
     let ranked = tokio::task::spawn_blocking(move || {
         let query = Query::of(&subject);

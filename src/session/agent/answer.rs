@@ -46,6 +46,7 @@ impl AnswerSpec {
     fn is_misfit(&self, object: &Value) -> bool {
         let usable = match self.stage {
             Stage::Triage => object["verdicts"].is_array(),
+            Stage::Locate => object["items"].is_array(),
             Stage::Deep => crate::analyze::check(object).is_ok(),
         };
         !usable && !violations(&self.schema, object).is_empty()

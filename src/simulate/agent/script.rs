@@ -81,6 +81,10 @@ pub(super) fn session(
             .collect();
         return lines.answer(json!({ "verdicts": verdicts }));
     }
+    if schema.pointer("/properties/items").is_some() {
+        let items: Vec<Value> = parsed.items.iter().map(ordered).collect();
+        return lines.answer(json!({ "items": items }));
+    }
     let item = parsed.deep_item().cloned().unwrap_or_default();
     let written = script.and_then(|script| script.finding(&item.title, &schema));
     let files = match &written {
@@ -101,6 +105,22 @@ pub(super) fn session(
 fn named_in(finding: &Value) -> Vec<String> {
     let files = finding["files"].as_array().into_iter().flatten();
     files.filter_map(|file| file["path"].as_str().map(str::to_owned)).collect()
+}
+
+/// The candidate files of an item: those whose path has a word of its title first, then the others
+/// in the given order.
+fn ordered(item: &PromptItem) -> Value {
+    const MOST: usize = 6;
+    let candidate = |line: &str| {
+        let (number, rest) = line.split_once(' ')?;
+        Some((number.parse::<i64>().ok()?, rest.split(" (").next()?.to_lowercase()))
+    };
+    let mut files: Vec<(i64, String)> = item.text.lines().filter_map(candidate).collect();
+    let words: Vec<String> = terms(item).into_iter().map(str::to_lowercase).collect();
+    files.sort_by_key(|(_, path)| !words.iter().any(|word| path.contains(word.as_str())));
+    let file = |(number, _): &(i64, String)| json!({ "file": number, "functions": [] });
+    let files: Vec<Value> = files.iter().take(MOST).map(file).collect();
+    json!({ "item": item.id, "files": files })
 }
 
 fn verdict(item: &PromptItem, all: &[PromptItem]) -> Value {

@@ -1,5 +1,5 @@
 // Connection and state: one snapshot, then events; a reconnect resumes after the last event seen.
-import { byId, clock, h, learn, mark, moment, say, short, words } from "./dom.js";
+import { byId, capital, clock, h, learn, mark, moment, say, short, stageName, words } from "./dom.js";
 import * as views from "./views.js";
 import { findingPage, findingsPage, missing, story } from "./finding.js";
 import * as items from "./items.js";
@@ -268,9 +268,9 @@ let live = null;
 async function openSession(id) {
   const data = await read(`/api/sessions/${id}`);
   const { session } = data;
-  const stop = views.stopButton(short(session.item) || "triage", () => acts.stop(session.session));
+  const stop = views.stopButton(short(session.item) || stageName(session.stage), () => acts.stop(session.session));
   if (!session.ended_at) live = { id, at: Date.now() };
-  return [`${session.stage === "deep" ? "Analysis" : "Triage"} ${short(session.item)}`.trim(), sessionPage(data, { stop: tools().may && stop })];
+  return [`${capital(stageName(session.stage))} ${short(session.item)}`.trim(), sessionPage(data, { stop: tools().may && stop })];
 }
 async function liveSession() {
   if (!live) return;

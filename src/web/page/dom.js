@@ -88,6 +88,8 @@ const REASONS = {
 export const STATES = { done: "done", settled: "settled by triage", queued: "queued", failed: "failed, to be retried", parked: "parked", gone: "gone" };
 export const STATE_TONES = { done: "good", settled: "good", queued: "info", failed: "warn", parked: "bad" };
 export const because = (reason) => REASONS[reason] ?? words(reason);
+export const capital = (word) => word.charAt(0).toUpperCase() + word.slice(1);
+export const stageName = (stage) => (stage === "deep" ? "analysis" : words(stage));
 export const phaseName = (phase) => (phase === "claimed" ? "in progress" : words(phase));
 /** The trackers' own names, such as PARCEL-4, by key and by the printed key; learned from every answer. */
 const names = new Map();

@@ -1,5 +1,5 @@
 // The pages of one run and of one session, and the figures by day and week.
-import { because, clock, dollars, ending, h, itemPath, lasted, moment, partly, plural, prose, runPath, sessionPath, short, span, spent, untimed, words } from "./dom.js";
+import { because, capital, clock, dollars, ending, h, itemPath, lasted, moment, partly, plural, prose, runPath, sessionPath, short, span, spent, stageName, untimed, words } from "./dom.js";
 
 const tag = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const part = (title, ...content) => h("section", h("h3", title), ...content);
@@ -42,7 +42,7 @@ export function runPage(data, tools) {
         items.total > items.listed.length && h("p.note", `and ${items.total - items.listed.length} more`)),
       part(`Sessions (${sessions.length})`, sessions.length ? sessionTable(sessions) : h("p.empty", "No session was started.")),
       spending.length > 0 && part("Cost", table("Cost by stage", ["Stage", ".Sessions", ".Spent", ".Estimated part"],
-        spending.map((row) => [row.stage === "deep" ? "analysis" : "triage", String(row.sessions), dollars(row.spent), dollars(row.estimated)]))),
+        spending.map((row) => [stageName(row.stage), String(row.sessions), dollars(row.spent), dollars(row.estimated)]))),
       part("Log", data.older_lines > 0 && h("p.note", `The newest ${data.lines.length} lines; ${data.older_lines} older ones are in events.ndjson of the state folder.`),
         data.lines.length ? lines(data.lines, "Log of this run") : h("p.empty", "The log of this run was removed (older than state.keep_events)."))),
   ];
@@ -65,7 +65,7 @@ function itemRow(item) {
 
 /** Sessions, each with a link to its page. */
 export const sessionTable = (sessions) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
-  link(sessionPath(row.session), moment(row.started_at)), row.stage === "deep" ? "analysis" : "triage", row.item ? link(itemPath(row.item), short(row.item)) : "–",
+  link(sessionPath(row.session), moment(row.started_at)), stageName(row.stage), row.item ? link(itemPath(row.item), short(row.item)) : "–",
   row.outcome || row.alive ? ending(row.outcome, row.host) : "crashed", String(row.attempt), time(row), row.usage ? spent(row.usage) : "–"]));
 
 const TRANSCRIPT = { said: "said", read: "read", tool: "tool", failed: "failed" };
@@ -101,7 +101,7 @@ export function sessionPage(data, tools) {
   ].filter(([, text]) => text);
   const title = session.item ? `${short(session.item)} ${data.title ?? ""}` : "all changed items";
   return [
-    bar(`${session.stage === "deep" ? "Analysis" : "Triage"} of ${title}`, !session.ended_at && tools.stop),
+    bar(`${capital(stageName(session.stage))} of ${title}`, !session.ended_at && tools.stop),
     h("div.inside",
       h("div.tags", tag(session.outcome?.kind === "completed" ? "good" : session.outcome ? "warn" : "info", session.outcome || session.alive ? ending(session.outcome, session.host) : "crashed"),
         tag(undefined, `attempt ${session.attempt}`), tag(undefined, moment(session.started_at)), tag(undefined, `id ${session.session.slice(-8)}`)),
@@ -136,8 +136,8 @@ export function weeks(days) {
   const found = new Map();
   for (const day of days) {
     const week = monday(day.day);
-    const sum = found.get(week) ?? { day: week, findings: 0, sessions: 0, triage: 0, deep: 0 };
-    for (const key of ["findings", "sessions", "triage", "deep"]) sum[key] += day[key];
+    const sum = found.get(week) ?? { day: week, findings: 0, sessions: 0, triage: 0, locate: 0, deep: 0 };
+    for (const key of ["findings", "sessions", "triage", "locate", "deep"]) sum[key] += day[key];
     found.set(week, sum);
   }
   return [...found.values()];
@@ -146,10 +146,10 @@ export function weeks(days) {
 export function figureTable(data, by) {
   const rows = by === "Weeks" ? weeks(data.days) : data.days.slice(0, 28);
   if (!rows.length) return [h("p.empty", "No sessions in the last 12 weeks.")];
-  const most = Math.max(...rows.map((row) => row.triage + row.deep), 1e-9);
+  const most = Math.max(...rows.map((row) => row.triage + row.locate + row.deep), 1e-9);
   return [data.accuracy && h("p.prose", data.accuracy), table(`Cost and findings by ${by === "Weeks" ? "week" : "day"}`, [by === "Weeks" ? "Week of" : "Day", ".Findings", ".Sessions", ".Cost", "Relative cost"], rows.map((row) => {
-    const cost = row.triage + row.deep;
+    const cost = row.triage + row.locate + row.deep;
     const each = row.findings ? `${dollars(cost / row.findings)} each` : "no finding";
-    return [named(row.day), String(row.findings), String(row.sessions), dollars(cost), [h("progress", { max: "1", value: String(cost / most), "aria-label": `${named(row.day)}: ${dollars(cost)}, ${each}`, title: `triage ${dollars(row.triage)}, analysis ${dollars(row.deep)}, ${each}` })]];
+    return [named(row.day), String(row.findings), String(row.sessions), dollars(cost), [h("progress", { max: "1", value: String(cost / most), "aria-label": `${named(row.day)}: ${dollars(cost)}, ${each}`, title: `triage ${dollars(row.triage)}, locate ${dollars(row.locate)}, analysis ${dollars(row.deep)}, ${each}` })]];
   }))].filter(Boolean);
 }

@@ -1,6 +1,6 @@
 // The parts of the page, each a function of the newest state.
 import { findingRow } from "./finding.js";
-import { STATES, because, byId, clock, dollars, h, itemPath, keyed, lasted, mark, moment, partly, phaseName, plural, runPath, say, sessionPath, short, span, untimed, words } from "./dom.js";
+import { STATES, because, byId, clock, dollars, h, itemPath, keyed, lasted, mark, moment, partly, phaseName, plural, runPath, say, sessionPath, short, span, stageName, untimed, words } from "./dom.js";
 
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
 const VERDICT_TONES = { working: "good", starting: "info", waiting_for_model: "info", quiet: "info", retrying: "warn", finished_not_exiting: "warn", suspect: "warn", hung: "bad" };
@@ -143,7 +143,7 @@ function slot(row, act) {
     : h("span", { title: name }, name);
   const stop = stopButton(name, () => act.stop(row.session));
   return h("li.slot.live",
-    h("div.row", h("a.tag", { "data-tone": "info", href: sessionPath(row.session) }, row.stage === "deep" ? "analysis" : "triage"), h("div.title", title), h("span.tag.verdict"), stop),
+    h("div.row", h("a.tag", { "data-tone": "info", href: sessionPath(row.session) }, stageName(row.stage)), h("div.title", title), h("span.tag.verdict"), stop),
     h("progress", { max: "1", "aria-label": "Time used, of the limit" }),
     h("div.facts", h("span.evidence"), h("span.time"), h("span.tree"), h("span.what"), h("span.money"), h("span.who")));
 }

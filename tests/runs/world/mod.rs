@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use heartbeat::clock::Clock;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::context::{CodeBase, CodeContext, CodeError};
+use heartbeat::context::{Choice, Chosen, CodeBase, CodeContext, CodeError};
 use heartbeat::event::{Reason, Trigger};
 use heartbeat::model::{BoxFuture, CleanItem, LinkedItem, Outcome, RunId, Stage, Usd, Verdict};
 use heartbeat::prompt::Prompts;
@@ -129,6 +129,12 @@ pub struct Outside {
     pub linked: BTreeMap<i64, Vec<LinkedItem>>,
     /// How often the names of attached files were requested.
     pub names_asked: u32,
+    /// The candidate files of every item.
+    pub candidates: Vec<String>,
+    /// What the locate step answers; `None`: the last candidate of each item first.
+    pub located: Option<serde_json::Value>,
+    /// The files that were put first for each analysis.
+    pub chosen: BTreeMap<i64, Vec<String>>,
     /// Files that the findings of single items name.
     pub names_files: BTreeMap<i64, Vec<String>>,
 }
@@ -305,7 +311,10 @@ impl CodeBase for Code {
         &self,
         item: CleanItem,
         _: Verdict,
+        chosen: Vec<Chosen>,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
+        let chosen = chosen.into_iter().map(|file| file.path).collect();
+        self.0.lock().unwrap().chosen.insert(item.facts.id.0, chosen);
         let panics = self.0.lock().unwrap().code_panics_for == Some(item.facts.id.0);
         assert!(!panics, "a bug in the code that builds contexts");
         let root = self.0.lock().unwrap().root.clone().unwrap_or_else(std::env::temp_dir);
@@ -322,6 +331,12 @@ impl CodeBase for Code {
             outdated: None,
         };
         Box::pin(async move { Ok(context) })
+    }
+
+    fn choices(&self, _: CleanItem, _: Verdict) -> BoxFuture<'_, Vec<Choice>> {
+        let paths = self.0.lock().unwrap().candidates.clone();
+        let choice = |path| Choice { path, about: "9 lines".into() };
+        Box::pin(async move { paths.into_iter().map(choice).collect() })
     }
 
     fn overviews(&self, _: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {

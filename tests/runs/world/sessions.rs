@@ -49,7 +49,7 @@ impl ScriptedSessions {
     /// As the supervisor selects it.
     fn agent_of(&self, job: &Job) -> AgentKind {
         let own = match job.session.stage {
-            Stage::Triage => job.triage.as_ref().and_then(|triage| triage.agent),
+            Stage::Triage | Stage::Locate => job.triage.as_ref().and_then(|triage| triage.agent),
             Stage::Deep => job.analyze.as_ref().and_then(|analyze| analyze.agent),
         };
         own.unwrap_or_else(|| self.world.config.agent_of(job.session.stage))
@@ -82,7 +82,7 @@ impl ScriptedSessions {
             tier: "scripted".into(),
             limit_ms: 0,
             worst_case: match job.session.stage {
-                Stage::Triage => config.triage.max_cost,
+                Stage::Triage | Stage::Locate => config.triage.max_cost,
                 Stage::Deep => config.analyze.max_cost,
             },
         });
@@ -93,7 +93,7 @@ impl ScriptedSessions {
         let mut outside = self.world.outside.lock().unwrap();
         outside.most_live = outside.most_live.max(live);
         let (id, version) = match job.session.stage {
-            Stage::Triage => (0, 0),
+            Stage::Triage | Stage::Locate => (0, 0),
             Stage::Deep => marks(&job.prompt.user)[0],
         };
         outside.started.push((job.session.stage, id, version, Outcome::Orphaned));
@@ -164,6 +164,12 @@ impl ScriptedSessions {
             let file = |path| json!({"path": path, "reason": "It is there."});
             output["files"] = self.named_files(&job).into_iter().map(file).collect();
         }
+        let located = self.world.outside.lock().unwrap().located.clone();
+        if let (Some(output), Stage::Locate, Some(answer)) =
+            (&mut end.output, job.session.stage, located)
+        {
+            *output = answer;
+        }
         if let Some(verdicts) = end.output.as_mut().and_then(|output| output.get_mut("verdicts")) {
             self.name_duplicates(verdicts);
         }
@@ -198,10 +204,22 @@ fn end_of(job: &Job, play: Play) -> SessionEnd {
     let output = match (play, job.session.stage) {
         (Play::BadOutput, _) => Some(json!({"nonsense": true})),
         (_, Stage::Triage) => Some(json!({"verdicts": verdicts(&job.prompt.user)})),
+        (_, Stage::Locate) => Some(last_first(&job.prompt.user)),
         (_, Stage::Deep) => Some(serde_json::to_value(finding()).unwrap()),
     };
     let output = output.filter(|_| outcome.is_success());
     SessionEnd { output, usage: cost, ..SessionEnd::empty(outcome) }
+}
+
+/// The last candidate of each item, alone.
+fn last_first(prompt: &str) -> serde_json::Value {
+    let items = prompt.split(" item=\"").skip(1).map(|part| {
+        let number: i64 = part.split('"').next().unwrap().parse().unwrap();
+        let own = part.split("</").next().unwrap().lines();
+        let last = own.filter_map(|line| line.split(' ').next()?.parse::<i64>().ok()).last();
+        json!({ "item": number, "files": [{ "file": last, "functions": [] }] })
+    });
+    json!({ "items": items.collect::<Vec<_>>() })
 }
 
 fn verdicts(prompt: &str) -> Vec<Verdict> {

@@ -119,7 +119,7 @@ fn args(config: &Config, task: &Task) -> Vec<OsString> {
     args.add(["--permission-mode", "dontAsk", "--permission-prompts", "none"]);
     args.add(["--session-id", &task.session.to_string()]);
     match task.stage {
-        Stage::Triage => {
+        Stage::Triage | Stage::Locate => {
             args.add(["--model", &config.triage.model]);
             args.add_unless_empty("--effort", &config.triage.effort);
             args.add(["--tools", ""]);

@@ -136,7 +136,7 @@ fn args(config: &Config, task: &Task) -> Vec<OsString> {
     LEAN.iter().for_each(|setting| args.set(setting));
     DISABLED.iter().for_each(|feature| args.add(["--disable", feature]));
     match task.stage {
-        Stage::Triage => {
+        Stage::Triage | Stage::Locate => {
             args.add(["-s", "read-only"]);
             DISABLED_IN_TRIAGE.iter().for_each(|feature| args.add(["--disable", feature]));
             if !config.triage.effort.is_empty() {

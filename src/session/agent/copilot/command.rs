@@ -135,7 +135,7 @@ fn args(config: &Config, task: &Task) -> Vec<OsString> {
         args.extend(["--model", config.model_of(task.stage)].map(OsString::from));
     }
     let tools = match (task.stage, config.analyze.search) {
-        (Stage::Triage, _) => "none",
+        (Stage::Triage | Stage::Locate, _) => "none",
         (Stage::Deep, false) => "view",
         (Stage::Deep, true) => "view,grep,glob",
     };

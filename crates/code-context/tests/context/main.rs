@@ -1,0 +1,12 @@
+//! The index, the ranking and the packed context through their public functions.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod damage;
+mod git;
+mod history;
+mod index;
+mod moving;
+mod parts;
+mod rank;
+mod trusted;
