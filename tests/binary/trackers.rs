@@ -38,6 +38,7 @@ impl Team {
         ];
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("code")).unwrap();
+        std::fs::write(folder.path().join("code/total.rs"), "fn total() -> u32 { 1 }\n").unwrap();
         let config = format!(
             "[source]\nlook_back = \"3650d\"\ncomments = 5\nwrite_back = true\n\
              [[sources]]\nname = \"ado\"\nbase_url = {:?}\nproject = {:?}\n\
@@ -271,14 +272,14 @@ async fn a_command_in_a_comment_is_answered_once() {
     };
     let (ado_id, jira_id) = (found("ado"), found("cloud"));
     let (_, cloud) = &team.jira[0];
-    let number = team.github.numbers(github::REPOSITORY)[0];
+    let [number, other] = [0, 1].map(|place| team.github.numbers(github::REPOSITORY)[place]);
     let now = jiff::Timestamp::now;
     team.ado.add_past_comment(ado_id, now(), "<div>/heartbeat wrong it is the other file</div>");
     cloud.comment(jira_id, "Ann Lee", "/heartbeat why");
     team.github.comment(github::REPOSITORY, number, "/heartbeat why");
     // None of these is a command of somebody who may command.
-    team.github.comment_by(github::REPOSITORY, number, github::STRANGER, "/heartbeat analyse");
-    team.github.comment(github::REPOSITORY, number, "> /heartbeat analyse");
+    team.github.comment_by(github::REPOSITORY, other, github::STRANGER, "/heartbeat analyse");
+    team.github.comment(github::REPOSITORY, other, "> /heartbeat analyse");
     let answers = || {
         let of = |comments: Vec<String>, part: &str| {
             comments.iter().filter(|comment| comment.contains(part)).count()
@@ -305,6 +306,8 @@ async fn a_command_in_a_comment_is_answered_once() {
     assert_eq!(answers(), [1, 1, commented + 1], "each is answered once");
     let wrong = "SELECT count(*) FROM feedback WHERE opinion = 'wrong' AND note LIKE '%other file'";
     assert_eq!(team.figure(wrong), 1);
+    let told = team.github.comments(github::REPOSITORY, other);
+    assert!(!told.iter().any(|comment| comment.contains("analyses this item again")), "{told:?}");
     // The quote is a comment like any other, so its issue is judged again; the commands are not.
     assert!(sessions() <= before + 2, "{before} {}", sessions());
     let before = sessions();

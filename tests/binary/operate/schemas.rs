@@ -42,14 +42,14 @@ fn commands(item: &str) -> Vec<(&'static str, Vec<String>)> {
         ("doctor", words("doctor")),
         ("schedule", words("schedule")),
         ("accuracy", words("accuracy")),
-        ("context", words("context --repo code total")),
+        ("context", words("context --repo code --query-file code/total.rs")),
         ("dry-run", words("--dry-run")),
         ("once", words("--once")),
         ("pause", words("pause --note why")),
         ("resume", words("resume")),
         ("retry", of_item("retry")),
         ("feedback", [of_item("feedback"), words("useful")].concat()),
-        ("share", [of_item("share"), words("--link")].concat()),
+        ("share", [of_item("share"), words("--out shared.html")].concat()),
     ]
 }
 
