@@ -104,9 +104,10 @@ fn tracker_page(address: &str, kind: Option<&str>) -> Option<(String, String, Op
             // On Cloud the pages are below /jira; a server's own path comes before them.
             let is_cloud = parts.first()?.ends_with(".atlassian.net");
             let words = ["jira", "projects", "browse", "issues", "software", "secure"];
-            let end = parts.iter().skip(1).position(|part| {
-                words.contains(part) && (is_cloud || *part != "jira")
-            });
+            let end = parts
+                .iter()
+                .skip(1)
+                .position(|part| words.contains(part) && (is_cloud || *part != "jira"));
             let base = base(end.map_or(1, |end| end + 1));
             Some((base, project.unwrap_or_default(), filter.map(str::to_owned)))
         }
@@ -311,14 +312,54 @@ mod tests {
     #[test]
     fn the_address_of_a_board_or_a_query_is_understood() {
         let cases = [
-            ("https://dev.azure.com/contoso/Parcel/_boards/board/t/Web/Stories", "https://dev.azure.com/contoso", "Parcel", None),
-            ("https://dev.azure.com/contoso/Web%20Shop/_queries/query/1b2c/", "https://dev.azure.com/contoso", "Web Shop", Some("1b2c")),
-            ("https://contoso.visualstudio.com/Parcel/_workitems/edit/12", "https://contoso.visualstudio.com", "Parcel", None),
-            ("https://tfs.contoso.test/tfs/Default/Parcel/_backlogs", "https://tfs.contoso.test/tfs/Default", "Parcel", None),
-            ("https://contoso.atlassian.net/jira/software/c/projects/SHOP/boards/7", "https://contoso.atlassian.net", "SHOP", None),
-            ("https://contoso.atlassian.net/browse/SHOP-12", "https://contoso.atlassian.net", "SHOP", None),
-            ("https://contoso.atlassian.net/issues/?filter=10001", "https://contoso.atlassian.net", "", Some("10001")),
-            ("https://x.contoso.test/jira/projects/SHOP/issues", "https://x.contoso.test/jira", "SHOP", None),
+            (
+                "https://dev.azure.com/contoso/Parcel/_boards/board/t/Web/Stories",
+                "https://dev.azure.com/contoso",
+                "Parcel",
+                None,
+            ),
+            (
+                "https://dev.azure.com/contoso/Web%20Shop/_queries/query/1b2c/",
+                "https://dev.azure.com/contoso",
+                "Web Shop",
+                Some("1b2c"),
+            ),
+            (
+                "https://contoso.visualstudio.com/Parcel/_workitems/edit/12",
+                "https://contoso.visualstudio.com",
+                "Parcel",
+                None,
+            ),
+            (
+                "https://tfs.contoso.test/tfs/Default/Parcel/_backlogs",
+                "https://tfs.contoso.test/tfs/Default",
+                "Parcel",
+                None,
+            ),
+            (
+                "https://contoso.atlassian.net/jira/software/c/projects/SHOP/boards/7",
+                "https://contoso.atlassian.net",
+                "SHOP",
+                None,
+            ),
+            (
+                "https://contoso.atlassian.net/browse/SHOP-12",
+                "https://contoso.atlassian.net",
+                "SHOP",
+                None,
+            ),
+            (
+                "https://contoso.atlassian.net/issues/?filter=10001",
+                "https://contoso.atlassian.net",
+                "",
+                Some("10001"),
+            ),
+            (
+                "https://x.contoso.test/jira/projects/SHOP/issues",
+                "https://x.contoso.test/jira",
+                "SHOP",
+                None,
+            ),
         ];
         for (page, base, project, saved) in cases {
             let (source, note) = NamedSource::at(page, None).unwrap().resolve().unwrap();
@@ -327,7 +368,11 @@ mod tests {
             assert_eq!(source.saved_query.as_deref(), saved, "{page}");
             assert!(note.unwrap().contains("is the address of a page"));
         }
-        for base in ["https://dev.azure.com/contoso", "https://contoso.atlassian.net", "https://x/tfs/Default"] {
+        for base in [
+            "https://dev.azure.com/contoso",
+            "https://contoso.atlassian.net",
+            "https://x/tfs/Default",
+        ] {
             let (source, note) = NamedSource::at(base, None).unwrap().resolve().unwrap();
             assert_eq!((source.base_url.as_deref(), note), (Some(base), None));
         }

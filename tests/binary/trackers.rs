@@ -225,7 +225,7 @@ async fn why_has_one_answer_for_any_number_on_every_tracker() {
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         said(&output)
     };
-    let (ado_key, some) = (|id: i64| format!("ado/{id}"), team.ado.item_ids()[0]);
+    let (ado_key, some) = (|id: i64| format!("ado/{id}"), ado(&[]));
     let before_any_run = [
         (ado_key(feature), "[System.WorkItemType] IN ('Bug', 'Task', 'Story')"),
         (ado_key(feature), "its type is Feature"),
