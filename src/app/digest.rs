@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 
 use super::Setting;
@@ -76,9 +76,19 @@ async fn send(setting: &Setting, store: &Store) -> Result<(), CommandError> {
     Ok(journal.ticks().note_told(NAME, to.to_string()).await?)
 }
 
-/// The last time of the schedule after `from` that has come.
+/// The last time of the schedule after `from` that has come. Looks back further and further: a year
+/// may have many times.
 fn due(schedule: &Schedule, from: Timestamp, now: Timestamp) -> Option<Timestamp> {
-    schedule.ticks_after(from).take_while(|time| *time <= now).last()
+    const HOURS: [i64; 5] = [1, 24, 24 * 8, 24 * 32, 24 * 400];
+    for hours in HOURS {
+        let back = now.checked_sub(SignedDuration::from_hours(hours)).unwrap_or(from);
+        let start = back.max(from);
+        let last = schedule.ticks_after(start).take_while(|time| *time <= now).last();
+        if last.is_some() || start == from {
+            return last;
+        }
+    }
+    None
 }
 
 /// What does not go on by itself, each with what helps.
@@ -143,6 +153,9 @@ mod tests {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let from = at("2026-11-16T08:00:00Z");
         assert_eq!(due(&schedule, from, at("2026-11-17T07:59:59Z")), None);
+        let seconds = Schedule::parse("* * * * * *", "UTC").unwrap();
+        let now = at("2027-11-16T08:00:00.5Z");
+        assert_eq!(due(&seconds, from, now), Some(at("2027-11-16T08:00:00Z")), "at once");
         assert_eq!(
             due(&schedule, from, at("2026-11-17T08:00:30Z")),
             Some(at("2026-11-17T08:00:00Z"))

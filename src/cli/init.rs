@@ -30,6 +30,12 @@ pub struct InitArgs {
     /// Project to watch
     #[arg(long)]
     pub project: Option<String>,
+    /// Only items of these types, separated by commas, such as Bug,Task
+    #[arg(long, value_name = "TYPES")]
+    pub types: Option<String>,
+    /// Only items in these areas and below them, separated by commas, such as 'Parcel\Web'
+    #[arg(long, value_name = "AREAS")]
+    pub areas: Option<String>,
     /// Another project, with the URL of its tracker; may be repeated. If the URL does not show the
     /// kind of tracker, put it in front, such as `jira:https://tracker.contoso.com`
     #[arg(long, num_args = 2, value_names = ["URL", "PROJECT"], action = clap::ArgAction::Append)]
@@ -80,6 +86,8 @@ pub fn should_prompt(args: &InitArgs) -> bool {
         && args.kind.is_none()
         && args.base_url.is_none()
         && args.project.is_none()
+        && args.types.is_none()
+        && args.areas.is_none()
         && args.also.is_empty()
         && args.repository.is_none()
         && args.cron.is_none()
@@ -108,7 +116,10 @@ pub fn ask(
         check_address,
     )?;
     let first = NamedSource { base_url: address, ..first_source(&args) };
-    NamedSource { base_url: args.base_url, project: args.project, .. } = prompter.project(first)?;
+    let first = prompter.project(first)?;
+    // A saved query is in the page's address only.
+    args.base_url = if first.saved_query.is_some() { first.page.clone() } else { first.base_url };
+    args.project = first.project;
     let check_folder = |answer: &str| match Path::new(answer).is_dir() {
         true => Ok(()),
         false => Err(format!("{answer} is not a folder")),
@@ -142,6 +153,17 @@ pub fn ask(
         args.model = prompter.question("Model for triage and analyses", "", any)?;
     }
     args.also = prompter.more_sources()?;
+    args.types = prompter.question(
+        "Only these types of items, as the tracker names them, separated by commas; empty for the \
+         usual ones",
+        "",
+        any,
+    )?;
+    args.areas = prompter.question(
+        "Only these areas (Jira: components, GitHub: area labels), separated by commas; empty for all",
+        "",
+        any,
+    )?;
     Ok(args)
 }
 
@@ -324,7 +346,7 @@ fn name_source(answers: &mut Vec<(String, Value)>) {
 
 fn first_source(args: &InitArgs) -> NamedSource {
     let InitArgs { kind, base_url, project, .. } = args.clone();
-    NamedSource { kind, base_url, project }
+    NamedSource { kind, base_url, project, ..NamedSource::default() }
 }
 
 /// The source from the flags, those from `--also`, and what was understood differently.
@@ -357,9 +379,16 @@ fn answers(args: &InitArgs, sources: &[NamedSource]) -> Vec<(String, Value)> {
         Some(given.clone().unwrap_or_else(|| usual.to_owned()))
     };
     let repository = args.repository.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let list = |key: &str, value: &Option<String>| {
+        let names = value.as_ref()?.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names: Vec<Value> = names.map(Value::from).collect();
+        (!names.is_empty()).then(|| (key.to_owned(), Value::Array(names)))
+    };
     let only = if let [only] = sources { only.keys() } else { Vec::new() };
     let only = only.into_iter().map(|(key, value)| (format!("source.{key}"), Value::from(value)));
     let rest = [
+        list("source.types", &args.types),
+        list("source.areas", &args.areas),
         text("repository.path", &repository),
         text("schedule.cron", &args.cron),
         text("schedule.timezone", &args.timezone),

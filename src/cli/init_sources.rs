@@ -13,6 +13,10 @@ pub(super) struct NamedSource {
     pub(super) kind: Option<String>,
     pub(super) base_url: Option<String>,
     pub(super) project: Option<String>,
+    /// The query or filter that the address of a page names.
+    pub(super) saved_query: Option<String>,
+    /// The address as it was given, if it is one of a page.
+    pub(super) page: Option<String>,
 }
 
 /// The credential variable and the default condition of a kind other than Azure DevOps.
@@ -63,6 +67,54 @@ fn github_page(address: &str) -> Option<String> {
     })
 }
 
+/// What the address of a page of Azure DevOps or Jira names: the base address, the project, and the
+/// saved query. `None` if it is a base address.
+fn tracker_page(address: &str, kind: Option<&str>) -> Option<(String, String, Option<String>)> {
+    let (scheme, rest) = address.split_once("://")?;
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let path = path.split('#').next().unwrap_or_default();
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let base = |count: usize| format!("{scheme}://{}", parts[..count].join("/"));
+    let named = |text: &str| text.replace("%20", " ");
+    match kind {
+        None => {
+            // …/PROJECT/_boards/…, …/PROJECT/_queries/query/ID
+            let page = parts.iter().position(|part| part.starts_with('_'))?;
+            let project = page.checked_sub(1).filter(|at| *at > 0)?;
+            let saved = match parts.get(page..) {
+                Some(["_queries", "query" | "query-edit", id, ..]) => Some((*id).to_owned()),
+                _ => None,
+            };
+            Some((base(project), named(parts[project]), saved))
+        }
+        Some("jira") => {
+            let at = |word: &str| parts.iter().position(|part| *part == word);
+            let filter = query.split('&').find_map(|pair| pair.strip_prefix("filter="));
+            let project = match (at("projects"), at("browse")) {
+                (Some(place), _) => parts.get(place + 1).map(|key| (*key).to_owned()),
+                (None, Some(place)) => parts
+                    .get(place + 1)
+                    .and_then(|key| key.rsplit_once('-'))
+                    .map(|(key, _)| key.to_owned()),
+                (None, None) => None,
+            };
+            if project.is_none() && filter.is_none() {
+                return None;
+            }
+            // On Cloud the pages are below /jira; a server's own path comes before them.
+            let is_cloud = parts.first()?.ends_with(".atlassian.net");
+            let words = ["jira", "projects", "browse", "issues", "software", "secure"];
+            let end = parts
+                .iter()
+                .skip(1)
+                .position(|part| words.contains(part) && (is_cloud || *part != "jira"));
+            let base = base(end.map_or(1, |end| end + 1));
+            Some((base, project.unwrap_or_default(), filter.map(str::to_owned)))
+        }
+        Some(_) => None,
+    }
+}
+
 /// The project that was given, if it agrees with the one that the address names.
 fn one_project(given: String, named: &str) -> Result<String, String> {
     let is_owner = !named.contains('/');
@@ -86,7 +138,7 @@ impl NamedSource {
             None => (None, address),
         };
         check_address(address)?;
-        Ok(Self { kind, base_url: Some(address.to_owned()), project })
+        Ok(Self { kind, base_url: Some(address.to_owned()), project, ..Self::default() })
     }
 
     /// As given, or as shown by the address.
@@ -120,6 +172,18 @@ impl NamedSource {
     /// page belongs to, and says so.
     pub(super) fn resolve(self) -> Result<(Self, Option<String>), String> {
         let address = self.base_url.clone().unwrap_or_default();
+        if let Some((base, named, saved_query)) = tracker_page(&address, self.kind()) {
+            let named = Some(named).filter(|named| !named.is_empty());
+            let project = self.project.or(named);
+            let of = project.as_ref().map(|name| format!(", project {name}")).unwrap_or_default();
+            let query = saved_query.as_ref().map(|id| format!(", saved query {id}"));
+            let note = format!(
+                "{address} is the address of a page; using {base}{of}{}",
+                query.unwrap_or_default()
+            );
+            let (base_url, page) = (Some(base), Some(address));
+            return Ok((Self { base_url, project, saved_query, page, ..self }, Some(note)));
+        }
         let page = Some(&address).filter(|_| self.kind() == Some("github"));
         let Some(named) = page.and_then(|address| github_page(address)) else {
             return Ok((self, None));
@@ -151,7 +215,15 @@ impl NamedSource {
         let given = [
             ("kind", self.kind().map(str::to_owned)),
             ("token_env", start.map(|(variable, _)| variable.to_owned())),
-            ("where", start.map(|(_, condition)| condition.to_owned())),
+            (
+                "where",
+                match &self.saved_query {
+                    // A run uses one query.
+                    Some(_) => Some(String::new()),
+                    None => start.map(|(_, condition)| condition.to_owned()),
+                },
+            ),
+            ("saved_query", self.saved_query.clone()),
             ("base_url", self.base_url.clone()),
             ("project", self.project.clone()),
         ];
@@ -235,6 +307,78 @@ mod tests {
         assert_eq!((value(3, "kind"), value(3, "token_env")), (Some("jira"), Some("JIRA_TOKEN")));
         assert_eq!(value(3, "base_url"), Some("https://tracker.contoso.com"));
         assert_eq!(value(4, "project"), Some("Größe \"x\"\n\u{1}"));
+    }
+
+    #[test]
+    fn the_address_of_a_board_or_a_query_is_understood() {
+        let cases = [
+            (
+                "https://dev.azure.com/contoso/Parcel/_boards/board/t/Web/Stories",
+                "https://dev.azure.com/contoso",
+                "Parcel",
+                None,
+            ),
+            (
+                "https://dev.azure.com/contoso/Web%20Shop/_queries/query/1b2c/",
+                "https://dev.azure.com/contoso",
+                "Web Shop",
+                Some("1b2c"),
+            ),
+            (
+                "https://contoso.visualstudio.com/Parcel/_workitems/edit/12",
+                "https://contoso.visualstudio.com",
+                "Parcel",
+                None,
+            ),
+            (
+                "https://tfs.contoso.test/tfs/Default/Parcel/_backlogs",
+                "https://tfs.contoso.test/tfs/Default",
+                "Parcel",
+                None,
+            ),
+            (
+                "https://contoso.atlassian.net/jira/software/c/projects/SHOP/boards/7",
+                "https://contoso.atlassian.net",
+                "SHOP",
+                None,
+            ),
+            (
+                "https://contoso.atlassian.net/browse/SHOP-12",
+                "https://contoso.atlassian.net",
+                "SHOP",
+                None,
+            ),
+            (
+                "https://contoso.atlassian.net/issues/?filter=10001",
+                "https://contoso.atlassian.net",
+                "",
+                Some("10001"),
+            ),
+            (
+                "https://x.contoso.test/jira/projects/SHOP/issues",
+                "https://x.contoso.test/jira",
+                "SHOP",
+                None,
+            ),
+        ];
+        for (page, base, project, saved) in cases {
+            let (source, note) = NamedSource::at(page, None).unwrap().resolve().unwrap();
+            assert_eq!(source.base_url.as_deref(), Some(base), "{page}");
+            assert_eq!(source.project.as_deref().unwrap_or_default(), project, "{page}");
+            assert_eq!(source.saved_query.as_deref(), saved, "{page}");
+            assert!(note.unwrap().contains("is the address of a page"));
+        }
+        for base in [
+            "https://dev.azure.com/contoso",
+            "https://contoso.atlassian.net",
+            "https://x/tfs/Default",
+        ] {
+            let (source, note) = NamedSource::at(base, None).unwrap().resolve().unwrap();
+            assert_eq!((source.base_url.as_deref(), note), (Some(base), None));
+        }
+        let query = source("https://dev.azure.com/contoso/Parcel/_queries/query/1b2c", "Parcel");
+        let keys = query.resolve().unwrap().0.keys();
+        assert!(keys.contains(&("where", String::new())), "one query: {keys:?}");
     }
 
     #[test]

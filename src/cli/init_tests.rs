@@ -13,6 +13,8 @@ fn no_answers() -> InitArgs {
         kind: None,
         base_url: None,
         project: None,
+        types: None,
+        areas: None,
         also: Vec::new(),
         repository: None,
         cron: None,

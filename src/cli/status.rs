@@ -46,6 +46,8 @@ pub struct Status {
     pub last_run_error: Option<String>,
     /// Whether a scheduler runs on this state.
     pub scheduler: bool,
+    /// The last runs in a row that read no item at all, if no run ever has.
+    pub empty_runs: u32,
     /// `None` without a scheduler.
     pub next_run: Option<Timestamp>,
     pub paused: Option<Pause>,
@@ -88,6 +90,9 @@ pub struct Status {
     pub config_waiting: Vec<String>,
 }
 
+/// Runs without a single item after which the query is suspected.
+const EMPTY_RUNS_TOLD: u32 = 3;
+
 /// Undelivered messages that are listed.
 const UNDELIVERED_SHOWN: u32 = 5;
 
@@ -110,7 +115,11 @@ pub async fn status(
         }
     }
     let first = config.sources().first().and_then(|first| sources.get(&first.name)).cloned();
-    let last_run = store.runs().newest(1).await?.pop();
+    let newest = store.runs().newest(EMPTY_RUNS_TOLD).await?;
+    let is_empty = |run: &RunRow| run.summary.is_some_and(|summary| summary.fetched == 0);
+    let empty_runs = newest.iter().take_while(|run| is_empty(run)).count();
+    let last_run = newest.into_iter().next();
+    let items = store.items().phase_counts().await?;
     let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
     let zone = &config.schedule.timezone;
     let scheduler = SchedulerMark::is_set(store.folder());
@@ -130,7 +139,8 @@ pub async fn status(
         paused,
         last_run,
         sessions: store.sessions().active().await?,
-        items: store.items().phase_counts().await?,
+        empty_runs: if items.is_empty() { u32::try_from(empty_runs).unwrap_or(0) } else { 0 },
+        items,
         open: store.items().open(most_items).await?,
         today: store.budget().on_day(day_in(zone, now)).await?,
         spending: store
@@ -182,6 +192,11 @@ pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
     }
     if let Some(error) = &status.last_run_error {
         row("because", error.clone());
+    }
+    if status.empty_runs >= EMPTY_RUNS_TOLD {
+        let text = "the last three runs found no item, and none is known: the query matches nothing; \
+                    `heartbeat doctor` shows its conditions";
+        row("query", text.to_owned());
     }
     row("next run", describe_next_run(status, now));
     row("contained", status.containment.clone());

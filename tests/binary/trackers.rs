@@ -39,6 +39,7 @@ impl Team {
         ];
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("code")).unwrap();
+        std::fs::write(folder.path().join("code/total.rs"), "fn total() -> u32 { 1 }\n").unwrap();
         let config = format!(
             "[source]\nlook_back = \"3650d\"\ncomments = 5\nwrite_back = true\n\
              [[sources]]\nname = \"ado\"\nbase_url = {:?}\nproject = {:?}\n\
@@ -225,7 +226,7 @@ async fn why_has_one_answer_for_any_number_on_every_tracker() {
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         said(&output)
     };
-    let (ado_key, some) = (|id: i64| format!("ado/{id}"), team.ado.item_ids()[0]);
+    let (ado_key, some) = (|id: i64| format!("ado/{id}"), ado(&[]));
     let before_any_run = [
         (ado_key(feature), "[System.WorkItemType] IN ('Bug', 'Task', 'Story')"),
         (ado_key(feature), "its type is Feature"),
@@ -272,14 +273,14 @@ async fn a_command_in_a_comment_is_answered_once() {
     };
     let (ado_id, jira_id) = (found("ado"), found("cloud"));
     let (_, cloud) = &team.jira[0];
-    let number = team.github.numbers(github::REPOSITORY)[0];
+    let [number, other] = [0, 1].map(|place| team.github.numbers(github::REPOSITORY)[place]);
     let now = jiff::Timestamp::now;
     team.ado.add_past_comment(ado_id, now(), "<div>/heartbeat wrong it is the other file</div>");
     cloud.comment(jira_id, "Ann Lee", "/heartbeat why");
     team.github.comment(github::REPOSITORY, number, "/heartbeat why");
     // None of these is a command of somebody who may command.
-    team.github.comment_by(github::REPOSITORY, number, github::STRANGER, "/heartbeat analyse");
-    team.github.comment(github::REPOSITORY, number, "> /heartbeat analyse");
+    team.github.comment_by(github::REPOSITORY, other, github::STRANGER, "/heartbeat analyse");
+    team.github.comment(github::REPOSITORY, other, "> /heartbeat analyse");
     let answers = || {
         let of = |comments: Vec<String>, part: &str| {
             comments.iter().filter(|comment| comment.contains(part)).count()
@@ -306,6 +307,8 @@ async fn a_command_in_a_comment_is_answered_once() {
     assert_eq!(answers(), [1, 1, commented + 1], "each is answered once");
     let wrong = "SELECT count(*) FROM feedback WHERE opinion = 'wrong' AND note LIKE '%other file'";
     assert_eq!(team.figure(wrong), 1);
+    let told = team.github.comments(github::REPOSITORY, other);
+    assert!(!told.iter().any(|comment| comment.contains("analyses this item again")), "{told:?}");
     // The quote is a comment like any other, so its issue is judged again; the commands are not.
     assert!(sessions() <= before + 2, "{before} {}", sessions());
     let before = sessions();

@@ -285,7 +285,7 @@ async function liveSession() {
   if (data.session.ended_at) return route();
   const fresh = h("div", ...sessionPage(data, {}).filter(Boolean));
   // Only what changes: the button in use keeps its focus.
-  for (const part of [".pairs", ".steps", ".said", ".life"]) renew(byId("page").querySelector(part), fresh.querySelector(part));
+  for (const part of [".pairs", ".said", ".life"]) renew(byId("page").querySelector(part), fresh.querySelector(part));
 }
 
 /** Replaces a part that changed. A list that was scrolled to its end stays there. */

@@ -91,7 +91,7 @@ export function sessionPage(data, tools) {
     ["Model", [life.model, life.agent_version && `agent ${life.agent_version}`].filter(Boolean).join(", ")],
     ["Cost", usage ? `${spent(usage)}${life.worst_case ? ` of at most ${dollars(life.worst_case)}` : ""}` : life.worst_case && `at most ${dollars(life.worst_case)}`],
     ["Tokens", usage && `${usage.input_tokens} in, ${usage.output_tokens} out, ${usage.cache_read_tokens} from the cache`],
-    ["Time", `${time(session)}${life.limit_ms ? ` of ${span(life.limit_ms)}` : ""}`],
+    ["Time", `${session.ended_at ? time(session) : span(Date.now() - Date.parse(session.started_at))}${life.limit_ms ? ` of ${span(life.limit_ms)}` : ""}`],
     ["Files read", life.files_read === null ? null : String(life.files_read)],
     ["Steps", Object.entries(life.steps).map(([what, count]) => `${count} × ${words(what)}`).join(", ")],
     ["Processes", life.most_processes ? `at most ${life.most_processes}, ${Math.round(life.most_memory_kib / 1024)} MiB` : null],
@@ -108,7 +108,6 @@ export function sessionPage(data, tools) {
       h("p.note", link(runPath(session.run), "Run"), session.item && " · ", session.item && link(itemPath(session.item), "Item and finding")),
       !session.ended_at && h("p.now", { role: "status" }),
       h("dl.pairs", facts.map(([name, text]) => h("div", h("dt", name), h("dd", text)))),
-      !session.ended_at && h("section.steps", h("h3", "Steps"), h("p.prose", Object.entries(life.steps).map(([what, count]) => `${count} × ${words(what)}`).join(", ") || "None yet.")),
       h("section.said", h("h3", session.ended_at ? "Transcript" : "What it reads and says"), transcript?.lines?.length
         ? h("ol.talk", { tabindex: "0", "aria-label": "What the session read and said" }, transcript.lines.map((line) =>
           h("li", { "data-kind": line.kind }, h("span.when", span(line.after_ms)), h("span.kind", TRANSCRIPT[line.kind] ?? line.kind), line.kind === "said" ? h("span.prose", prose(line.text)) : h("code", line.text))))

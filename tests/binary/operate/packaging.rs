@@ -237,8 +237,9 @@ async fn a_pipeline_gets_its_summary_and_heartbeats_exit_code() {
         "{}",
         summary()
     );
-    let poor = run(&["--set", "budget.per_run=0.30", "--set", "budget.per_day=0.01"]);
-    assert_eq!(poor.status.code(), Some(0), "not now is no failure: {}", text(&poor));
+    let full = ["--set", "limits.min_free_memory=900000 GiB", "--set", "limits.admission_wait=1s"];
+    let busy = run(&full);
+    assert_eq!(busy.status.code(), Some(0), "not now is no failure: {}", text(&busy));
     let bad = run(&["--set", "source.project=Nowhere"]);
     assert_ne!(bad.status.code(), Some(0), "{}", text(&bad));
     assert!(summary().contains("heartbeat ended with exit code"), "{}", summary());

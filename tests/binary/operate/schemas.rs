@@ -12,20 +12,7 @@ use serde_json::{Map, Value, json};
 use super::world::World;
 
 /// Objects whose keys are data: every value has the same form.
-const MAPS: [&str; 12] = [
-    "/findings/*/finding/*",
-    "/opinions",
-    "/accuracy/opinions",
-    "/values",
-    "/settings",
-    "/removed_sources",
-    "/by_model",
-    "/groups",
-    "/told",
-    "/origins",
-    "/steps",
-    "/price",
-];
+const MAPS: [&str; 3] = ["/sources", "/removed_sources", "/opinions"];
 
 /// Every command, by the name of its schema.
 fn commands(item: &str) -> Vec<(&'static str, Vec<String>)> {
@@ -42,14 +29,14 @@ fn commands(item: &str) -> Vec<(&'static str, Vec<String>)> {
         ("doctor", words("doctor")),
         ("schedule", words("schedule")),
         ("accuracy", words("accuracy")),
-        ("context", words("context --repo code total")),
+        ("context", words("context --repo code --query-file code/total.rs")),
         ("dry-run", words("--dry-run")),
         ("once", words("--once")),
         ("pause", words("pause --note why")),
         ("resume", words("resume")),
         ("retry", of_item("retry")),
         ("feedback", [of_item("feedback"), words("useful")].concat()),
-        ("share", [of_item("share"), words("--link")].concat()),
+        ("share", [of_item("share"), words("--out shared.html")].concat()),
     ]
 }
 

@@ -147,6 +147,7 @@ async function drive() {
   await picture(page, "running-light");
   await accessible(page, "running, light");
 
+  await liveSession(context);
   await stopOne(page);
 
   await page.waitForFunction(() => document.querySelectorAll("#findings li").length >= 2);
@@ -309,6 +310,27 @@ async function stopOne(page) {
     assert.ok(await item.locator(".again").isVisible(), "and can be put back in line");
   }
   done("the Stop button ends a session; nothing of it survives");
+}
+
+/** The page of a live session shows what it reads as it happens, with its Stop. */
+async function liveSession(context) {
+  const tab = await context.newPage();
+  const list = tab.locator("#page .said li");
+  for (const until = Date.now() + 60_000; ;) {
+    const { sessions } = await (await tab.request.get(`${address}/api/state`)).json();
+    const live = sessions.find((one) => one.stage === "deep");
+    if (live) {
+      await tab.goto(`${address}/sessions/${live.session}`);
+      const shown = await list.first().waitFor({ timeout: 8000 }).then(() => true, () => false);
+      if (shown && await tab.locator("#page .said h3").textContent() === "What it reads and says") break;
+    }
+    assert.ok(Date.now() < until, "no live session showed what it reads");
+  }
+  assert.ok(await tab.locator("#page button.danger").isVisible(), "with its Stop");
+  await picture(tab, "session-live-light");
+  await accessible(tab, "live session");
+  await tab.close();
+  done("a live session shows what it reads as it happens");
 }
 
 /** Lists of findings, runs and sessions; an address without a page. */

@@ -24,6 +24,7 @@ enum Condition {
     Or(Vec<Self>),
     Not(Box<Self>),
     Is { field: String, values: Vec<String>, wanted: bool },
+    Empty { field: String, wanted: bool },
     Contains { words: String, wanted: bool },
     Since(Timestamp),
     Before(Timestamp),
@@ -77,8 +78,14 @@ impl Condition {
             Self::Contains { words, wanted } => {
                 issue.summary.to_lowercase().contains(words) == *wanted
             }
+            Self::Empty { field, wanted } => own_values(field, issue).is_empty() == *wanted,
             Self::Is { field, values, wanted } => {
                 let own = own_values(field, issue);
+                // Like the service: what has no value is in no list, and not outside of one either.
+                let can_be_empty = matches!(field.as_str(), "labels" | "component" | "assignee");
+                if own.is_empty() && can_be_empty {
+                    return false;
+                }
                 own.iter().any(|own| values.contains(&own.to_lowercase())) == *wanted
             }
         }
@@ -241,6 +248,14 @@ impl Parser<'_> {
                 Condition::Before(at)
             });
         }
+        if sign == "is" {
+            let wanted = !self.is_next("not");
+            let value = self.value()?.to_lowercase();
+            return match value.as_str() {
+                "empty" | "null" => Ok(Condition::Empty { field, wanted }),
+                _ => Err("Error in the JQL Query: 'is' takes only EMPTY.".into()),
+            };
+        }
         let (values, wanted) = self.values(&sign)?;
         let values = if field == "project" { self.projects(values)? } else { values };
         let values = values.into_iter().map(|value| value.to_lowercase()).collect();
@@ -253,10 +268,6 @@ impl Parser<'_> {
             "!=" => Ok((vec![self.value()?], false)),
             "in" => Ok((self.list()?, true)),
             "not" if self.is_next("in") => Ok((self.list()?, false)),
-            "is" if self.is_next("not") => {
-                self.value()?;
-                Ok((vec![], false))
-            }
             other => {
                 Err(format!("Error in the JQL Query: The operator '{other}' is not supported."))
             }
