@@ -86,6 +86,7 @@
 //! - **No embedding model.** Nothing to download, and every result can be explained.
 
 mod ancestry;
+mod at_commit;
 mod build;
 mod bytes;
 mod catalog;
@@ -138,6 +139,7 @@ mod weights;
 use std::path::PathBuf;
 
 pub use ancestry::Ancestry;
+pub use at_commit::CommitCode;
 pub use catalog::Entry;
 pub use code_bases::{CodeBase, CodeBases, CodeContext, CodeError, KnownCommit, code_base_of};
 pub use document::{Content, Definition, Document, FIELDS, Field, Posting, Reader};

@@ -175,7 +175,7 @@ impl Report {
     }
 
     pub fn code_address(&self, path: &str) -> Option<String> {
-        self.links.as_ref().map(|links| links.address(path))
+        self.links.as_ref().map(|links| links.address(path, None, None))
     }
 
     /// A finding's parts, with links to the code.
@@ -490,6 +490,10 @@ pub mod samples {
                 tests: Vec::new(),
                 pitfalls: Vec::new(),
                 not_checked: Vec::new(),
+                evidence: Vec::new(),
+                patch: String::new(),
+                patch_test: String::new(),
+                proof: None,
             },
         }
     }

@@ -19,6 +19,7 @@ mod context_moving;
 mod context_parts;
 mod context_rank;
 mod docs;
+mod evidence;
 mod fix_links;
 mod fleet_checkout;
 mod fleet_simulation;

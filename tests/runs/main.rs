@@ -15,6 +15,7 @@ mod order;
 mod outage;
 mod outbox;
 mod panics;
+mod proof;
 mod rules;
 mod sources;
 mod world;
