@@ -1,4 +1,4 @@
-//! Checks whether a finding is usable and whether its files exist.
+//! Checks whether an answer is a usable finding. Whether it is true is checked in `evidence`.
 
 use serde_json::Value;
 
@@ -19,7 +19,8 @@ const PLACEHOLDERS: [&str; 10] =
     ["...", "\u{2026}", "n/a", "none", "todo", "tbd", "string", "summary", "text", "placeholder"];
 
 /// Properties that earlier versions did not ask for; a finding without them is valid.
-const OPTIONAL: [&str; 5] = ["tests", "pitfalls", "not_checked", "role", "read"];
+const OPTIONAL: [&str; 7] =
+    ["tests", "pitfalls", "not_checked", "role", "evidence", "patch", "patch_test"];
 
 /// Limits of what is stored. The prompt states them in words; the schema does not, because not
 /// every provider supports lengths.
@@ -29,11 +30,17 @@ const LONGEST_ENTRY: usize = 1_000;
 const LONGEST_PATH: usize = 400;
 const MOST_FILES: usize = 20;
 const MOST_ENTRIES: usize = 10;
+const MOST_EVIDENCE: usize = 12;
+const LONGEST_QUOTE: usize = 1_200;
+/// In bytes. A part of a patch is none, so a longer one is dropped.
+const LONGEST_PATCH: usize = 64 << 10;
+const LONGEST_NAME: usize = 300;
 
 pub fn check(output: &Value) -> Result<Finding, CheckError> {
     let shape = |violations| CheckError::Shape { violations };
     let schema: Value =
         serde_json::from_str(DEEP_SCHEMA).map_err(|error| shape(vec![error.to_string()]))?;
+    let output = &without_read(output);
     let violations = schema::violations_but(&schema, output, &OPTIONAL);
     if !violations.is_empty() {
         return Err(shape(violations));
@@ -52,6 +59,16 @@ pub fn check(output: &Value) -> Result<Finding, CheckError> {
     Ok(finding)
 }
 
+/// What an agent says it has read is not asked for and not believed.
+fn without_read(output: &Value) -> Value {
+    let mut output = output.clone();
+    let files = output.get_mut("files").and_then(Value::as_array_mut);
+    for file in files.into_iter().flatten().filter_map(Value::as_object_mut) {
+        file.remove("read");
+    }
+    output
+}
+
 /// Removes control characters and normalises paths.
 fn tidy(finding: &mut Finding) {
     for text in finding.texts_mut() {
@@ -59,6 +76,10 @@ fn tidy(finding: &mut Finding) {
     }
     for file in &mut finding.files {
         file.path = tidy_path(&file.path);
+    }
+    for entry in &mut finding.evidence {
+        entry.path = tidy_path(&entry.path);
+        entry.last_line = entry.last_line.max(entry.line);
     }
     let mut seen = std::collections::BTreeSet::new();
     finding.files.retain(|file| !file.path.is_empty() && seen.insert(file.path.clone()));
@@ -68,6 +89,19 @@ fn tidy(finding: &mut Finding) {
 fn clip_all(finding: &mut Finding) {
     clip(&mut finding.summary, LONGEST_SUMMARY);
     clip(&mut finding.suggested_change, LONGEST_CHANGE);
+    finding.evidence.truncate(MOST_EVIDENCE);
+    for entry in &mut finding.evidence {
+        clip(&mut entry.path, LONGEST_PATH);
+        clip(&mut entry.shows, LONGEST_ENTRY);
+        // Without a mark: what is left is still verbatim.
+        if let Some((end, _)) = entry.quote.char_indices().nth(LONGEST_QUOTE) {
+            entry.quote.truncate(end);
+        }
+    }
+    if finding.patch.trim().is_empty() || finding.patch.len() > LONGEST_PATCH {
+        finding.patch.clear();
+    }
+    clip(&mut finding.patch_test, LONGEST_NAME);
     finding.files.truncate(MOST_FILES);
     for file in &mut finding.files {
         clip(&mut file.path, LONGEST_PATH);
@@ -106,22 +140,6 @@ fn tidy_path(path: &str) -> String {
 fn is_line_range(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_digit() || "-,L".contains(c))
-}
-
-/// Records for every file whether it exists. `exists` is called only with plain relative paths: a
-/// path that leaves the repository is never checked and counts as missing.
-pub fn mark_missing_files(finding: &mut Finding, exists: impl Fn(&str) -> bool) {
-    for file in &mut finding.files {
-        file.exists = Some(stays_inside(&file.path) && exists(&file.path));
-    }
-}
-
-fn stays_inside(path: &str) -> bool {
-    let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-    !path.is_empty()
-        && !path.starts_with(['/', '\\', '~'])
-        && !path.contains(['\\', ':', '\n', '\0'])
-        && path.split('/').all(plain)
 }
 
 #[cfg(test)]
@@ -168,11 +186,34 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_cannot_claim_that_a_file_exists() {
+    fn the_agent_cannot_claim_what_only_heartbeat_knows() {
+        for (field, value) in [("proof", json!({})), ("files/0/exists", json!(true))] {
+            let mut output = output();
+            match field {
+                "proof" => output["proof"] = value,
+                _ => output["files"][0]["exists"] = value,
+            }
+            let Err(CheckError::Shape { violations }) = check(&output) else { panic!("was taken") };
+            assert_eq!(violations, [format!("/{field}: not allowed")]);
+        }
         let mut output = output();
-        output["files"][0]["exists"] = json!(true);
-        let Err(CheckError::Shape { violations }) = check(&output) else { panic!("was taken") };
-        assert_eq!(violations, ["/files/0/exists: not allowed"]);
+        output["files"][0]["read"] = json!(true);
+        assert_eq!(check(&output).unwrap().files[0].read, None);
+    }
+
+    #[test]
+    fn evidence_and_patch_have_limits_and_lines_of_any_number_are_taken() {
+        let mut output = output();
+        let entry = json!({"path": "./a.rs:3", "line": -7, "last_line": 99_999_999_999_i64,
+            "quote": "x".repeat(9_000), "shows": ""});
+        output["evidence"] = json!(vec![entry; 40]);
+        output["patch"] = json!("x".repeat(1 << 20));
+        let finding = check(&output).unwrap();
+        assert_eq!(finding.evidence.len(), MOST_EVIDENCE);
+        let first = &finding.evidence[0];
+        assert_eq!((first.path.as_str(), first.line, first.last_line), ("a.rs", 0, u32::MAX));
+        assert_eq!(first.quote.len(), LONGEST_QUOTE);
+        assert_eq!(finding.patch, "");
     }
 
     #[test]
@@ -184,30 +225,5 @@ mod tests {
         graded["risk"] = json!("no risk");
         assert!(matches!(check(&graded), Err(CheckError::Shape { .. })));
         assert!(matches!(check(&json!(null)), Err(CheckError::Shape { .. })));
-    }
-
-    #[test]
-    fn paths_that_leave_the_repository_are_never_looked_at() {
-        let mut finding = check(&output()).unwrap();
-        let outside =
-            ["/etc/passwd", "../x", "a/../../x", "~/x", "a//b", "./../x", "C:\\x", "a\\b", "", "."];
-        let template = finding.files[0].clone();
-        finding.files = outside
-            .iter()
-            .map(|path| crate::model::FileReference {
-                path: (*path).to_owned(),
-                ..template.clone()
-            })
-            .collect();
-        mark_missing_files(&mut finding, |path| panic!("asked about {path}"));
-        assert!(finding.files.iter().all(|file| file.exists == Some(false)));
-    }
-
-    #[test]
-    fn files_are_marked_by_what_the_repository_says() {
-        let mut finding = check(&output()).unwrap();
-        mark_missing_files(&mut finding, |path| path == "src/line.rs");
-        let marks: Vec<_> = finding.files.iter().map(|file| file.exists).collect();
-        assert_eq!(marks, [Some(false), Some(true)]);
     }
 }

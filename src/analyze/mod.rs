@@ -15,7 +15,7 @@ use crate::prompt::{
 };
 use crate::settings::Analyze;
 
-pub use check::{CheckError, check, mark_missing_files};
+pub use check::{CheckError, check};
 pub use markdown::{comment, markdown, markdown_of};
 
 #[derive(Debug, Clone, Copy)]

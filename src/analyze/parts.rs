@@ -6,7 +6,8 @@
 
 use serde::Serialize;
 
-use crate::model::{FileReference, FileRole, Finding};
+use crate::model::text::clip;
+use crate::model::{Doubt, Evidence, FileReference, FileRole, Finding, Rung, Standing, Step};
 
 /// One or more fields that are shown together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,6 +53,8 @@ pub struct Place {
     pub path: String,
     /// The first line, if lines are meant.
     pub line: Option<u32>,
+    /// The last one, if there are several.
+    pub last_line: Option<u32>,
     /// Short remarks, such as "not read".
     pub notes: Vec<&'static str>,
     pub text: String,
@@ -62,11 +65,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// `src/total.rs` or `src/total.rs:12`
+    /// `src/total.rs`, `src/total.rs:12` or `src/total.rs:12-14`
     pub fn name(&self) -> String {
-        match self.line {
-            Some(line) => format!("{}:{line}", self.path),
-            None => self.path.clone(),
+        match (self.line, self.last_line) {
+            (Some(line), Some(last)) => format!("{}:{line}-{last}", self.path),
+            (Some(line), None) => format!("{}:{line}", self.path),
+            (None, _) => self.path.clone(),
         }
     }
 }
@@ -93,8 +97,9 @@ pub fn parts(finding: &Finding) -> Vec<Part> {
     let list = |entries: &[String]| Body::List(entries.to_vec());
     let all = [
         part(&["summary"], "", Body::Text(finding.summary.clone())),
-        part(&["risk", "effort", "confidence"], "Assessment", Body::Grades(grades(finding).into())),
+        part(&["risk", "effort", "confidence"], "Assessment", Body::Grades(grades(finding))),
         part(&["likely_causes"], "Likely causes", Body::Ranked(finding.likely_causes.clone())),
+        part(&["evidence"], "Evidence", Body::Places(evidence(finding))),
         part(&["files"], "Where to look", Body::Places(finding.files.iter().map(file).collect())),
         part(
             &["suggested_change"],
@@ -103,30 +108,107 @@ pub fn parts(finding: &Finding) -> Vec<Part> {
         ),
         part(&["tests"], "Tests", list(&finding.tests)),
         part(&["pitfalls"], "Pitfalls", list(&finding.pitfalls)),
+        part(&["patch"], "Patch", Body::Code(patch(finding))),
+        part(&["patch_test"], "Test in the patch", Body::Text(finding.patch_test.clone())),
+        part(&[], "Proof", Body::List(steps(finding))),
+        part(&[], "Could not be confirmed", Body::List(doubts(finding))),
         part(&["not_checked"], "Not checked", list(&finding.not_checked)),
         part(&["open_questions"], "Open questions", list(&finding.open_questions)),
     ];
     all.into_iter().filter(|part| !part.body.is_empty()).collect()
 }
 
+/// The code that was found, with its numbers; what was not is among the doubts.
+fn evidence(finding: &Finding) -> Vec<Place> {
+    let shown = |(at, entry): (usize, &Evidence)| {
+        let note = match &entry.standing {
+            None => "not checked",
+            Some(Standing::Confirmed) => "confirmed",
+            Some(Standing::Moved { .. }) => "confirmed, line corrected",
+            Some(Standing::InAnotherFile { .. }) => "confirmed, file corrected",
+            Some(Standing::NotFound { .. }) => return None,
+        };
+        Some(Place {
+            path: entry.path.clone(),
+            line: Some(entry.line),
+            last_line: Some(entry.last_line).filter(|last| *last != entry.line),
+            notes: vec![note],
+            text: format!("[{}] {}", at + 1, entry.shows),
+            quote: Some(entry.quote.clone()),
+            address: None,
+        })
+    };
+    finding.evidence.iter().enumerate().filter_map(shown).collect()
+}
+
+/// A patch that does not apply is no help.
+fn patch(finding: &Finding) -> String {
+    let step = finding.proof.as_ref().and_then(|proof| proof.step(Rung::Applies));
+    match step.is_none_or(|step| step.reached) {
+        true => finding.patch.trim_end().to_owned(),
+        false => String::new(),
+    }
+}
+
+/// `cited (2026-11-18, commit 0123456789)`
+fn steps(finding: &Finding) -> Vec<String> {
+    let one = |step: &Step| {
+        let (day, _) = step.at.to_string().split_once('T').map_or_else(
+            || (step.at.to_string(), String::new()),
+            |(day, time)| (day.to_owned(), time.to_owned()),
+        );
+        let commit = step.commit.as_deref().map(|commit| format!(", commit {}", clip(commit, 10)));
+        let not = if step.reached { "" } else { "not " };
+        let note = if step.note.is_empty() { String::new() } else { format!(": {}", step.note) };
+        format!("{not}{} ({day}{}){note}", step.rung, commit.unwrap_or_default())
+    };
+    finding.proof.iter().flat_map(|proof| &proof.steps).map(one).collect()
+}
+
+fn doubts(finding: &Finding) -> Vec<String> {
+    let one = |doubt: &Doubt| format!("{}: {} ({})", doubt.place, doubt.claim, doubt.why);
+    finding.proof.iter().flat_map(|proof| &proof.doubts).map(one).collect()
+}
+
 /// Also the columns of a list of findings.
-pub fn grades(finding: &Finding) -> [Grade; 3] {
+pub fn grades(finding: &Finding) -> Vec<Grade> {
     let risk = finding.risk.into_str();
     let tone = match risk {
         "high" => "bad",
         "medium" => "warn",
         _ => "good",
     };
-    [
+    let said = finding.proof.as_ref().map(|proof| proof.said);
+    let said = said.filter(|said| *said != finding.confidence).map(|said| Grade {
+        name: "confidence of the agent",
+        value: said.into_str(),
+        tone: "",
+    });
+    let proof = match finding.rung() {
+        None => Grade { name: "proof", value: "not checked", tone: "" },
+        Some(Rung::Unproven) => Grade { name: "proof", value: "unproven", tone: "bad" },
+        Some(rung) => Grade { name: "proof", value: rung.into_str(), tone: "good" },
+    };
+    let own = [
         Grade { name: "risk", value: risk, tone },
         Grade { name: "effort", value: finding.effort.into_str(), tone: "" },
         Grade { name: "confidence", value: finding.confidence.into_str(), tone: "" },
-    ]
+    ];
+    own.into_iter().chain(said).chain([proof]).collect()
 }
 
-/// `high risk, small effort, medium confidence`
+/// How far it is proven, in a word.
+pub fn proof_word(finding: &Finding) -> &'static str {
+    finding.rung().map_or("not checked", |rung| rung.into_str())
+}
+
+/// `high risk, small effort, medium confidence, cited`
 pub fn grades_line(finding: &Finding) -> String {
-    grades(finding).map(|grade| format!("{} {}", grade.value, grade.name)).join(", ")
+    let one = |grade: &Grade| match grade.name {
+        "proof" => grade.value.to_owned(),
+        name => format!("{} {name}", grade.value),
+    };
+    grades(finding).iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn file(file: &FileReference) -> Place {
@@ -136,6 +218,7 @@ fn file(file: &FileReference) -> Place {
         Some(FileRole::Understand) | None => None,
     };
     let unread = (file.read == Some(false)).then_some("not read");
+    // Invented paths are struck; of those that are left, one that is not there is to be created.
     let missing = (file.exists == Some(false)).then_some(NOT_THERE);
     Place {
         path: file.path.clone(),

@@ -17,7 +17,7 @@ pub struct AccuracyArgs {
     /// Only findings made since WHEN: a duration such as 30d, a date such as 2026-11-09, or a time
     #[arg(long, value_name = "WHEN", default_value = "365d")]
     pub since: String,
-    /// Break the figures down by area, model or prompt version
+    /// Break the figures down by area, model, prompt version or proof
     #[arg(long, value_enum)]
     pub by: Option<Grouping>,
 }
@@ -30,6 +30,8 @@ pub enum Grouping {
     Model,
     /// The version of the prompts that made it
     Prompt,
+    /// How far it is proven
+    Proof,
 }
 
 #[derive(Debug, Serialize)]
@@ -42,6 +44,10 @@ impl Grouping {
     fn of(self, row: &FindingRow) -> String {
         let name = match (self, &row.made_with) {
             (Self::Area, _) => row.area.clone(),
+            (Self::Proof, _) => match row.finding.rung() {
+                Some(rung) => rung.to_string(),
+                None => "not checked".to_owned(),
+            },
             (Self::Model, Some(made)) => made.model.clone(),
             (Self::Prompt, Some(made)) => made.prompt.clone(),
             (Self::Model | Self::Prompt, None) => String::new(),

@@ -34,7 +34,8 @@ const COMMAND_KEYS: [&str; 4] =
     ["agent.command", "codex.command", "copilot.command", "source.token_command"];
 
 /// Keys whose value is a list of routes, each with a path.
-const ROUTE_KEYS: [&str; 3] = ["repository.routes", "source.routes", "fleet.mirrors"];
+const ROUTE_KEYS: [&str; 4] =
+    ["repository.routes", "source.routes", "fleet.mirrors", "verify.code_bases"];
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {

@@ -77,7 +77,9 @@ fn kind(keys: &Keys, name: &str, value: &Value) -> Json {
         Value::Integer(_) => json!({ "type": "integer" }),
         Value::Float(_) => json!({ "type": "number" }),
         Value::Boolean(_) => json!({ "type": "boolean" }),
-        Value::Array(_) if name.ends_with(".routes") || name.ends_with(".mirrors") => {
+        Value::Array(_)
+            if [".routes", ".mirrors", ".code_bases"].iter().any(|end| name.ends_with(end)) =>
+        {
             json!({ "type": "array", "items": { "type": "object" } })
         }
         Value::Array(entries) if entries.first().is_some_and(Value::is_integer) => {

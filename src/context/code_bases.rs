@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::at_commit::{CommitCode, Words};
 use super::upstream::{CodeCommit, CodeSource, Upstream};
 use super::{subject_of, weights_of};
+use crate::evidence;
 use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
 use crate::settings::{Config, Repository, Route};
 use code_context::git::{self, Bounds};
@@ -94,6 +96,19 @@ pub trait CodeBase: Send + Sync {
         Box::pin(async { Vec::new() })
     }
 
+    /// The files of a code base at a commit, to check findings against.
+    fn at_commit(
+        &self,
+        root: PathBuf,
+        commit: Option<String>,
+    ) -> BoxFuture<'_, Arc<dyn evidence::Code>> {
+        Box::pin(async move {
+            let code: Arc<dyn evidence::Code> =
+                Arc::new(CommitCode::new(&root, commit.as_deref(), None));
+            code
+        })
+    }
+
     /// Title and files of a commit; `None` if it is not in this code base.
     fn commit(&self, _root: PathBuf, _id: String) -> BoxFuture<'_, Option<KnownCommit>> {
         Box::pin(async { None })
@@ -110,8 +125,9 @@ pub struct KnownCommit {
 }
 
 /// An open code base.
-struct Opened {
-    index: Index,
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) index: Index,
     overview: String,
 }
 
@@ -208,6 +224,28 @@ impl CodeBase for CodeBases {
                 offered.ok().flatten().unwrap_or_default()
             });
             read.await.unwrap_or_default()
+        })
+    }
+
+    fn at_commit(
+        &self,
+        root: PathBuf,
+        commit: Option<String>,
+    ) -> BoxFuture<'_, Arc<dyn evidence::Code>> {
+        let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
+        let budget = self.config.repository.context_tokens;
+        Box::pin(async move {
+            let (at, id) = (root.clone(), commit.clone());
+            let made = bounded(WITHIN, move || {
+                let index = open(&opened, &at, &cache, budget).map_or(Words::None, Words::Shared);
+                CommitCode::with(&at, id.as_deref(), index)
+            });
+            let made = made.await.unwrap_or_else(|why| {
+                tracing::warn!(root = %root.display(), %why, "a finding is checked without the index");
+                CommitCode::new(&root, commit.as_deref(), None)
+            });
+            let code: Arc<dyn evidence::Code> = Arc::new(made);
+            code
         })
     }
 

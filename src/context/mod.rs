@@ -2,11 +2,13 @@
 //! the one it belongs to. What indexes, ranks and packs is the crate `code_context`
 //! (`crates/code-context`); here is what connects it with items, verdicts and settings.
 
+mod at_commit;
 mod code_bases;
 mod since;
 mod subject;
 mod upstream;
 
+pub use at_commit::CommitCode;
 pub use code_bases::{CodeBase, CodeBases, CodeContext, CodeError, KnownCommit, code_base_of};
 pub use code_context::{
     Ancestry, BuildReport, Candidate, Choice, Chosen, ContextError, GitError, Index, Kind,

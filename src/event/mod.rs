@@ -194,6 +194,9 @@ pub enum Event {
         /// The code base; items may have different ones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         root: Option<std::path::PathBuf>,
+        /// The analysed commit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        commit: Option<String>,
     },
     /// Admission control refused to start a session for now.
     AdmissionRefused {

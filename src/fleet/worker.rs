@@ -418,6 +418,7 @@ impl Worker {
             triage: Some(order.triage.clone()),
             analyze: Some(order.analyze.clone()),
             attached: order.attached(),
+            examiner: None,
         };
         let sessions = (self.make)(order.config_on(&self.config), times.lease)?;
         sessions.perform(job, stop).await.map_err(|error| {

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use super::proof::{Evidence, Proof, Rung};
+
 /// Risk of the suggested change.
 #[derive(
     Debug,
@@ -101,7 +103,7 @@ pub struct FileReference {
     /// `None` in findings of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<FileRole>,
-    /// Whether the agent claims to have read the file; `None` in findings of earlier versions.
+    /// Whether the supervisor saw the agent read the file; `None` if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<bool>,
     pub reason: String,
@@ -121,6 +123,9 @@ pub struct MadeWith {
 /// The structured result of one deep analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
+    /// The code it rests on; other fields refer to entry 1 as `[1]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
     /// Two or three sentences.
     pub summary: String,
     /// Most likely first.
@@ -142,9 +147,28 @@ pub struct Finding {
     /// Assumptions that the agent did not verify.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_checked: Vec<String>,
+    /// The change and its test as a unified diff against the analysed commit; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub patch: String,
+    /// The name of the test in the patch that fails without the change; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub patch_test: String,
+    /// What was checked of it; `None` in findings of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
 }
 
 impl Finding {
+    /// `None` if it was never checked.
+    pub fn rung(&self) -> Option<Rung> {
+        self.proof.as_ref().map(Proof::rung)
+    }
+
+    /// Whether it was checked and nothing of its evidence was found.
+    pub fn is_unproven(&self) -> bool {
+        self.rung() == Some(Rung::Unproven)
+    }
+
     /// Every text that the agent wrote.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
         [&mut self.summary, &mut self.suggested_change]
@@ -155,5 +179,15 @@ impl Finding {
             .chain(&mut self.pitfalls)
             .chain(&mut self.not_checked)
             .chain(self.files.iter_mut().flat_map(|file| [&mut file.path, &mut file.reason]))
+            .chain([&mut self.patch, &mut self.patch_test])
+            .chain(
+                self.evidence
+                    .iter_mut()
+                    .flat_map(|entry| [&mut entry.path, &mut entry.quote, &mut entry.shows]),
+            )
+            .chain(self.proof.iter_mut().flat_map(|proof| {
+                let notes = proof.steps.iter_mut().map(|step| &mut step.note);
+                notes.chain(proof.doubts.iter_mut().map(|doubt| &mut doubt.claim))
+            }))
     }
 }

@@ -119,6 +119,10 @@ mod tests {
             tests: Vec::new(),
             pitfalls: Vec::new(),
             not_checked: Vec::new(),
+            evidence: Vec::new(),
+            patch: String::new(),
+            patch_test: String::new(),
+            proof: None,
         }
     }
 

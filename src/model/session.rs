@@ -35,6 +35,10 @@ pub struct SessionEnd {
     pub duration: Duration,
     /// Number of files read.
     pub reads: u32,
+    /// The files that the agent was seen to read, relative to the code base; `None` if that is not
+    /// known.
+    #[serde(default)]
+    pub files_read: Option<Vec<String>>,
     /// Number of processes that the sweep had to kill.
     pub swept: u32,
     /// Number of processes that could not be killed.
@@ -55,6 +59,7 @@ impl SessionEnd {
             suspended_until: None,
             duration: Duration::ZERO,
             reads: 0,
+            files_read: None,
             swept: 0,
             survivors: 0,
             stderr_tail: Untrusted::default(),

@@ -2,13 +2,24 @@
 
 use crate::analyze;
 use crate::analyze::parts::{Body, NOT_THERE, Part};
-use crate::model::Finding;
+use crate::model::{Finding, Proof};
 use crate::settings::Config;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeLinks {
-    /// An address with `{path}` in it.
+    /// An address with `{path}` in it, and perhaps `{commit}` and `{line}`.
     pattern: String,
+    /// What follows the address of a line.
+    lines: Lines,
+}
+
+/// How a web view is told to show lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    GitHub,
+    Azure,
+    /// Only by the pattern.
+    Own,
 }
 
 impl CodeLinks {
@@ -25,7 +36,8 @@ impl CodeLinks {
     /// From a configured pattern, such as `https://git.example/team/repo/blob/main/{path}`.
     pub fn by_pattern(pattern: &str) -> Option<Self> {
         let usable = pattern.starts_with("https://") || pattern.starts_with("http://");
-        (usable && pattern.contains("{path}")).then(|| Self { pattern: pattern.to_owned() })
+        let lines = Lines::Own;
+        (usable && pattern.contains("{path}")).then(|| Self { pattern: pattern.to_owned(), lines })
     }
 
     /// From the address of a git remote: GitHub and Azure Repos, over HTTPS or SSH. Other hosts are
@@ -37,9 +49,10 @@ impl CodeLinks {
         let azure = |org: &str, project: &str, repo: &str| {
             format!("https://dev.azure.com/{org}/{project}/_git/{repo}?path=/{{path}}")
         };
+        let lines = if host == "github.com" { Lines::GitHub } else { Lines::Azure };
         let pattern = match (host, parts.as_slice()) {
             ("github.com", [owner, repo]) => {
-                format!("https://github.com/{owner}/{repo}/blob/HEAD/{{path}}")
+                format!("https://github.com/{owner}/{repo}/blob/{{commit}}/{{path}}")
             }
             ("dev.azure.com", [org, project, "_git", repo]) => azure(org, project, repo),
             ("dev.azure.com", [org, "_git", repo]) => azure(org, repo, repo),
@@ -49,10 +62,11 @@ impl CodeLinks {
             }
             _ => return None,
         };
-        Some(Self { pattern })
+        Some(Self { pattern, lines })
     }
 
-    pub fn address(&self, path: &str) -> String {
+    /// Where a browser shows a file, or lines of it, at a commit; without one, as it is now.
+    pub fn address(&self, path: &str, commit: Option<&str>, lines: Option<(u32, u32)>) -> String {
         let mut encoded = String::with_capacity(path.len());
         for byte in path.trim_start_matches("./").bytes() {
             match byte {
@@ -62,7 +76,29 @@ impl CodeLinks {
                 byte => encoded.push_str(&format!("%{byte:02X}")),
             }
         }
-        self.pattern.replace("{path}", &encoded)
+        // An id is hexadecimal, so it needs no encoding.
+        let is_id = |commit: &&str| commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let commit = commit.filter(is_id);
+        let line = lines.map_or(1, |(line, _)| line).to_string();
+        let mut address = self.pattern.replace("{line}", &line);
+        address = address.replace("{commit}", commit.unwrap_or("HEAD")).replace("{path}", &encoded);
+        if self.lines == Lines::Azure
+            && let Some(commit) = commit
+        {
+            address.push_str(&format!("&version=GC{commit}"));
+        }
+        if let Some((first, last)) = lines {
+            address.push_str(&match self.lines {
+                Lines::GitHub if first == last => format!("#L{first}"),
+                Lines::GitHub => format!("#L{first}-L{last}"),
+                Lines::Azure => format!(
+                    "&line={first}&lineEnd={}&lineStartColumn=1&lineEndColumn=1",
+                    last.saturating_add(1)
+                ),
+                Lines::Own => String::new(),
+            });
+        }
+        address
     }
 }
 
@@ -73,10 +109,13 @@ pub fn parts(finding: &Finding, links: Option<&CodeLinks>) -> Vec<Part> {
         Body::Places(places) => Some(places),
         _ => None,
     });
+    let commit = finding.proof.as_ref().and_then(Proof::commit);
     for place in places.flatten() {
         // What is not there has no page.
         let is_there = !place.notes.contains(&NOT_THERE);
-        place.address = links.filter(|_| is_there).map(|links| links.address(&place.path));
+        let lines = place.line.map(|line| (line, place.last_line.unwrap_or(line)));
+        let address = |links: &CodeLinks| links.address(&place.path, commit, lines);
+        place.address = links.filter(|_| is_there).map(address);
     }
     parts
 }
@@ -125,7 +164,7 @@ mod tests {
             ("https://contoso.visualstudio.com/Parcel/_git/api", azure),
         ] {
             let links = CodeLinks::of_remote(remote).expect(remote);
-            assert_eq!(links.address("src/a b.ts"), address, "{remote}");
+            assert_eq!(links.address("src/a b.ts", None, None), address, "{remote}");
         }
         for remote in ["/srv/git/api", "file:///srv/api", "https://git.example/a/b", ""] {
             assert_eq!(CodeLinks::of_remote(remote), None, "{remote}");
@@ -135,10 +174,33 @@ mod tests {
     #[test]
     fn a_pattern_is_a_web_address_with_a_place_for_the_path() {
         let links = CodeLinks::by_pattern("https://git.example/r/{path}#top").unwrap();
-        assert_eq!(links.address("a\"b<c"), "https://git.example/r/a%22b%3Cc#top");
+        assert_eq!(links.address("a\"b<c", None, None), "https://git.example/r/a%22b%3Cc#top");
         for odd in ["", "https://git.example", "vscode://file/{path}", "javascript:{path}"] {
             assert_eq!(CodeLinks::by_pattern(odd), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn lines_are_shown_at_the_analysed_commit() {
+        let address = |remote: &str| {
+            let links = CodeLinks::of_remote(remote).unwrap();
+            links.address("src/a.ts", Some("c0ffee"), Some((4, 6)))
+        };
+        assert_eq!(
+            address("https://github.com/contoso/api"),
+            "https://github.com/contoso/api/blob/c0ffee/src/a.ts#L4-L6"
+        );
+        assert_eq!(
+            address("https://dev.azure.com/contoso/Parcel/_git/api"),
+            "https://dev.azure.com/contoso/Parcel/_git/api?path=/src/a.ts&version=GCc0ffee\
+             &line=4&lineEnd=7&lineStartColumn=1&lineEndColumn=1"
+        );
+        let own = CodeLinks::by_pattern("https://git.example/{commit}/{path}#{line}").unwrap();
+        assert_eq!(
+            own.address("a", Some("c0ffee"), Some((4, 4))),
+            "https://git.example/c0ffee/a#4"
+        );
+        assert_eq!(own.address("a", Some("x/../y"), None), "https://git.example/HEAD/a#1");
     }
 
     #[test]

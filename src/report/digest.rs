@@ -197,7 +197,7 @@ impl Report {
     }
 
     pub fn code_address(&self, path: &str) -> Option<String> {
-        self.links.as_ref().map(|links| links.address(path))
+        self.links.as_ref().map(|links| links.address(path, None, None))
     }
 
     /// A finding's parts, with links to the code.
@@ -550,6 +550,10 @@ pub mod samples {
                 tests: Vec::new(),
                 pitfalls: Vec::new(),
                 not_checked: Vec::new(),
+                evidence: Vec::new(),
+                patch: String::new(),
+                patch_test: String::new(),
+                proof: None,
             },
         }
     }

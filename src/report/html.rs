@@ -11,7 +11,7 @@ use super::fixes::{fix_line, stale_line};
 use super::markdown::{outcome, took, web_address};
 use super::moment::{minute, version};
 use super::prose::prose;
-use crate::analyze::parts::{Body, Grade, Part, Place};
+use crate::analyze::parts::{Body, Grade, Part, Place, proof_word};
 use crate::event::fold::AlarmedItem;
 use crate::model::text::in_words;
 use crate::model::{is_acting, plain_text};
@@ -120,6 +120,7 @@ fn finding(row: &FindingRow, report: &Report) -> Value {
         risk => finding.risk.into_str(),
         effort => finding.effort.into_str(),
         confidence => finding.confidence.into_str(),
+        proof => proof_word(finding),
         revision => version(row.revision),
         created => minute(row.created_at),
         files => finding.files.len(),

@@ -7,6 +7,7 @@ use super::digest::Report;
 use super::fixes::{fix_line, stale_line};
 use super::moment::{minute, version};
 use crate::analyze;
+use crate::analyze::parts::proof_word;
 use crate::event::fold::AlarmedItem;
 use crate::model::plain_text;
 use crate::model::text::{in_words, seconds};
@@ -43,8 +44,8 @@ fn overview(page: &mut String, report: &Report) {
         return;
     }
     page.push_str(
-        "\n| item | finding | risk | effort | confidence | files | cost |\n\
-         |---|---|---|---|---|---|--:|\n",
+        "\n| item | finding | risk | effort | confidence | proof | files | cost |\n\
+         |---|---|---|---|---|---|---|--:|\n",
     );
     for row in &report.findings {
         let finding = &row.finding;
@@ -59,12 +60,13 @@ fn overview(page: &mut String, report: &Report) {
         });
         let _: std::fmt::Result = writeln!(
             page,
-            "| {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             short_key(&row.key),
             line(&row.title),
             finding.risk,
             finding.effort,
             finding.confidence,
+            proof_word(finding),
             file.unwrap_or_default(),
             row.cost.map(|cost| cost.to_string()).unwrap_or_default()
         );

@@ -3,7 +3,8 @@
 use crate::model::{Confidence, Opinion, Risk};
 use crate::store::FindingRow;
 
-/// Risk, confidence and the item's priority multiply; what is answered, fixed or outdated sinks.
+/// Risk, confidence and the item's priority multiply; what is answered, fixed or outdated sinks, and
+/// what nothing in the code supports is last.
 pub fn worth(row: &FindingRow) -> f64 {
     let risk = match row.finding.risk {
         Risk::High => 9.0,
@@ -28,7 +29,9 @@ pub fn worth(row: &FindingRow) -> f64 {
     };
     let fixed = if row.fix.is_some() { 0.05 } else { 1.0 };
     let outdated = if row.stale.is_some() { 0.7 } else { 1.0 };
-    risk * confidence * priority * answered * fixed * outdated
+    // Below everything else, whatever it says of itself.
+    let unproven = if row.finding.is_unproven() { 1e-6 } else { 1.0 };
+    risk * confidence * priority * answered * fixed * outdated * unproven
 }
 
 /// The most worthwhile first; among equals the newest.

@@ -5,12 +5,13 @@
 //! this run or a later one (see `outbox`).
 
 use std::collections::{HashMap, VecDeque};
-use std::path::Path;
+use std::sync::Arc;
 
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::Instrument as _;
 
+use super::checker::Checker;
 use super::context::deferral_reason;
 use super::deep_result::result_of;
 use super::launch::{EndedSession, Launch, Launched, launch};
@@ -24,7 +25,7 @@ use crate::dedupe::QueuedItem;
 use crate::event::{Event, Reason};
 use crate::model::{Background, ItemKey, Outcome, Stage};
 use crate::prompt::{Fence, Rendered};
-use crate::session::StopHandle;
+use crate::session::{Examiner, StopHandle};
 use crate::store::{DeepResult, EarlierVerdicts};
 use crate::triage;
 
@@ -142,6 +143,7 @@ async fn analyse(
             return Ok(ItemEnd { close: None, fault: Some(RunError::NoCodeBase(missing)) });
         }
     };
+    let checker = Arc::new(Checker::of(&cx, &item, &context));
     let mut around = linked_content::gather(&cx, &item, &context.root).await;
     let request = Launch {
         stage: Stage::Deep,
@@ -149,10 +151,11 @@ async fn analyse(
         prompt: prompt(&cx, &item, &context, &around).await?,
         repository: Some(context.root.clone()),
         attached: around.attached.take(),
+        examiner: Some(Arc::clone(&checker) as Arc<dyn Examiner>),
         stop,
     };
     match launch(&cx, request).await? {
-        Launched::Ended(session) => record(&cx, &item, *session, &context.root).await,
+        Launched::Ended(session) => record(&cx, &item, *session, &checker).await,
         Launched::Refused(reason) => {
             cx.journal.items().defer(vec![key], reason).await?;
             // The budget of one source does not limit the others.
@@ -183,7 +186,8 @@ pub(super) async fn context_for(
         Err(missing @ (CodeError::Missing(_) | CodeError::Empty(_))) => return Err(missing),
     };
     let (files, tokens, root) = (context.files, context.tokens, Some(context.root.clone()));
-    cx.emit(Event::ContextBuilt { item: key, files, tokens, root });
+    let commit = context.commit.as_ref().map(|commit| commit.id.clone());
+    cx.emit(Event::ContextBuilt { item: key, files, tokens, root, commit });
     Ok(context)
 }
 
@@ -223,12 +227,12 @@ async fn record(
     cx: &RunContext,
     item: &QueuedItem,
     session: EndedSession,
-    root: &Path,
+    checker: &Checker,
 ) -> Result<ItemEnd, RunError> {
     let EndedSession { id, attempt, end, fault } = session;
     let (key, print) = (item.key().clone(), item.fingerprint.clone());
     let comments = cx.edges.publisher_of(&key).is_some() && cx.config.writes_back(item.facts());
-    let result = result_of(cx, &key, id, end, attempt, Some(root), comments);
+    let result = result_of(cx, &key, id, end, attempt, Some(checker), comments).await;
     let close = closes_run(&result);
     let is_finished = matches!(result, DeepResult::Finished { .. });
     cx.journal.results().apply_deep(id, cx.id, key, print, result).await?;

@@ -1,9 +1,9 @@
 //! What the end of a deep session means for its item: a finding, another attempt, or none.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use jiff::Timestamp;
 
 use super::RunContext;
+use super::checker::Checker;
 use crate::analyze;
 use crate::dedupe::{RetryPolicy, next_attempt};
 use crate::event::{Event, Reason};
@@ -12,18 +12,21 @@ use crate::model::{
 };
 use crate::store::DeepResult;
 
-pub(super) fn result_of(
+pub(super) async fn result_of(
     cx: &RunContext,
     item: &ItemKey,
     session: SessionId,
     end: SessionEnd,
     attempt: u32,
-    root: Option<&Path>,
+    checker: Option<&Checker>,
     comments: bool,
 ) -> DeepResult {
     let outcome = match end.outcome {
-        Outcome::Completed => match finding_in(&end, root) {
+        Outcome::Completed => match finding_in(&end, checker, cx.now()).await {
             Ok(finding) => {
+                // What nothing in the code supports is not told to others.
+                let comments =
+                    comments && (!finding.is_unproven() || cx.config.verify.write_back_unproven);
                 let comment = comments.then(|| analyze::comment(&finding));
                 let (model, prompt) = (cx.config.analyze.model.clone(), cx.prompts.version());
                 let made_with = MadeWith { model, prompt: prompt.to_owned() };
@@ -70,23 +73,25 @@ pub(super) fn failed(
     }
 }
 
-/// Catches a panic on an unusual answer: the next run would panic on the same answer.
-fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureKind> {
-    let output = end.output.as_ref().ok_or(FailureKind::SchemaIgnored)?;
-    let checked = catch_unwind(AssertUnwindSafe(|| {
-        let mut finding = analyze::check(output)?;
-        if let Some(root) = root {
-            analyze::mark_missing_files(&mut finding, |path| root.join(path).is_file());
-        }
-        Ok::<_, analyze::CheckError>(finding)
-    }));
+/// A finding whose claims are checked. Catches a panic on an unusual answer: the next run would panic
+/// on the same answer.
+async fn finding_in(
+    end: &SessionEnd,
+    checker: Option<&Checker>,
+    now: Timestamp,
+) -> Result<Finding, FailureKind> {
+    let output = end.output.clone().ok_or(FailureKind::SchemaIgnored)?;
+    let checked = match checker {
+        Some(checker) => checker.check(output, end.files_read.clone(), now).await,
+        None => tokio::task::spawn_blocking(move || analyze::check(&output)).await.ok(),
+    };
     match checked {
-        Ok(Ok(finding)) => Ok(finding),
-        Ok(Err(error)) => {
+        Some(Ok(finding)) => Ok(finding),
+        Some(Err(error)) => {
             tracing::warn!(%error, "rejected a finding");
             Err(FailureKind::SchemaViolated)
         }
-        Err(_) => {
+        None => {
             tracing::error!(
                 "checking the finding panicked, which is a bug; the finding is rejected"
             );

@@ -4,6 +4,7 @@
 //! `limits.admission_wait`; then the work is deferred with the gate's reason.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use crate::model::{ItemKey, SessionEnd, SessionId, Stage};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::schedule::day_in;
-use crate::session::{Attached, Job, StopHandle};
+use crate::session::{Attached, Examiner, Job, StopHandle};
 use crate::settings::{Timeouts, credential_in};
 use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
@@ -36,6 +37,8 @@ pub(super) struct Launch {
     pub(super) repository: Option<PathBuf>,
     /// Files attached to its item.
     pub(super) attached: Option<Attached>,
+    /// Looks at the answer before the session ends.
+    pub(super) examiner: Option<Arc<dyn Examiner>>,
     /// Ends only this session.
     pub(super) stop: StopHandle,
 }
@@ -92,6 +95,7 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
             triage: None,
             analyze: (launch.stage == Stage::Deep).then(|| cx.config.analyze.clone()),
             attached: launch.attached.clone(),
+            examiner: launch.examiner.clone(),
         };
         fault::point();
         let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&launch.stop)).await;

@@ -99,6 +99,7 @@ async fn ask(
         prompt: prompt(&cx, &batch)?,
         repository: None,
         attached: None,
+        examiner: None,
         stop: StopHandle::new(),
     };
     let EndedSession { id, end, .. } = match launch(&cx, request).await? {

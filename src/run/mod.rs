@@ -14,6 +14,7 @@
 
 mod analyse;
 mod commands;
+mod checker;
 mod context;
 mod deep_result;
 mod dry_run;

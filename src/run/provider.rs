@@ -124,6 +124,7 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
         triage: Some(probe_settings(&cx.config, stage)),
         analyze: None,
         attached: None,
+        examiner: None,
     };
     fault::point();
     let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&StopHandle::new())).await;

@@ -1,8 +1,8 @@
 //! Cleans up after an interrupted run or a panic, and applies results that were already paid for.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 
+use super::checker::Checker;
 use super::launch::{claim_for, without_secrets};
 use super::triage::unless_check_panics;
 use super::{RunContext, RunError, deep_result, outbox};
@@ -83,9 +83,11 @@ async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunEr
     let Some((key, print)) = left.subject.first().cloned() else { return Ok(()) };
     let (session, attempt) = (left.session, left.attempt);
     let end = end_of(cx, left).await;
-    let root = root_read_for(cx, key.clone()).await?;
+    let checker = checker_for(cx, key.clone()).await?;
     let comments = writes_back(cx, &key).await?;
-    let result = deep_result::result_of(cx, &key, session, end, attempt, root.as_deref(), comments);
+    let result =
+        deep_result::result_of(cx, &key, session, end, attempt, checker.as_ref(), comments);
+    let result = result.await;
     Ok(cx.journal.results().apply_deep(session, cx.id, key, print, result).await?)
 }
 
@@ -94,14 +96,15 @@ async fn end_of(cx: &RunContext, left: UnappliedSession) -> SessionEnd {
     without_secrets(cx, session, SessionEnd { output, usage, ..SessionEnd::empty(outcome) }).await
 }
 
-/// The code base that an interrupted session read for this item, if it still exists.
-async fn root_read_for(cx: &RunContext, item: ItemKey) -> Result<Option<PathBuf>, RunError> {
+/// For the code base that an interrupted session read for this item, if it still exists.
+async fn checker_for(cx: &RunContext, item: ItemKey) -> Result<Option<Checker>, RunError> {
     let events = cx.store().events().of_item(item).await?;
     let built = events.into_iter().rev().find_map(|recorded| match recorded.event {
-        Event::ContextBuilt { root, .. } => root,
+        Event::ContextBuilt { root, commit, .. } => Some((root?, commit)),
         _ => None,
     });
-    Ok(built.filter(|root| root.is_dir()))
+    let built = built.filter(|(root, _)| root.is_dir());
+    Ok(built.map(|(root, commit)| Checker::late(cx, root, commit)))
 }
 
 /// Whether the finding of an interrupted session is written to the tracker, by the rule that

@@ -348,6 +348,7 @@ async fn run_session(
         prompt: prompt(&cx, &batch, round)?,
         repository: None,
         attached: None,
+        examiner: None,
         stop: StopHandle::new(),
     };
     launch(&cx, request).await

@@ -113,6 +113,10 @@ impl Conversation {
         self.decoder.reads()
     }
 
+    pub fn files_read(&self) -> Vec<String> {
+        self.decoder.files_read()
+    }
+
     /// The last error named in the stream.
     pub fn last_error(&self) -> Option<String> {
         self.decoder.last_error()

@@ -38,6 +38,7 @@ pub struct Finished {
     /// From spawn until the tree was verified empty.
     pub duration: Duration,
     pub reads: u32,
+    pub files_read: Vec<String>,
     /// Processes killed by the sweep.
     pub swept: u32,
     /// Processes left alive.

@@ -491,6 +491,7 @@ impl<'a> Live<'a> {
             json_lines: self.conversation.json_lines,
             last_error: self.conversation.last_error(),
             reads: self.conversation.reads(),
+            files_read: self.conversation.files_read(),
             suspended_until: self.conversation.suspended_until(),
             usage: self.conversation.usage(),
             transcript: self.conversation.transcript,

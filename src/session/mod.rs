@@ -41,7 +41,7 @@ pub mod trial;
 pub use admission::{Gate, MachineGate};
 pub use children::{become_outer_reaper, collect_dead_children};
 pub use configured::resolve_program;
-pub use sessions::{Attached, AttachedFile, Job, Sessions, SupervisedSessions};
+pub use sessions::{Attached, AttachedFile, Examiner, Job, Sessions, SupervisedSessions};
 pub use slots::Slots;
 pub use spec::{SessionLimits, SessionSpec};
 pub use stop::{LiveSessions, StopHandle, StopReason, StopSignal};

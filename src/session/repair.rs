@@ -1,10 +1,12 @@
-//! One more request to an agent whose CLI does not enforce the schema.
+//! One more request to an agent: its CLI does not enforce the schema and the answer does not fit, or
+//! the answer claims what the code does not have.
 //!
 //! It is the same session: the same row under another keeper, the same budget, the rest of the same
 //! time. A second answer that does not fit is a failure.
 
 use std::time::Duration;
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::SessionSpec;
@@ -32,16 +34,51 @@ pub fn question(
 ) -> Option<SessionSpec> {
     use FailureKind::{SchemaIgnored, SchemaViolated};
     let misfit = matches!(end.outcome, Outcome::BadOutput { why: SchemaIgnored | SchemaViolated });
-    let left = spec.limits.hard.saturating_sub(finished.duration);
-    if !misfit || finished.row != Some(Row::Close) || left < LEAST_TIME {
+    let answer = finished.result.as_ref()?.text.as_ref()?.raw();
+    misfit.then(|| again(spec, agent, finished, &remark(answer, &spec.task)))?
+}
+
+/// The session that asks about claims of its answer; `None` if time or money does not suffice.
+pub fn question_about(
+    spec: &SessionSpec,
+    agent: &dyn Agent,
+    finished: &Finished,
+    answer: &Value,
+    objection: &str,
+) -> Option<SessionSpec> {
+    // A gateway counts both questions together. Without one the second is bounded by what is left,
+    // which has to be enough for a whole answer.
+    let spent = finished.usage.cost;
+    let affordable = spent.is_some_and(|spent| spent.micros() <= spec.worst_case.micros() / 2);
+    if spec.gateway.is_none() && !affordable {
         return None;
     }
-    let answer = finished.result.as_ref()?.text.as_ref()?.raw();
+    let answer = answer.to_string();
+    let cut = &answer[..answer.floor_char_boundary(LONGEST_ANSWER)];
+    again(
+        spec,
+        agent,
+        finished,
+        &format!("An earlier answer to all of this was:\n\n{cut}\n\n{objection}"),
+    )
+}
+
+fn again(
+    spec: &SessionSpec,
+    agent: &dyn Agent,
+    finished: &Finished,
+    remark: &str,
+) -> Option<SessionSpec> {
+    let left = spec.limits.hard.saturating_sub(finished.duration);
+    if finished.row != Some(Row::Close) || left < LEAST_TIME {
+        return None;
+    }
     // A CLI may resume a session whose id it knows.
     let session = SessionId(Uuid::now_v7());
     let task = Task {
         session,
-        prompt: format!("{}\n\n{}", spec.task.prompt, remark(answer, &spec.task)),
+        prompt: format!("{}\n\n{remark}", spec.task.prompt),
+        spent: finished.usage.cost.unwrap_or_default(),
         // The first agent had its own folder, so nothing in it can be trusted.
         scratch: spec.scratch.join(session.to_string()),
         ..(*spec.task).clone()
@@ -93,8 +130,12 @@ pub fn together(first: SessionEnd, second: SessionEnd) -> SessionEnd {
     let mut transcript = first.transcript.clone();
     transcript.lines.extend(second.transcript.lines.iter().cloned());
     let reads = first.reads.max(second.reads);
+    let files_read = match (&first.files_read, &second.files_read) {
+        (Some(first), Some(second)) => Some([first.as_slice(), second].concat()),
+        (first, second) => first.clone().or_else(|| second.clone()),
+    };
     let survivors = second.survivors;
     let counts = second.outcome.is_success() || survivors > 0;
     let end = if counts { second } else { first };
-    SessionEnd { usage, duration, swept, transcript, reads, survivors, ..end }
+    SessionEnd { usage, duration, swept, transcript, reads, files_read, survivors, ..end }
 }

@@ -32,6 +32,19 @@ pub struct Job {
     pub analyze: Option<Analyze>,
     /// Files of the item that the agent may read.
     pub attached: Option<Attached>,
+    /// Looks at the answer before the session ends.
+    pub examiner: Option<Arc<dyn Examiner>>,
+}
+
+/// Looks at an answer while its session can still be asked about it.
+pub trait Examiner: std::fmt::Debug + Send + Sync {
+    /// What to ask about an answer that cannot stay as it is; `None` if it can. `read` are the files
+    /// that the agent was seen to read.
+    fn objection(
+        &self,
+        answer: serde_json::Value,
+        read: Option<Vec<String>>,
+    ) -> BoxFuture<'_, Option<String>>;
 }
 
 /// Files of an item that a session may read in addition to the code base.
@@ -151,6 +164,7 @@ impl SupervisedSessions {
             program: program.clone(),
             cwd: cwd.clone(),
             door: gateway.as_ref().map(|gateway| gateway.door().clone()),
+            spent: Usd::ZERO,
         };
         let started = agent.command(&task);
         lay_out(&task, &started)?;
@@ -174,6 +188,7 @@ impl SupervisedSessions {
             scratch,
             session: job.session,
             task: Box::new(task),
+            examiner: job.examiner,
         })
     }
 }

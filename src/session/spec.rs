@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::agent::Task;
 use super::confinement::Confinement;
+use super::sessions::Examiner;
 use crate::gateway::Gateway;
 use crate::model::{SessionRef, Usd};
 use crate::settings::Price;
@@ -36,6 +37,8 @@ pub struct SessionSpec {
     pub price: Option<Price>,
     /// Upper bound of the cost, for display.
     pub worst_case: Usd,
+    /// Looks at the answer before the session ends.
+    pub examiner: Option<Arc<dyn Examiner>>,
 }
 
 impl SessionSpec {

@@ -247,6 +247,8 @@ impl Supervisor {
             let what = "asked again for an answer that fits the schema".to_owned();
             self.events.emit(Event::SessionProgressed { session, what });
             (end, row) = self.ask_again(&again, agent, end, stop).await;
+        } else if let Some(again) = self.objected(spec, agent, &end, &finished, &stop).await {
+            (end, row) = self.ask_again(&again, agent, end, stop).await;
         }
         end.usage = metered(spec, end.usage);
         redact(spec.session.id, &mut end, &self.secrets.held_now().await);
@@ -267,6 +269,24 @@ impl Supervisor {
             host: None,
         });
         Ok(end)
+    }
+
+    /// The question about an answer that its examiner does not take as it is.
+    async fn objected(
+        &self,
+        spec: &SessionSpec,
+        agent: &dyn Agent,
+        end: &SessionEnd,
+        finished: &Finished,
+        stop: &StopSignal,
+    ) -> Option<SessionSpec> {
+        let examiner = spec.examiner.as_ref().filter(|_| stop.state().reason.is_none())?;
+        let answer = end.output.clone().filter(|_| end.outcome.is_success())?;
+        let objection = examiner.objection(answer.clone(), end.files_read.clone()).await?;
+        let again = repair::question_about(spec, agent, finished, &answer, &objection)?;
+        let what = "asked again about claims that the code does not confirm".to_owned();
+        self.events.emit(Event::SessionProgressed { session: spec.session.id, what });
+        Some(again)
     }
 
     /// An agent's numbers are not trusted: a cost that its limits rule out would use up the budget of
@@ -462,6 +482,7 @@ fn judge(spec: &SessionSpec, agent: &dyn Agent, finished: &Finished) -> SessionE
         suspended_until: reset.or(finished.suspended_until),
         duration: finished.duration,
         reads: finished.reads,
+        files_read: Some(finished.files_read.clone()),
         swept: finished.swept,
         survivors: finished.survivors,
         stderr_tail: words_of(spec, account.as_ref(), finished),

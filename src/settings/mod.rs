@@ -61,6 +61,7 @@ pub struct Config {
     pub http: Http,
     pub log: Log,
     pub report: Report,
+    pub verify: Verify,
     pub monitor: Monitor,
     pub fleet: Fleet,
 }
@@ -244,6 +245,34 @@ pub struct Analyze {
     pub max_cost: Usd,
     #[serde(with = "human::duration")]
     pub timeout: Duration,
+}
+
+/// `[verify]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verify {
+    /// Whether findings without any confirmed evidence are written back too.
+    pub write_back_unproven: bool,
+    /// The command that builds the code base of `[repository]`; empty: nothing is built.
+    pub build: String,
+    /// The command that runs one test of it, with `{test}` for its name; empty: none is run.
+    pub test: String,
+    /// For each command.
+    #[serde(with = "human::duration")]
+    pub timeout: Duration,
+    /// Commands of other code bases.
+    pub code_bases: Vec<VerifiedCodeBase>,
+}
+
+/// The commands of one code base.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifiedCodeBase {
+    pub path: PathBuf,
+    #[serde(default)]
+    pub build: String,
+    #[serde(default)]
+    pub test: String,
 }
 
 /// Which finished items are analysed again.

@@ -77,6 +77,10 @@ fn finding() -> Finding {
         tests: Vec::new(),
         pitfalls: Vec::new(),
         not_checked: Vec::new(),
+        evidence: Vec::new(),
+        patch: String::new(),
+        patch_test: String::new(),
+        proof: None,
     }
 }
 
@@ -130,6 +134,7 @@ pub(super) fn ended(outcome: Outcome, cost: f64) -> SessionEnd {
         suspended_until: None,
         duration: Duration::from_secs(1),
         reads: 0,
+        files_read: None,
         swept: 0,
         survivors: 0,
         stderr_tail: crate::model::Untrusted::default(),

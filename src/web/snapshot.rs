@@ -253,6 +253,7 @@ pub fn listed(row: &FindingRow) -> Value {
         "risk": row.finding.risk,
         "effort": row.finding.effort,
         "confidence": row.finding.confidence,
+        "proof": row.finding.rung(),
         "files": row.finding.files.len(),
         "cost": row.cost,
         "feedback": row.feedback,

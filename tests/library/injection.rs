@@ -6,6 +6,7 @@ use std::ffi::OsString;
 
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
+use heartbeat::evidence::{self, Code, File, Seen};
 use heartbeat::model::{Background, Earlier, ItemId, ItemKey, KnownTitle, Phase};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::settings::{AgentAuth, Config};
@@ -205,10 +206,41 @@ fn findings_cannot_be_used_to_look_around_or_to_phone_home() {
             "risk": "low", "effort": "small", "confidence": "low", "open_questions": [],
         });
         let mut finding = analyze::check(&output).unwrap();
-        analyze::mark_missing_files(&mut finding, |path| panic!("{}: asked {path}", attack.name));
+        evidence::check(
+            &mut finding,
+            &Closed(&attack.name),
+            &Seen::default(),
+            jiff::Timestamp::UNIX_EPOCH,
+        );
+        assert!(finding.files.is_empty() && finding.is_unproven(), "{}", attack.name);
         let page = analyze::markdown(&finding);
         for active in ["](", "![", "<img", "<script", "<!--", "\u{1b}"] {
             assert!(!page.contains(active), "{}: {active} in {page}", attack.name);
         }
+    }
+}
+
+/// A code base that must not be asked for a file outside of it.
+struct Closed<'a>(&'a str);
+
+impl Code for Closed<'_> {
+    fn commit(&self) -> Option<&str> {
+        None
+    }
+
+    fn file(&self, path: &str) -> File {
+        panic!("{}: asked {path}", self.0)
+    }
+
+    fn knows(&self, _: &str) -> Option<bool> {
+        None
+    }
+
+    fn files_with(&self, _: &[&str], _: usize) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn has_file_named(&self, _: &str) -> bool {
+        false
     }
 }

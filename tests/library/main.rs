@@ -13,6 +13,7 @@ mod config_credential;
 mod config_load;
 mod config_sources;
 mod docs;
+mod evidence;
 mod fix_links;
 mod fleet_checkout;
 mod fleet_simulation;

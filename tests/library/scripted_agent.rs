@@ -6,7 +6,9 @@ use std::ffi::OsString;
 use clap::Parser;
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{Background, FailureKind, Outcome, SessionId, Stage, Untrusted, Usd};
+use heartbeat::context::CommitCode;
+use heartbeat::evidence::{self, Seen};
+use heartbeat::model::{Background, FailureKind, Outcome, Rung, SessionId, Stage, Untrusted, Usd};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{
@@ -120,10 +122,11 @@ fn deep_analysis_names_files_of_its_context_and_reads_those_that_exist() {
     assert_eq!(played.outcome, Outcome::Completed);
     let mut finding =
         analyze::check(&played.result.structured_output.unwrap().into_plain()).unwrap();
-    analyze::mark_missing_files(&mut finding, |path| std::path::Path::new(path).exists());
-    let files: Vec<_> =
-        finding.files.iter().map(|file| (file.path.as_str(), file.exists)).collect();
-    assert_eq!(files, [("src/session/agent/mod.rs", Some(true)), ("src/gone.rs", Some(false))]);
+    let here = CommitCode::new(std::path::Path::new("."), None, None);
+    evidence::check(&mut finding, &here, &Seen::default(), jiff::Timestamp::UNIX_EPOCH);
+    let files: Vec<&str> = finding.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(files, ["src/session/agent/mod.rs"], "the other one is not there");
+    assert_eq!(finding.rung(), Some(Rung::Cited));
     assert_eq!(played.reads, 1, "the other one does not exist");
     assert!(played.events.contains(&AgentEvent::Requesting));
     assert_eq!(played.notes.tokens_seen.input_tokens, played.result.usage.input_tokens);

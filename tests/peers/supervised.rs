@@ -107,6 +107,7 @@ impl Bench {
         let folder = self.folder.path();
         let confinement = Some(needs.with(&scratch, folder, state, &Allowed::default()));
         SessionSpec {
+            examiner: None,
             confinement,
             price: None,
             gateway: None,

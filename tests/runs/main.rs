@@ -16,6 +16,7 @@ mod order;
 mod outage;
 mod outbox;
 mod panics;
+mod proof;
 mod rules;
 mod sources;
 mod world;

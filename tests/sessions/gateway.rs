@@ -69,6 +69,7 @@ async fn attack(credential: &str, containment: Containment) -> (String, String) 
         triage: None,
         analyze: None,
         attached: None,
+        examiner: None,
     };
     let end = sessions.perform(job, StopHandle::new().signal()).await.unwrap();
     let tier = rig.events.events().iter().find_map(|event| match event {

@@ -19,6 +19,7 @@ mod helpers;
 mod incident;
 mod lifecycle;
 mod liveness;
+mod objection;
 mod recorded;
 mod redaction;
 mod reuse;

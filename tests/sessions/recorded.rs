@@ -71,6 +71,7 @@ async fn play(kind: AgentKind, name: &str, more: &[&str]) -> SessionEnd {
         triage: None,
         analyze: None,
         attached: None,
+        examiner: None,
     };
     let end = sessions.perform(job, StopHandle::new().signal()).await.unwrap();
     assert_eq!(end.survivors, 0, "{kind:?} {name} {end:?}");

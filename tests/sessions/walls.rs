@@ -80,6 +80,7 @@ impl World {
             triage: None,
             analyze: None,
             attached: None,
+            examiner: None,
         };
         let ending = sessions.perform(job, StopHandle::new().signal());
         let end = tokio::time::timeout(Duration::from_secs(60), ending).await;

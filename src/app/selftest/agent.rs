@@ -38,6 +38,10 @@ impl Decoder for HostileDecoder {
         None
     }
 
+    fn files_read(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn reads(&self) -> u32 {
         0
     }

@@ -82,6 +82,7 @@ impl Rig {
         args.push(self.canary(session).into_os_string());
         let scratch = self.folder.join(format!("scratch-{session}"));
         SessionSpec {
+            examiner: None,
             task: Box::new(Task::silent(session, Stage::Deep, scratch.clone())),
             price: None,
             gateway: None,

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Inner;
+use crate::analyze::parts::grades_line;
 use crate::cli::error::CommandError;
 use crate::cli::{feedback, show};
 use crate::context::{self, Index, Options, Query, Subject, weights_of};
@@ -191,7 +192,8 @@ pub(super) fn by_worth(mut findings: Vec<FindingRow>) -> Vec<FindingRow> {
     findings.sort_by_cached_key(|row| {
         let effort: Effort = row.finding.effort;
         let confidence = Reverse(row.finding.confidence);
-        (is_closed(row), row.stale.is_some(), confidence, effort, Reverse(row.created_at))
+        let unproven = row.finding.is_unproven();
+        (unproven, is_closed(row), row.stale.is_some(), confidence, effort, Reverse(row.created_at))
     });
     findings
 }
@@ -217,13 +219,11 @@ async fn findings(server: &Inner, args: &FindingsArgs) -> Result<String, Command
         let rated = row.feedback.as_ref().map(|f| format!(", rated {}", f.opinion));
         let _: std::fmt::Result = writeln!(
             data,
-            "{} {}\n  {}, confidence {}, risk {}, effort {}{stale}{}\n  {}",
+            "{} {}\n  {}, {}{stale}{}\n  {}",
             row.key,
             clip(&row.title, 120),
             day(row.created_at),
-            finding.confidence,
-            finding.risk,
-            finding.effort,
+            grades_line(finding),
             rated.unwrap_or_default(),
             clip(&finding.summary, 300),
         );

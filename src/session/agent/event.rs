@@ -130,6 +130,9 @@ pub trait Decoder: Send {
     /// Distinct files read so far; a lower bound where the agent reads by commands.
     fn reads(&self) -> u32;
 
+    /// The files it was seen to read, relative to the code base if they are inside.
+    fn files_read(&self) -> Vec<String>;
+
     /// Transcript entries of the lines since the last call, in order.
     fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
         Vec::new()

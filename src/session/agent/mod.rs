@@ -31,7 +31,7 @@ pub use passed::Passed;
 use super::confinement::Confinement;
 use super::spec::SessionLimits;
 use crate::gateway::{Door, Provider};
-use crate::model::{FailureKind, Outcome, SessionId, Stage, Usage};
+use crate::model::{FailureKind, Outcome, SessionId, Stage, Usage, Usd};
 use crate::settings::{AgentKind, Config};
 
 /// The agent's home, below the scratch folder.
@@ -63,6 +63,8 @@ pub struct Task {
     pub cwd: PathBuf,
     /// The gateway to the provider; `None`: the agent itself connects, with the credential.
     pub door: Option<Door>,
+    /// What an earlier question of the same session cost.
+    pub spent: Usd,
 }
 
 impl Task {
@@ -79,6 +81,7 @@ impl Task {
             attached: None,
             scratch,
             door: None,
+            spent: Usd::ZERO,
         }
     }
 }

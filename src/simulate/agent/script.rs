@@ -231,7 +231,16 @@ fn finding(item: &PromptItem, files: &[(String, Option<String>)]) -> Value {
         })
         .collect();
     let read = files.iter().filter(|(_, content)| content.is_some()).count();
+    let quoted = files.iter().filter_map(|(path, content)| {
+        let lines = content.as_deref()?.lines().zip(1..);
+        let (quote, line) = lines.max_by_key(|(text, _)| text.trim().len())?;
+        let shows = "The longest line that was read.";
+        Some(json!({ "path": path, "line": line, "last_line": line, "quote": quote, "shows": shows }))
+    });
     json!({
+        "evidence": quoted.collect::<Vec<_>>(),
+        "patch": "",
+        "patch_test": "",
         "summary": format!("The cause of \"{title}\" is most likely in {place}. This answer comes from a scripted agent with fixed rules."),
         "likely_causes": causes,
         "files": references,

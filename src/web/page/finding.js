@@ -52,7 +52,7 @@ export const findingRow = (row, seen) => h(seen ? "li.seen" : "li",
   h("div.row", h("div.title", h("a.plain", { href: findingPath(row.session) }, h("span.number", short(row.key)), ` ${row.title}`)),
     grade(tones[row.risk], `${row.risk} risk`), grade(undefined, `${row.effort} effort`)),
   h("p", prose(row.summary)),
-  h("div.facts", !seen && h("span.unread", "unread"), h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`), row.area && h("span", row.area), row.feedback && h("span", `marked as ${row.feedback.opinion}`), row.fix && h("span", "fixed")));
+  h("div.facts", !seen && h("span.unread", "unread"), h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`), h("span", row.proof ? words(row.proof) : "not checked"), row.area && h("span", row.area), row.feedback && h("span", `marked as ${row.feedback.opinion}`), row.fix && h("span", "fixed")));
 
 /** All findings with filters; `asked` is the address's query. */
 export function findingsPage(rows, asked, isSeen) {
@@ -117,7 +117,7 @@ const SHAPES = {
   text: (text) => h("p.prose", prose(text)),
   list: (texts) => h("ul.bullets", texts.map((text) => h("li", prose(text)))),
   ranked: (texts) => h("ol.bullets", texts.map((text) => h("li", prose(text)))),
-  places: (places) => h("ul.bullets.files", places.map((place) => h("li", link(place.address, h("code", place.line ? `${place.path}:${place.line}` : place.path)), place.notes.map((note) => h("span.number", ` (${note})`)), h("div.prose", prose(place.text)), place.quote && h("pre", h("code", place.quote))))),
+  places: (places) => h("ul.bullets.files", places.map((place) => h("li", link(place.address, h("code", place.line ? `${place.path}:${place.line}${place.last_line ? `-${place.last_line}` : ""}` : place.path)), place.notes.map((note) => h("span.number", ` (${note})`)), h("div.prose", prose(place.text)), place.quote && h("pre", h("code", place.quote))))),
   grades: (grades) => h("div.tags", grades.map((each) => grade(each.tone || undefined, `${each.value} ${each.name}`))),
   code: (text) => h("pre", { tabindex: "0" }, h("code", text)),
 };

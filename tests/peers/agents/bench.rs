@@ -140,7 +140,15 @@ impl Bench {
     ) -> SessionEnd {
         let (id, run) = (SessionId(Uuid::now_v7()), RunId(Uuid::now_v7()));
         let session = SessionRef { id, run, stage, item: None, attempt: 1 };
-        let job = Job { session, prompt, repository, triage: None, analyze: None, attached: None };
+        let job = Job {
+            session,
+            prompt,
+            repository,
+            triage: None,
+            analyze: None,
+            attached: None,
+            examiner: None,
+        };
         let end = self.sessions.perform(job, self.stop.signal()).await.unwrap();
         assert_eq!(end.survivors, 0, "{end:?}");
         assert!(self.ledger.rows().unwrap().is_empty(), "a row stayed open: {end:?}");

@@ -12,6 +12,7 @@ use heartbeat::clock::Clock;
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::context::{Choice, Chosen, CodeBase, CodeContext, CodeError};
 use heartbeat::event::{Reason, Trigger};
+use heartbeat::evidence;
 use heartbeat::model::{BoxFuture, CleanItem, LinkedItem, Outcome, RunId, Stage, Usd, Verdict};
 use heartbeat::prompt::Prompts;
 use heartbeat::run::{DryRun, Edges, Publisher, RunContext, RunEnd, RunError};
@@ -44,6 +45,8 @@ pub enum Play {
     Outage,
     Limited,
     BadOutput,
+    /// A finding about code that is not there.
+    Invented,
     DiesBeforeRow,
     DiesWithRow,
     DiesAfterRow,
@@ -304,6 +307,9 @@ pub const fn is_deep(version: u32) -> bool {
     !version.is_multiple_of(3)
 }
 
+/// The line that findings cite.
+pub const CITED: &str = "the_cause(is_here);";
+
 struct Code(Arc<Mutex<Outside>>);
 
 impl CodeBase for Code {
@@ -339,10 +345,45 @@ impl CodeBase for Code {
         Box::pin(async move { paths.into_iter().map(choice).collect() })
     }
 
+    fn at_commit(&self, _: PathBuf, _: Option<String>) -> BoxFuture<'_, Arc<dyn evidence::Code>> {
+        Box::pin(async {
+            let code: Arc<dyn evidence::Code> = Arc::new(OneLine);
+            code
+        })
+    }
+
     fn overviews(&self, _: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
         let panics = self.0.lock().unwrap().overviews_panic;
         assert!(!panics, "a bug in the code that describes code bases");
         Box::pin(async { Vec::new() })
+    }
+}
+
+/// Every file has the line that findings cite.
+struct OneLine;
+
+impl evidence::Code for OneLine {
+    fn commit(&self) -> Option<&str> {
+        None
+    }
+
+    fn file(&self, path: &str) -> evidence::File {
+        match path.contains("invented") {
+            true => evidence::File::Missing,
+            false => evidence::File::of(CITED.as_bytes()),
+        }
+    }
+
+    fn knows(&self, name: &str) -> Option<bool> {
+        Some(CITED.contains(name))
+    }
+
+    fn files_with(&self, _: &[&str], _: usize) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn has_file_named(&self, _: &str) -> bool {
+        true
     }
 }
 

@@ -2,8 +2,8 @@
 
 use heartbeat::event::{Event, Sink};
 use heartbeat::model::{
-    BoxFuture, Confidence, Effort, FailureKind, Finding, ItemId, ItemKey, Outcome, ProcessIdentity,
-    Risk, SessionEnd, Stage, Usage, Usd, Verdict,
+    BoxFuture, Confidence, Effort, Evidence, FailureKind, Finding, ItemId, ItemKey, Outcome,
+    ProcessIdentity, Risk, SessionEnd, Stage, Usage, Usd, Verdict,
 };
 use heartbeat::ports::{Ledger, LedgerError, LedgerRow};
 use heartbeat::session::stop::StopState;
@@ -203,6 +203,7 @@ fn end_of(job: &Job, play: Play) -> SessionEnd {
     };
     let output = match (play, job.session.stage) {
         (Play::BadOutput, _) => Some(json!({"nonsense": true})),
+        (Play::Invented, Stage::Deep) => Some(invented()),
         (_, Stage::Triage) => Some(json!({"verdicts": verdicts(&job.prompt.user)})),
         (_, Stage::Locate) => Some(last_first(&job.prompt.user)),
         (_, Stage::Deep) => Some(serde_json::to_value(finding()).unwrap()),
@@ -230,6 +231,13 @@ fn verdicts(prompt: &str) -> Vec<Verdict> {
     marks(prompt).into_iter().map(verdict).collect()
 }
 
+/// The answer of a played transcript.
+fn invented() -> serde_json::Value {
+    let transcript = include_str!("../../data/transcripts/invented_finding.jsonl");
+    let last: serde_json::Value = serde_json::from_str(transcript.lines().last().unwrap()).unwrap();
+    last["structured_output"].clone()
+}
+
 fn finding() -> Finding {
     Finding {
         summary: "The cause is known.".into(),
@@ -243,6 +251,16 @@ fn finding() -> Finding {
         tests: Vec::new(),
         pitfalls: Vec::new(),
         not_checked: Vec::new(),
+        evidence: vec![Evidence {
+            path: "src/cause.rs".into(),
+            line: 1,
+            last_line: 1,
+            quote: super::CITED.into(),
+            ..Evidence::default()
+        }],
+        patch: String::new(),
+        patch_test: String::new(),
+        proof: None,
     }
 }
 

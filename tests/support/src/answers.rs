@@ -21,8 +21,9 @@ pub fn verdicts(ids: impl IntoIterator<Item = i64>, deep: usize) -> Value {
 
 /// A finding about these files with every field that the schema requires.
 pub fn finding(paths: &[&str]) -> Value {
-    let file = |path| json!({ "path": path, "role": "change", "read": true, "reason": "sums up" });
+    let file = |path| json!({ "path": path, "role": "change", "reason": "sums up" });
     json!({
+        "evidence": [], "patch": "", "patch_test": "",
         "summary": "The total is rounded twice.", "likely_causes": ["Rounding per line."],
         "files": paths.iter().map(file).collect::<Vec<_>>(), "suggested_change": "Round once.",
         "tests": [], "pitfalls": [], "risk": "low", "effort": "small", "confidence": "high",

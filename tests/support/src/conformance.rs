@@ -164,7 +164,15 @@ impl Subject {
         let session =
             SessionRef { id, run: self.run, stage: Stage::Triage, item: None, attempt: 1 };
         let prompt = Rendered { system: "You are a script.".into(), user: play.words(), schema };
-        Job { session, prompt, repository: None, triage: None, analyze: None, attached: None }
+        Job {
+            session,
+            prompt,
+            repository: None,
+            triage: None,
+            analyze: None,
+            attached: None,
+            examiner: None,
+        }
     }
 
     /// Runs one session from its claim to its end.

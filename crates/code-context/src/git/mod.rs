@@ -18,6 +18,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 pub(crate) mod ancestry;
 pub(crate) mod history;
 pub(crate) mod objects;
+pub use objects::Objects;
 pub mod tree;
 
 /// Limits of a git process.

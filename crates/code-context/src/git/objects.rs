@@ -16,28 +16,64 @@ const AHEAD: usize = 64;
 
 /// The objects of a repository.
 #[derive(Debug)]
-pub(crate) struct Objects {
+pub struct Objects {
     contents: Conversation,
     facts: Conversation,
 }
 
 impl Objects {
-    pub(crate) fn open(repository: &Path) -> Result<Self, GitError> {
+    pub fn open(repository: &Path) -> Result<Self, GitError> {
         let contents = Conversation::start(repository, &["cat-file", "--batch"], SILENCE)?;
         let facts = Conversation::start(repository, &["cat-file", "--batch-check"], SILENCE)?;
         Ok(Self { contents, facts })
     }
 
     /// The id of a tree, if the name refers to an existing one.
-    pub(crate) fn tree(&mut self, name: &str) -> Result<Option<String>, GitError> {
+    pub fn tree(&mut self, name: &str) -> Result<Option<String>, GitError> {
         self.facts.ask(&format!("{name}\n"))?;
         let header = header(self.facts.answers())?;
         Ok(header.filter(|header| header.kind == "tree").map(|header| header.id))
     }
 
+    /// Size and first bytes of a file, by any name of it such as `HEAD:src/a.rs`; `None` if there is
+    /// none.
+    pub fn blob(
+        &mut self,
+        name: &str,
+        most: u64,
+    ) -> Result<Option<(u64, Vec<u8>)>, GitError> {
+        if name.contains('\n') {
+            return Ok(None);
+        }
+        self.contents.ask(&format!("{name}\n"))?;
+        let answers = self.contents.answers();
+        let mut line = String::new();
+        if answers.read_line(&mut line)? == 0 {
+            return Err(GitError::Failed);
+        }
+        // The name may have blanks, so the line of a missing one is known by its end.
+        if line.ends_with(" missing\n") || line.ends_with(" ambiguous\n") {
+            return Ok(None);
+        }
+        let mut words = line.split_whitespace().skip(1);
+        let (Some(kind), Some(size)) = (words.next(), words.next()) else {
+            return Err(GitError::Failed);
+        };
+        let size: u64 = size.parse().map_err(|_| GitError::Failed)?;
+        let is_file = kind == "blob";
+        let wanted = if is_file { size.min(most) } else { 0 };
+        let mut bytes = Vec::new();
+        answers.by_ref().take(wanted).read_to_end(&mut bytes)?;
+        let rest = size - bytes.len() as u64 + 1;
+        if std::io::copy(&mut answers.take(rest), &mut std::io::sink())? != rest {
+            return Err(GitError::Failed);
+        }
+        Ok(is_file.then_some((size, bytes)))
+    }
+
     /// Calls back with number, size and at most `most` bytes of each blob, in order; the size of a
     /// missing one is `None`.
-    pub(crate) fn each(
+    pub fn each(
         &mut self,
         ids: &[&str],
         most: impl Fn(usize) -> u64,
@@ -98,16 +134,16 @@ pub(crate) struct Blobs {
 }
 
 impl Blobs {
-    pub(crate) fn of(objects: Objects) -> Self {
+    pub fn of(objects: Objects) -> Self {
         Self { objects: Mutex::new(objects), ids: Vec::new() }
     }
 
-    pub(crate) fn objects(&mut self) -> &mut Objects {
+    pub fn objects(&mut self) -> &mut Objects {
         self.objects.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first bytes of a file, if it exists.
-    pub(crate) fn text(&self, file: u32, most: u64) -> Option<String> {
+    pub fn text(&self, file: u32, most: u64) -> Option<String> {
         let id = self.ids.get(file as usize)?;
         let mut text = None;
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,3 +12,4 @@ pub(crate) mod scan;
 pub(crate) mod segment;
 pub(crate) mod snapshot;
 pub(crate) mod store;
+mod words;

@@ -163,7 +163,8 @@ impl Arguments {
     fn bounds(&mut self, max_turns: u32, max_cost: Usd, task: &Task) {
         self.add(["--max-turns", &max_turns.to_string()]);
         if task.door.is_none() {
-            self.add(["--max-budget-usd", &max_cost.dollars().to_string()]);
+            let left = (max_cost - task.spent).max(Usd::ZERO);
+            self.add(["--max-budget-usd", &left.dollars().to_string()]);
         }
     }
 }

@@ -9,6 +9,7 @@
 pub mod capability;
 pub mod command;
 pub mod outcome;
+mod reading;
 pub mod stream;
 
 use std::ffi::OsString;

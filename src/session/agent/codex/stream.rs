@@ -5,11 +5,15 @@
 //! only in the last line of a successful end. Everything kept is bounded, whatever the agent
 //! writes.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use super::super::answer::{AnswerSpec, store_answer};
 use super::super::fields::{Object, add, name, named, number, part, shortened, text};
 use super::super::outcome::status_in;
 use super::super::sparse::{self, KeptKeys};
 use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes, Task};
+use super::reading::files_named;
 use crate::model::{FailureKind, TranscriptKind, Untrusted, Usage};
 
 const KEPT: KeptKeys = KeptKeys {
@@ -44,6 +48,9 @@ pub struct CodexDecoder {
     answer: Option<String>,
     /// Ids of running commands.
     open: Vec<String>,
+    cwd: PathBuf,
+    /// Files named by commands that succeeded.
+    files_read: BTreeSet<String>,
     commands: u32,
     last_error: Option<String>,
     notes: StreamNotes,
@@ -58,6 +65,8 @@ impl CodexDecoder {
             model: model.to_owned(),
             answer: None,
             open: Vec::new(),
+            cwd: task.cwd.clone(),
+            files_read: BTreeSet::new(),
             commands: 0,
             last_error: None,
             notes: StreamNotes::default(),
@@ -84,6 +93,10 @@ impl Decoder for CodexDecoder {
     /// Counts commands; each may read several files or none.
     fn reads(&self) -> u32 {
         self.commands
+    }
+
+    fn files_read(&self) -> Vec<String> {
+        self.files_read.iter().cloned().collect()
     }
 
     fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
@@ -154,6 +167,8 @@ impl CodexDecoder {
                 if text(item, "status") == "failed" || text(item, "status") == "declined" {
                     let command = named(item, "command").unwrap_or_default();
                     self.transcript_entries.push((TranscriptKind::Failed, command));
+                } else if self.files_read.len() < crate::session::conversation::MAX_OPEN_TOOLS {
+                    self.files_read.extend(files_named(text(item, "command"), &self.cwd));
                 }
                 // The model gets the next request when the last command is done.
                 let asked = self.open.is_empty().then_some(AgentEvent::Requesting);

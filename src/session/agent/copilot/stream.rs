@@ -126,6 +126,10 @@ impl Decoder for CopilotDecoder {
         u32::try_from(self.files_read.len()).unwrap_or(u32::MAX)
     }
 
+    fn files_read(&self) -> Vec<String> {
+        self.files_read.iter().map(|path| shown(&self.cwd, path)).collect()
+    }
+
     fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
         std::mem::take(&mut self.transcript_entries)
     }

@@ -1,0 +1,538 @@
+//! Checks what a finding claims against the code at the analysed commit: quotes, names, paths, tests
+//! and the patch. What is not there is struck from its place and listed.
+//!
+//! Pure: [`Code`] gives the files of the commit and answers from the index that exists anyway. An
+//! agent is never believed about its own claims; how far a finding is proven is decided here.
+//!
+//! # Answers
+//! - White space never matters: line ends, tabs, indentation and wrapping of a quote are free, and
+//!   so are the line numbers that an agent's tool printed before each line. A line of dots stands
+//!   for lines that were left out.
+//! - Files are read as UTF-8, UTF-16 with a mark, or else byte by byte (Latin-1). A file with a zero
+//!   byte is not text, and one above [`LARGEST_FILE`] is not checked; both are said.
+//! - A quote at its lines is confirmed however often it stands elsewhere. One that is not there is
+//!   moved to the nearest place, but only if it has few places: a quote that stands everywhere, or
+//!   is too short to show anything, proves nothing.
+//! - A quote that another file has (a renamed one, or a mistaken name) is corrected and told.
+//! - What is only in uncommitted changes is not in the analysed commit, and that is said.
+//! - A path that leads out of the code base is never looked at.
+//! - Only names in code marks are claims. They are known to the code base, come from the item, are
+//!   proposed as new by the change, or are unknown.
+
+mod names;
+pub mod patch;
+mod quote;
+mod strike;
+mod tests_named;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::model::{Confidence, Doubt, Evidence, Finding, Proof, Rung, Standing, Step, Unfound};
+use names::{Proposals, Wanted};
+use quote::{Quote, Squeezed};
+
+/// Larger files are not checked.
+pub const LARGEST_FILE: u64 = 8 << 20;
+/// Other files that are searched for a quote.
+const MOST_CANDIDATES: usize = 12;
+/// Places of a quote from which the nearest is taken.
+const FEW_PLACES: usize = 10;
+
+/// The files of one commit.
+pub trait Code: Send + Sync {
+    /// `None` without a git history.
+    fn commit(&self) -> Option<&str>;
+
+    /// A file of the commit. Called only with plain relative paths.
+    fn file(&self, path: &str) -> File;
+
+    /// The text of a file as the work tree has it now.
+    fn in_work_tree(&self, path: &str) -> File {
+        let _ = path;
+        File::Missing
+    }
+
+    /// Whether a name occurs in the code base; `None` if that cannot be told.
+    fn knows(&self, name: &str) -> Option<bool>;
+
+    /// Paths of files that have all of these words, at most `most`.
+    fn files_with(&self, words: &[&str], most: usize) -> Vec<String>;
+
+    /// Whether there is a file whose path ends with these parts.
+    fn has_file_named(&self, end: &str) -> bool;
+}
+
+/// A file, as far as it can be checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum File {
+    Missing,
+    NotText,
+    TooLarge,
+    Text(Arc<Text>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    pub text: String,
+    /// False: decoded from another encoding, so it cannot be written back.
+    pub is_utf8: bool,
+}
+
+impl File {
+    /// Decodes a file. A zero byte in the first part means that it is not text, as for git.
+    pub fn of(bytes: &[u8]) -> Self {
+        const LOOKED_AT: usize = 8_000;
+        let text = |text, is_utf8| Self::Text(Arc::new(Text { text, is_utf8 }));
+        let wide = |from: fn([u8; 2]) -> u16| {
+            let units = bytes[2..].chunks_exact(2).map(|pair| from([pair[0], pair[1]]));
+            text(char::decode_utf16(units).map(|c| c.unwrap_or('\u{fffd}')).collect(), false)
+        };
+        match bytes {
+            [0xff, 0xfe, ..] => return wide(u16::from_le_bytes),
+            [0xfe, 0xff, ..] => return wide(u16::from_be_bytes),
+            _ => {}
+        }
+        if bytes.iter().take(LOOKED_AT).any(|byte| *byte == 0) {
+            return Self::NotText;
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(decoded) => text(decoded.to_owned(), true),
+            Err(_) => text(bytes.iter().map(|byte| char::from(*byte)).collect(), false),
+        }
+    }
+
+    fn text(&self) -> Option<&Arc<Text>> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// What the supervisor knows of the session that made a finding.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// The files it was seen to read, relative to the code base; `None` if that is not known.
+    pub read: Option<Vec<String>>,
+    /// The text of the item: names from it are not invented.
+    pub item: String,
+}
+
+/// Whether a path stays inside of the code base and has one form.
+pub fn stays_inside(path: &str) -> bool {
+    let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    !path.is_empty()
+        && !path.starts_with(['/', '\\', '~'])
+        && !path.contains(['\\', ':', '\n', '\0'])
+        && path.split('/').all(plain)
+        && !path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
+}
+
+/// The claims of a finding that fail, without changing it.
+pub fn doubts(finding: &Finding, code: &dyn Code, seen: &Seen) -> Vec<Doubt> {
+    let mut finding = finding.clone();
+    Check::of(code, seen, &finding).run(&mut finding).doubts
+}
+
+/// Checks a finding, strikes what fails, and states how far the rest is proven.
+pub fn check(finding: &mut Finding, code: &dyn Code, seen: &Seen, now: Timestamp) {
+    let result = Check::of(code, seen, finding).run(finding);
+    strike::strike(finding, &result.struck);
+    let commit = code.commit().map(str::to_owned);
+    let step =
+        |rung, reached, note: String| Step { rung, reached, at: now, commit: commit.clone(), note };
+    let found = finding.evidence.iter().filter(|entry| is_found(entry)).count();
+    let none = if finding.evidence.is_empty() {
+        "it cites nothing"
+    } else {
+        "nothing that it cites was found"
+    };
+    let note = if found > 0 { String::new() } else { none.to_owned() };
+    let mut steps = vec![step(Rung::Cited, found > 0, note)];
+    if !finding.patch.is_empty() {
+        let why = result.patch_failure.as_ref().map(ToString::to_string);
+        steps.push(step(Rung::Applies, why.is_none(), why.unwrap_or_default()));
+    }
+    let said = finding.confidence;
+    finding.confidence = ours(said, found, finding.evidence.len(), result.doubts.len());
+    finding.proof = Some(Proof { said, doubts: result.doubts, steps });
+}
+
+fn is_found(entry: &Evidence) -> bool {
+    entry.standing.as_ref().is_some_and(Standing::is_found)
+}
+
+/// Never more than the agent said; less for each thing that it said and that is not so.
+fn ours(said: Confidence, found: usize, cited: usize, doubts: usize) -> Confidence {
+    let most = match (found, doubts) {
+        (0, _) => Confidence::Low,
+        (_, 0) => Confidence::High,
+        _ if found * 2 <= cited || doubts > 2 => Confidence::Low,
+        _ => Confidence::Medium,
+    };
+    said.min(most)
+}
+
+/// What to ask the agent about claims that failed; `None` if none did.
+pub fn question(doubts: &[Doubt]) -> Option<String> {
+    /// More would not be read.
+    const MOST: usize = 12;
+    if doubts.is_empty() {
+        return None;
+    }
+    let one =
+        |doubt: &Doubt| format!("- `{}`: {} ({})\n", doubt.place, clipped(&doubt.claim), doubt.why);
+    let list: String = doubts.iter().take(MOST).map(one).collect();
+    Some(format!(
+        "These claims were checked against the code and could not be confirmed:\n\n{list}\nAnswer again \
+         in the same form, in full. Correct each of them by what the code says, or leave it out; \
+         keep what was not doubted. That something could not be determined is a good answer."
+    ))
+}
+
+fn clipped(text: &str) -> String {
+    crate::model::text::clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), 200)
+}
+
+/// Something to strike from its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Struck {
+    Cause(usize),
+    Test(usize),
+    Pitfall(usize),
+    File(usize),
+    /// A sentence of the summary.
+    Summary(String),
+    /// A sentence or step of the change.
+    Change(String),
+    /// A remark of an entry of the evidence or of a file is kept without its claim.
+    Shows(usize),
+    Reason(usize),
+}
+
+#[derive(Debug, Default)]
+struct Result {
+    doubts: Vec<Doubt>,
+    struck: Vec<Struck>,
+    patch_failure: Option<patch::PatchError>,
+}
+
+struct Check<'a> {
+    code: &'a dyn Code,
+    seen: &'a Seen,
+    /// Each file is read and prepared once.
+    files: HashMap<String, (File, Option<Arc<Squeezed>>)>,
+    /// Names that the code base has or not, as far as they were asked for.
+    known: HashMap<String, bool>,
+    proposals: Proposals,
+    result: Result,
+}
+
+impl<'a> Check<'a> {
+    fn of(code: &'a dyn Code, seen: &'a Seen, finding: &Finding) -> Self {
+        let parsed = patch::parse(&finding.patch).unwrap_or_default();
+        Self {
+            code,
+            seen,
+            files: HashMap::new(),
+            known: HashMap::new(),
+            proposals: Proposals::of(finding, &parsed),
+            result: Result::default(),
+        }
+    }
+
+    fn run(mut self, finding: &mut Finding) -> Result {
+        self.evidence(finding);
+        self.files(finding);
+        self.patch(finding);
+        self.texts(finding);
+        self.tests(finding);
+        self.references(finding);
+        self.result
+    }
+
+    fn doubt(&mut self, place: &str, claim: &str, why: impl Into<String>, struck: Option<Struck>) {
+        let doubt = Doubt { place: place.to_owned(), claim: claim.to_owned(), why: why.into() };
+        if !self.result.doubts.contains(&doubt) {
+            self.result.doubts.push(doubt);
+        }
+        self.result.struck.extend(struck);
+    }
+
+    fn file(&mut self, path: &str) -> File {
+        self.prepared(path, false).0
+    }
+
+    fn prepared(&mut self, path: &str, squeezed: bool) -> (File, Option<Arc<Squeezed>>) {
+        let code = self.code;
+        let kept = self.files.entry(path.to_owned()).or_insert_with(|| {
+            let file = if stays_inside(path) { code.file(path) } else { File::Missing };
+            (file, None)
+        });
+        if squeezed && kept.1.is_none() {
+            kept.1 = kept.0.text().map(|text| Arc::new(Squeezed::of(&text.text)));
+        }
+        kept.clone()
+    }
+
+    fn evidence(&mut self, finding: &mut Finding) {
+        for at in 0..finding.evidence.len() {
+            let mut entry = finding.evidence[at].clone();
+            let standing = self.standing(&mut entry, finding);
+            if let Standing::NotFound { why } = &standing {
+                let claim = format!("{}:{} {}", entry.path, entry.line, clipped(&entry.quote));
+                self.doubt("evidence", &claim, <&str>::from(*why), None);
+            }
+            entry.standing = Some(standing);
+            finding.evidence[at] = entry;
+        }
+    }
+
+    /// Where a quote is; path and lines are corrected.
+    fn standing(&mut self, entry: &mut Evidence, finding: &Finding) -> Standing {
+        let quote = Quote::of(&entry.quote);
+        let not_found = |why| Standing::NotFound { why };
+        if quote.is_too_short() {
+            return not_found(Unfound::TooShort);
+        }
+        if !stays_inside(&entry.path) {
+            return not_found(Unfound::Outside);
+        }
+        let (file, squeezed) = self.prepared(&entry.path, true);
+        let mut why = match &file {
+            File::Missing => Unfound::NoSuchFile,
+            File::NotText => Unfound::NotText,
+            File::TooLarge => Unfound::TooLarge,
+            File::Text(_) => Unfound::NotInFile,
+        };
+        if let Some(squeezed) = squeezed {
+            let places = squeezed.places(&quote);
+            let named = (entry.line, entry.last_line.max(entry.line));
+            if let Some(place) = places.iter().find(|place| quote::is_at(**place, named)) {
+                (entry.line, entry.last_line) = *place;
+                return Standing::Confirmed;
+            }
+            let far = |place: &&(u32, u32)| place.0.abs_diff(entry.line);
+            match places.iter().min_by_key(far) {
+                Some(nearest) if places.len() <= FEW_PLACES && quote.is_telling() => {
+                    let named = std::mem::replace(&mut entry.line, nearest.0);
+                    entry.last_line = nearest.1;
+                    return Standing::Moved { named };
+                }
+                Some(_) if quote.is_telling() => return not_found(Unfound::Everywhere),
+                Some(_) => return not_found(Unfound::TooShort),
+                None => {}
+            }
+        }
+        if quote.is_telling() {
+            match self.elsewhere(&quote, &entry.path, finding) {
+                Ok(Some((path, place))) => {
+                    (entry.line, entry.last_line) = place;
+                    let named = std::mem::replace(&mut entry.path, path);
+                    return Standing::InAnotherFile { named };
+                }
+                Ok(None) => {}
+                Err(everywhere) => why = everywhere,
+            }
+        }
+        if matches!(why, Unfound::NotInFile | Unfound::NoSuchFile)
+            && let File::Text(text) = self.code.in_work_tree(&entry.path)
+            && !Squeezed::of(&text.text).places(&quote).is_empty()
+        {
+            why = Unfound::Uncommitted;
+        }
+        not_found(why)
+    }
+
+    /// The one other file that has the quote: one that the finding names, or the only one.
+    fn elsewhere(
+        &mut self,
+        quote: &Quote,
+        named: &str,
+        finding: &Finding,
+    ) -> std::result::Result<Option<(String, (u32, u32))>, Unfound> {
+        let cited = finding.evidence.iter().map(|entry| entry.path.clone());
+        let of_finding: Vec<String> =
+            finding.files.iter().map(|file| file.path.clone()).chain(cited).collect();
+        let words = quote.words();
+        let found = self.code.files_with(&words, MOST_CANDIDATES + 1);
+        let too_many = found.len() > MOST_CANDIDATES;
+        let mut candidates = of_finding.clone();
+        candidates.extend(found);
+        let mut places: Vec<(String, (u32, u32))> = Vec::new();
+        for path in candidates {
+            if path == named
+                || !stays_inside(&path)
+                || places.iter().any(|(known, _)| *known == path)
+            {
+                continue;
+            }
+            let Some(squeezed) = self.prepared(&path, true).1 else { continue };
+            if let Some(place) = squeezed.places(quote).first() {
+                places.push((path, *place));
+            }
+        }
+        let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let likely = |(path, _): &&(String, (u32, u32))| {
+            of_finding.contains(path) || name(path) == name(named)
+        };
+        match places.as_slice() {
+            [] => Ok(None),
+            [one] if !too_many => Ok(Some(one.clone())),
+            several => match several.iter().find(likely) {
+                Some(one) => Ok(Some(one.clone())),
+                None => Err(Unfound::Everywhere),
+            },
+        }
+    }
+
+    fn files(&mut self, finding: &mut Finding) {
+        for at in 0..finding.files.len() {
+            let file = &finding.files[at];
+            let path = file.path.clone();
+            let is_there = self.file(&path) != File::Missing;
+            let read = self.seen.read.as_ref().map(|read| read.contains(&path));
+            let is_new = self.proposals.is_new_file(&path, &file.reason);
+            let remark = file.reason.clone();
+            finding.files[at].exists = Some(is_there);
+            finding.files[at].read = read;
+            if !is_there && !is_new {
+                let why = match stays_inside(&path) {
+                    true => Unfound::NoSuchFile,
+                    false => Unfound::Outside,
+                };
+                self.doubt("files", &path, <&str>::from(why), Some(Struck::File(at)));
+            } else {
+                self.names("files", &remark, Wanted::Fact, |_| Struck::Reason(at));
+            }
+        }
+    }
+
+    fn patch(&mut self, finding: &Finding) {
+        if finding.patch.is_empty() {
+            return;
+        }
+        let code = self.code;
+        let failed = patch::parse(&finding.patch)
+            .and_then(|parsed| patch::apply(&parsed, |path| code.file(path)).map(drop));
+        if let Err(error) = failed {
+            self.doubt("patch", "the patch", error.to_string(), None);
+            self.result.patch_failure = Some(error);
+        }
+    }
+
+    fn texts(&mut self, finding: &Finding) {
+        self.names("summary", &finding.summary, Wanted::Fact, Struck::Summary);
+        for (at, cause) in finding.likely_causes.iter().enumerate() {
+            self.names("likely_causes", cause, Wanted::Fact, |_| Struck::Cause(at));
+        }
+        self.names("suggested_change", &finding.suggested_change, Wanted::Plan, Struck::Change);
+        for (at, pitfall) in finding.pitfalls.iter().enumerate() {
+            self.names("pitfalls", pitfall, Wanted::Plan, |_| Struck::Pitfall(at));
+        }
+        for (at, entry) in finding.evidence.iter().enumerate() {
+            self.names("evidence", &entry.shows, Wanted::Fact, |_| Struck::Shows(at));
+        }
+    }
+
+    /// Doubts each sentence with a name that nobody knows.
+    fn names(
+        &mut self,
+        place: &str,
+        text: &str,
+        wanted: Wanted,
+        struck: impl Fn(String) -> Struck,
+    ) {
+        for sentence in names::sentences(text) {
+            for claim in names::claims(sentence, wanted) {
+                if self.is_known(&claim.name, claim.is_path) {
+                    continue;
+                }
+                let why = match claim.is_path {
+                    true => "the analysed commit has no such file",
+                    false => "this name is not in the code",
+                };
+                let struck = struck(sentence.to_owned());
+                self.doubt(place, &format!("`{}`", claim.name), why, Some(struck));
+            }
+        }
+    }
+
+    fn is_known(&mut self, name: &str, is_path: bool) -> bool {
+        if let Some(known) = self.known.get(name) {
+            return *known;
+        }
+        let known = self.proposals.has(name)
+            || names::occurs_in(name, &self.seen.item)
+            || match is_path {
+                true => self.code.has_file_named(name),
+                // What cannot be told is not doubted.
+                false => self.in_read_files(name) || self.code.knows(name).unwrap_or(true),
+            };
+        self.known.insert(name.to_owned(), known);
+        known
+    }
+
+    /// The files of the finding are read anyway, also where the index did not look inside.
+    fn in_read_files(&self, name: &str) -> bool {
+        let texts = self.files.values().filter_map(|(file, _)| file.text());
+        texts.into_iter().any(|text| names::occurs_in(name, &text.text))
+    }
+
+    fn tests(&mut self, finding: &Finding) {
+        for (at, entry) in finding.tests.iter().enumerate() {
+            let Some(named) = tests_named::existing(entry) else {
+                continue;
+            };
+            let mut inside: Vec<Arc<Text>> = Vec::new();
+            let mut failed = None;
+            for path in &named.paths {
+                match self.file(path) {
+                    File::Text(text) => inside.push(text),
+                    File::Missing if self.proposals.has(path) => {}
+                    File::Missing if self.code.has_file_named(path) => {}
+                    File::Missing => {
+                        failed = Some((path.clone(), "the analysed commit has no such file"))
+                    }
+                    File::NotText | File::TooLarge => {}
+                }
+            }
+            for name in &named.names {
+                let there = inside.iter().any(|text| tests_named::has_test(&text.text, name))
+                    || (inside.is_empty() && self.is_known(name, false))
+                    || self.proposals.has(name);
+                if !there && failed.is_none() {
+                    failed = Some((name.clone(), "there is no such test"));
+                }
+            }
+            if let Some((claim, why)) = failed {
+                self.doubt("tests", &format!("`{claim}`"), why, Some(Struck::Test(at)));
+            }
+        }
+    }
+
+    /// A cause that rests only on evidence that is not there falls with it.
+    fn references(&mut self, finding: &Finding) {
+        for (at, cause) in finding.likely_causes.iter().enumerate() {
+            let mut numbers = names::references(cause).peekable();
+            let holds = |number: usize| {
+                let entry = number.checked_sub(1).and_then(|index| finding.evidence.get(index));
+                entry.is_some_and(is_found)
+            };
+            if numbers.peek().is_some() && !numbers.any(holds) {
+                self.doubt(
+                    "likely_causes",
+                    cause,
+                    "its evidence was not found",
+                    Some(Struck::Cause(at)),
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
