@@ -33,6 +33,7 @@ mod telemetry;
 mod temporary;
 mod timetable;
 mod trackers;
+pub mod verify;
 pub mod waker;
 pub mod web;
 
