@@ -262,6 +262,16 @@ CREATE TABLE stale_findings (
     requeued INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+-- Attempts to build the patch of a finding and to run its test; what came of them is in the finding.
+CREATE TABLE verifications (
+    -- The session that made the finding.
+    session    TEXT    NOT NULL PRIMARY KEY,
+    attempts   INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    -- NULL: it is under way, or heartbeat ended meanwhile.
+    ended_at   INTEGER
+) STRICT;
+
 -- ── Money and the model provider ─────────────────────────────────────────────────────────────────
 
 -- Worst cases reserved before a session starts, settled to the real cost after it.

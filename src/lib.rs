@@ -40,7 +40,7 @@
 //! | `session/supervisor.rs` | `run` → `run_keeper` → `conclude` | a keeper, a row, the agent, the certificate |
 //! | `session/live.rs` | `run` | the loop over output, timers and stop requests |
 //! | `store/ledger.rs` | `register`, `close` | the row of the session is committed and closed |
-//! | `run/deep_result.rs` | `result_of` | the finding is checked |
+//! | `run/deep_result.rs` | `result_of` | the finding is checked against the code |
 //! | `store/results.rs` | `apply_deep` | the finding is stored; the item is done |
 //! | `run/mod.rs` | `end_run` | the run's outcome is stored |
 //!
@@ -128,6 +128,11 @@
 //!   `an_undeliverable_comment_is_given_up_and_reported`,
 //!   `a_finding_is_written_once_and_our_own_write_does_not_requeue_the_item`,
 //!   `a_finding_that_a_crash_held_up_is_checked_and_written_back_like_any_other`.
+//! - **I16** What is shown as confirmed was checked against the analysed commit; what was not is never
+//!   first and never written back unasked. Held by
+//!   `an_invented_finding_is_unproven_and_not_written_back_unless_asked_for`,
+//!   `a_quote_is_confirmed_moved_in_another_file_or_not_found`,
+//!   `only_a_test_that_fails_without_the_change_and_passes_with_it_is_a_proof`.
 //!
 //! # Decisions
 //!

@@ -128,7 +128,7 @@ mod tests {
 
 #### Assessment
 
-risk **low** \u{b7} effort **small** \u{b7} confidence **high**
+risk **low** \u{b7} effort **small** \u{b7} confidence **high** \u{b7} proof **not checked**
 
 #### Likely causes
 

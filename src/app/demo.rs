@@ -132,7 +132,7 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
         // Missing files are fine.
         drop(std::fs::remove_file(state.join(name)));
     }
-    for name in ["runs", "scratch", "index", "slots", "agents"] {
+    for name in ["runs", "scratch", "index", "slots", "agents", "verify"] {
         drop(std::fs::remove_dir_all(state.join(name)));
     }
     Ok(())
@@ -224,6 +224,9 @@ fn request(
         ("timeouts.stall", text("15s")),
         ("dedupe.retry_delay", text("30s")),
         ("http.listen", text("127.0.0.1:0")),
+        // Two findings bring a patch with a test that needs nothing else.
+        ("verify.test", text("cd tools && python3 -m unittest {test}")),
+        ("verify.timeout", text("30s")),
     ];
     let demo = values.into_iter().chain(agent).map(|(key, value)| FlagValue {
         key: key.into(),

@@ -34,6 +34,7 @@ mod telemetry;
 mod temporary;
 mod timetable;
 mod trackers;
+pub mod verify;
 pub mod waker;
 pub mod web;
 

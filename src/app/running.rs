@@ -16,6 +16,7 @@ use super::signals::SignalRequest;
 use super::web::{self, AnnounceOptions};
 use super::{
     Setting, Signals, StartOptions, TemporaryFolder, after_run, digest, lifecycle, pings, silence,
+    verify,
 };
 use crate::event::fold::RunView;
 use crate::event::{RunOutcome, Trigger};
@@ -114,6 +115,10 @@ async fn run_once(
     let (signal, text) = pings::end_of_run(setting, &performed.end, code);
     // Beside the rest, which may fail or take long.
     let pinged = tokio::spawn(pings.end(signal, text));
+    // Before the report, which shows what came of it; each command has its time limit.
+    if let Err(error) = verify::verify_findings(setting, &store).await {
+        tracing::error!(run_id = %id, %error, "could not verify findings");
+    }
     let report = report(&store, id, performed, code).await;
     // The run is over and stored; a chat or a git history that does not answer is not waited for
     // longer.
@@ -284,7 +289,13 @@ impl Running {
             let journal = Journal::begin_run(store.clone(), clock, id).await?;
             let run = (id, trigger);
             let performed = perform(&setting, journal, lock, run, handle, progress).await?;
-            reports.spawn(async move { after_run::follow_up(&setting, &store, id).await });
+            reports.spawn(async move {
+                after_run::follow_up(&setting, &store, id).await;
+                // Beside the schedule: a build may take longer than the next run waits.
+                if let Err(error) = verify::verify_findings(&setting, &store).await {
+                    tracing::error!(run_id = %id, %error, "could not verify findings");
+                }
+            });
             Ok(performed.end)
         });
         let (setting, reports) = kept;

@@ -20,6 +20,7 @@ use crate::model::RunId;
 use crate::prompt::Prompts;
 use crate::report::terminal::Progress;
 use crate::run::{Edges, RunContext};
+use crate::session::brief::Briefly;
 use crate::session::{
     LiveSessions, MachineGate, Slots, StopHandle, SupervisedSessions, Supervisor,
     SupervisorSettings,
@@ -119,6 +120,8 @@ pub struct Setting {
     pub code: CodeCopies,
     /// Sessions of this process that can be ended one by one.
     pub live: LiveSessions,
+    /// One verification of findings at a time.
+    pub verifying: Arc<tokio::sync::Mutex<()>>,
     pub observers: Observers,
     pub telemetry: Telemetry,
 }
@@ -182,6 +185,7 @@ impl Setting {
             turns: Turns::default(),
             state,
             live: LiveSessions::default(),
+            verifying: Arc::default(),
             observers: Observers::default(),
             telemetry: Telemetry::default(),
         })
@@ -240,6 +244,12 @@ impl Setting {
                 .sharing(self.live.clone())
                 .removing(Arc::new(SettingSecrets::new(self)));
         Ok(SupervisedSessions::new(supervisor, &self.config, &self.environment, &self.state))
+    }
+
+    /// Runs commands like sessions.
+    pub(super) fn briefly(&self) -> std::io::Result<Briefly> {
+        let (keeper, containment) = (std::env::current_exe()?, self.config.state.containment);
+        Ok(Briefly { keeper, containment })
     }
 
     /// Whether this machine admits another session.

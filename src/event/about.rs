@@ -34,6 +34,7 @@ impl Event {
             | Self::FindingStored { item, .. }
             | Self::FindingRejected { item, .. }
             | Self::FindingPublished { item, .. }
+            | Self::FindingVerified { item, .. }
             | Self::PublishFailed { item, .. }
             | Self::FeedbackGiven { item, .. }
             | Self::FixFound { item, .. }

@@ -343,6 +343,13 @@ pub enum Event {
         class: String,
         message: String,
     },
+    /// The patch of a finding was built and its test was run.
+    FindingVerified {
+        item: ItemKey,
+        session: SessionId,
+        /// What was reached.
+        rung: crate::model::Rung,
+    },
     /// A person rated an item's newest finding.
     FeedbackGiven {
         item: ItemKey,

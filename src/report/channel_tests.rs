@@ -222,6 +222,8 @@ proptest! {
     /// A code fence in one finding must not swallow what follows, according to another parser.
     #[test]
     fn what_follows_foreign_text_is_read_as_itself(words in foreign_text()) {
+        // A part without text is left out.
+        prop_assume!(!words.is_empty());
         let headings = headings(&markdown::render(&report(&words)));
         for own in ["Findings", "Where to look", "Suggested change", "Assessment", "Open questions"] {
             prop_assert!(headings.iter().any(|heading| heading == own), "{}: {:?}", own, headings);

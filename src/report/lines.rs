@@ -137,6 +137,7 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         Event::PublishFailed { item, message, .. } => {
             format!("not written to {}: {message}", name(item))
         }
+        Event::FindingVerified { item, rung, .. } => format!("verified {}: {rung}", name(item)),
         Event::FeedbackGiven { item, opinion } => format!("feedback {}: {opinion}", name(item)),
         Event::FixFound { item, named, changed, .. } => {
             format!("fixed    {}: the finding names {named} of {changed} changed files", name(item))

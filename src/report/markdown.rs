@@ -284,7 +284,7 @@ mod tests {
         let began = minute("2026-11-16T08:00:00Z".parse().unwrap());
         for part in [
             format!("# Heartbeat for Parcel, run of {began}").as_str(),
-            "| #42 | The total is wrong | high | small | medium | [The total is wrong](https://git.example/The%20total%20is%20wrong) | $0.20 |",
+            "| #42 | The total is wrong | high | small | medium | not checked | [The total is wrong](https://git.example/The%20total%20is%20wrong) | $0.20 |",
             "- #42: 236 hidden characters",
             "- #44 The total is wrong: The total is wrong",
             format!("| {began} | some failed | 9 min 0 s | 9 | 3 | 3 | 1 | $0.25 |").as_str(),

@@ -44,6 +44,14 @@ pub struct Briefly {
     pub containment: Containment,
 }
 
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BriefEnd {
+    Code(i32),
+    Signal(i32),
+    TimedOut,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum BriefError {
     #[error("it cannot be started: {0}")]
@@ -84,6 +92,30 @@ impl Briefly {
                 complaint: complaint.last_line(),
             }),
             None => Err(BriefError::TimedOut(brief.timeout)),
+        }
+    }
+}
+
+impl Briefly {
+    /// Runs it to its end, whatever that is; returns the first part of its standard output too.
+    pub async fn watch(&self, brief: &Brief) -> Result<(String, BriefEnd), BriefError> {
+        let not_started = |error: &dyn std::fmt::Display| BriefError::NotStarted(error.to_string());
+        let session = SessionId(uuid::Uuid::now_v7());
+        let order = order(brief, session).map_err(|error| not_started(&error))?;
+        let launched = launch::launch(&self.keeper, session, self.containment, None).await;
+        let mut keeper = launched.map_err(|error| not_started(&error))?;
+        keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
+        let limit = brief.timeout + END_WITHIN;
+        match tokio::time::timeout(limit, follow(&mut keeper)).await {
+            Err(_) => Ok((String::new(), BriefEnd::TimedOut)),
+            Ok((out, _, ended)) => Ok((
+                out.text,
+                match ended? {
+                    Some(Ending::Code(code)) => BriefEnd::Code(code),
+                    Some(Ending::Signal(signal)) => BriefEnd::Signal(signal),
+                    None => BriefEnd::TimedOut,
+                },
+            )),
         }
     }
 }

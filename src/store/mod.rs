@@ -53,6 +53,7 @@ mod totals;
 mod transcripts;
 mod transfer;
 mod unreleased;
+mod verifications;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,6 +100,7 @@ pub use ticks::TickRow;
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
 pub use transfer::TransferError;
 pub use unreleased::{TakenOver, is_database, take_over};
+pub use verifications::UnverifiedFinding;
 
 /// How long to wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);

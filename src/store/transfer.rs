@@ -18,7 +18,7 @@ use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 use crate::model::Usd;
 
 /// Every exported table, in an order that can be imported.
-const TABLES: [&str; 19] = [
+const TABLES: [&str; 20] = [
     "facts",
     "cursors",
     "breaker",
@@ -35,6 +35,7 @@ const TABLES: [&str; 19] = [
     "feedback",
     "fixes",
     "stale_findings",
+    "verifications",
     "budget",
     "outbox",
     "events",

@@ -17,6 +17,7 @@ mod crash;
 mod gateway;
 mod helpers;
 mod incident;
+mod ladder;
 mod lifecycle;
 mod liveness;
 mod objection;

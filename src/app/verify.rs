@@ -1,0 +1,439 @@
+//! After a run: builds the patches of findings and runs their tests, if the configuration has
+//! commands for that.
+//!
+//! The commands come from the configuration and the code from a model, so they run like an agent:
+//! under a keeper, confined to a private copy of the code base that is removed afterwards, without
+//! network, with limits for time, memory and processes. Each variant of the code has a copy of its
+//! own, and nothing outside of the confinement reads or writes a copy in which a command has run.
+//!
+//! A finding is reproduced if the test that its patch brings fails without the rest of the patch and
+//! passes with it, twice, in an order in which neither habit nor chance gives that picture. Everything
+//! else is a lower rung, with the reason.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::Setting;
+use crate::context::tree::BorrowedTree;
+use crate::context::{CommitCode, Kind, Language, code_base_of};
+use crate::evidence::patch::{self, Mark, Outcome, Patch};
+use crate::evidence::{Code as _, stays_inside};
+use crate::model::{Finding, Rung, Step};
+use crate::private::{self, beneath};
+use crate::session::brief::{Brief, BriefEnd, Briefly};
+use crate::session::confinement::{Confinement, Strength};
+use crate::settings::VerifiedCodeBase;
+use crate::store::{Journal, Store, StoreError, UnverifiedFinding};
+
+/// Older findings are not verified any more.
+const NOT_OLDER: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// Characters of a command's last output that are kept.
+const TAIL: usize = 600;
+/// Bounds of a code base without a git history, which is copied file by file.
+const MOST_FILES: usize = 5_000;
+const MOST_BYTES: u64 = 64 << 20;
+/// The shell that runs the configured commands.
+const SHELL: &str = "/bin/sh";
+/// Landlock's first version that restricts TCP.
+const WITH_PORTS: u32 = 4;
+
+/// Verifies what is waiting; returns how many findings were.
+pub async fn verify_findings(setting: &Setting, store: &Store) -> Result<usize, StoreError> {
+    let since = setting.clock.now().checked_sub(NOT_OLDER).unwrap_or(jiff::Timestamp::MIN);
+    let has_commands = |one: &VerifiedCodeBase| !(one.build.is_empty() && one.test.is_empty());
+    if !all_commands(setting).iter().any(has_commands) {
+        return Ok(0);
+    }
+    // The runs of a daemon may end faster than builds do; the one that is at it goes on.
+    let Ok(_one_at_a_time) = setting.verifying.try_lock() else { return Ok(0) };
+    let briefly = match setting.briefly() {
+        Ok(briefly) => briefly,
+        Err(error) => {
+            tracing::error!(%error, "cannot locate the heartbeat executable; nothing is verified");
+            return Ok(0);
+        }
+    };
+    let journal = Journal::open(store.clone(), setting.clock.clone(), None)?;
+    let gate = setting.machine_gate(&journal);
+    let mut count = 0;
+    for waiting in store.findings().unverified(since).await? {
+        let Some(commands) = commands_for(setting, &waiting).filter(has_commands) else { continue };
+        let applies = waiting.finding.rung() >= Some(Rung::Applies);
+        // A busy machine is for sessions; the next run goes on here.
+        if crate::session::Gate::admit(&gate).await.is_err() {
+            break;
+        }
+        if !applies || !journal.findings().begin_verification(waiting.session).await? {
+            continue;
+        }
+        let steps = climb(setting, &briefly, &waiting, &commands).await;
+        journal.findings().end_verification(waiting.session, steps).await?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn all_commands(setting: &Setting) -> Vec<VerifiedCodeBase> {
+    let verify = &setting.config.verify;
+    let path = setting.config.repository.path.clone();
+    let own = VerifiedCodeBase { path, build: verify.build.clone(), test: verify.test.clone() };
+    verify.code_bases.iter().cloned().chain([own]).collect()
+}
+
+fn commands_for(setting: &Setting, finding: &UnverifiedFinding) -> Option<VerifiedCodeBase> {
+    let source = finding.key.source();
+    let root = code_base_of(&setting.config, source, &[&finding.area], &finding.item_type);
+    all_commands(setting).into_iter().find(|commands| commands.path == root)
+}
+
+/// The steps above `applies`, as far as there are commands for them.
+async fn climb(
+    setting: &Setting,
+    briefly: &Briefly,
+    waiting: &UnverifiedFinding,
+    commands: &VerifiedCodeBase,
+) -> Vec<Step> {
+    let commit = waiting.finding.proof.as_ref().and_then(|proof| proof.commit()).map(str::to_owned);
+    // What a crash left is in the way of a new attempt and nowhere else.
+    let place = setting.state.join("verify").join(waiting.session.to_string());
+    drop(private::remove_folder(&place));
+    let ladder = Ladder {
+        briefly: briefly.clone(),
+        repository: setting.code.latest(&commands.path),
+        commit: commit.clone(),
+        place: place.clone(),
+        commands,
+        timeout: setting.config.verify.timeout,
+        path: setting.environment.raw("PATH").map(OsString::from).unwrap_or_default(),
+        readable: setting.config.agent.read_paths.clone(),
+    };
+    let climbed = ladder.climb(&waiting.finding).await;
+    if let Err(error) = private::remove_folder(&place)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(folder = %place.display(), %error, "could not remove a copy of the code base");
+    }
+    let at = setting.clock.now();
+    let step = |(rung, reached, note): (Rung, bool, String)| Step {
+        rung,
+        reached,
+        at,
+        commit: commit.clone(),
+        note,
+    };
+    climbed.into_iter().map(step).collect()
+}
+
+/// How one finding is verified.
+pub struct Ladder<'a> {
+    pub briefly: Briefly,
+    pub repository: PathBuf,
+    /// `None`: the folder as it is.
+    pub commit: Option<String>,
+    /// A private folder of its own.
+    pub place: PathBuf,
+    pub commands: &'a VerifiedCodeBase,
+    pub timeout: Duration,
+    /// The search path.
+    pub path: OsString,
+    /// What commands may read and execute besides the system: toolchains.
+    pub readable: Vec<PathBuf>,
+}
+
+/// A rung, whether it was reached, and why not.
+type Rungs = Vec<(Rung, bool, String)>;
+
+/// How a command ended.
+enum Ended {
+    Passed,
+    Failed(String),
+    /// It says nothing about the code.
+    NoAnswer(String),
+}
+
+impl Ladder<'_> {
+    pub async fn climb(&self, finding: &Finding) -> Rungs {
+        if !has_walls() {
+            let why = "commands are not run, because this machine cannot confine them".to_owned();
+            return vec![(Rung::Builds, false, why)];
+        }
+        match self.steps(finding).await {
+            Ok(rungs) => rungs,
+            Err(why) => vec![(Rung::Builds, false, why)],
+        }
+    }
+
+    async fn steps(&self, finding: &Finding) -> Result<Rungs, String> {
+        let whole = patch::parse(&finding.patch).map_err(|error| error.to_string())?;
+        let (tests, change) = patch::halves(&whole, is_test);
+        let mut rungs = Rungs::new();
+        if !self.commands.build.is_empty() {
+            let base = self.copy("base", &Patch::default()).await?;
+            if let Ended::Failed(why) | Ended::NoAnswer(why) =
+                self.run(&base, &self.commands.build).await
+            {
+                let note = format!("the code base does not build here without the patch: {why}");
+                return Ok(vec![(Rung::Builds, false, note)]);
+            }
+        }
+        let after = self.copy("after", &whole).await?;
+        if !self.commands.build.is_empty() {
+            match self.run(&after, &self.commands.build).await {
+                Ended::Passed => rungs.push((Rung::Builds, true, String::new())),
+                Ended::Failed(why) | Ended::NoAnswer(why) => {
+                    return Ok(vec![(Rung::Builds, false, format!("the build failed: {why}"))]);
+                }
+            }
+        }
+        if self.commands.test.is_empty() {
+            return Ok(rungs);
+        }
+        let tested = match cannot_show(finding, &tests, &change) {
+            Some(why) => Err(why.to_owned()),
+            None => {
+                let before = self.copy("before", &tests).await?;
+                self.test(&finding.patch_test, &before, &after).await
+            }
+        };
+        let (reached, note) = match tested {
+            Ok(()) => (true, String::new()),
+            Err(why) => (false, why),
+        };
+        if self.commands.build.is_empty() && reached {
+            rungs.push((Rung::Builds, true, "no build command; its test runs".to_owned()));
+        }
+        rungs.push((Rung::Reproduced, reached, note));
+        Ok(rungs)
+    }
+
+    /// Fails before, passes after, passes after, fails before. A test that changes its mind by turns,
+    /// or that passes once something has run, does not give this picture.
+    async fn test(&self, name: &str, before: &Copy, after: &Copy) -> Result<(), String> {
+        let command = self.commands.test.replace("{test}", &quoted(name));
+        for (copy, passes) in [(before, false), (after, true), (after, true), (before, false)] {
+            match (self.run(copy, &command).await, passes) {
+                (Ended::Passed, true) | (Ended::Failed(_), false) => {}
+                (Ended::Passed, false) => {
+                    return Err("its test passes without the change too".to_owned());
+                }
+                (Ended::Failed(why), true) => {
+                    return Err(format!("its test fails with the change: {why}"));
+                }
+                (Ended::NoAnswer(why), _) => {
+                    return Err(format!("its test could not be run: {why}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A private copy of the code base with a patch applied.
+    async fn copy(&self, name: &'static str, patch: &Patch) -> Result<Copy, String> {
+        let (repository, place) = (self.repository.clone(), self.place.clone());
+        let (commit, patch) = (self.commit.clone(), patch.clone());
+        let made = tokio::task::spawn_blocking(move || {
+            private::create_folder(&place).map_err(|error| error.to_string())?;
+            let copy = lay_out(&repository, commit.as_deref(), &place, name)?;
+            let code = CommitCode::new(&repository, commit.as_deref(), None);
+            let outcome =
+                patch::apply(&patch, |path| code.file(path)).map_err(|e| e.to_string())?;
+            write(&copy.code, &outcome)
+                .map_err(|error| format!("cannot write the patch: {error}"))?;
+            Ok(copy)
+        });
+        made.await.unwrap_or_else(|_| Err("copying the code base panicked (a bug)".to_owned()))
+    }
+
+    async fn run(&self, copy: &Copy, command: &str) -> Ended {
+        let env: Vec<(OsString, OsString)> = [
+            ("PATH", self.path.clone()),
+            ("HOME", copy.own.join("home").into()),
+            ("TMPDIR", copy.own.join("tmp").into()),
+            ("LANG", "C.UTF-8".into()),
+            ("CI", "true".into()),
+        ]
+        .map(|(name, value)| (OsString::from(name), value))
+        .into();
+        let mut confinement = Confinement::for_program(Path::new(SHELL), &env, &[]);
+        confinement.execute.extend(self.readable.iter().cloned());
+        // A build runs what it has built.
+        confinement.execute.extend([copy.top.clone(), copy.own.clone()]);
+        confinement.write = vec![copy.top.clone(), copy.own.clone()];
+        confinement.ports.clear();
+        confinement.only_gateway = true;
+        confinement.changes_modes = true;
+        let brief = Brief {
+            program: SHELL.into(),
+            args: vec!["-c".into(), format!("{{ {command}\n}} 2>&1").into()],
+            env,
+            cwd: copy.code.clone(),
+            folder: copy.inputs.clone(),
+            confinement,
+            timeout: self.timeout,
+        };
+        let (output, end) = match self.briefly.watch(&brief).await {
+            Ok(watched) => watched,
+            Err(error) => return Ended::NoAnswer(error.to_string()),
+        };
+        match end {
+            BriefEnd::Code(0) => Ended::Passed,
+            // The shell found no such program, or may not run it.
+            BriefEnd::Code(code @ (126 | 127)) => {
+                Ended::NoAnswer(format!("exit status {code}: {}", tail(&output)))
+            }
+            BriefEnd::Code(code) => Ended::Failed(format!("exit status {code}: {}", tail(&output))),
+            BriefEnd::Signal(signal) => {
+                Ended::NoAnswer(format!("signal {signal}: {}", tail(&output)))
+            }
+            BriefEnd::TimedOut => {
+                Ended::NoAnswer(format!("it took longer than {:?}", self.timeout))
+            }
+        }
+    }
+}
+
+/// Files, TCP and signals have to be restricted.
+fn has_walls() -> bool {
+    match Strength::of_this_machine() {
+        Strength::Full => true,
+        Strength::Partial(version) => version >= WITH_PORTS,
+        Strength::Missing => false,
+    }
+}
+
+/// Why the test of a patch shows nothing about its change.
+fn cannot_show(finding: &Finding, tests: &Patch, change: &Patch) -> Option<&'static str> {
+    let name = finding.patch_test.rsplit(['.', ':', '/', '>', ' ', '#']).next().unwrap_or_default();
+    let added = tests.files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines);
+    let mut added = added.filter(|(mark, _)| *mark == Mark::Added);
+    let is_product =
+        |path: &str| Kind::of_path(path, Language::of_path(path).is_code()) == Kind::Source;
+    if finding.patch_test.is_empty() {
+        Some("the patch names no test")
+    } else if tests.files.is_empty() {
+        Some("the patch brings no test in a file of its own")
+    } else if change.files.is_empty() {
+        Some("the patch changes nothing but tests")
+    } else if name.is_empty() || !added.any(|(_, text)| text.contains(name)) {
+        Some("the patch does not bring a test of the name that it gives")
+    } else if !change.files.iter().all(|file| is_product(file.path())) {
+        Some("the patch also changes files that decide how tests are run")
+    } else {
+        None
+    }
+}
+
+fn is_test(path: &str) -> bool {
+    Kind::of_path(path, Language::of_path(path).is_code()) == Kind::Test
+}
+
+/// One word of a shell command.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> =
+        output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let text = lines[lines.len().saturating_sub(8)..].join("\n");
+    let from = text.char_indices().rev().nth(TAIL).map_or(0, |(at, _)| at);
+    text[from..].to_owned()
+}
+
+/// A copy of the code base.
+struct Copy {
+    /// What commands may write.
+    top: PathBuf,
+    /// The code base in it.
+    code: PathBuf,
+    /// Home and temporary files of the commands.
+    own: PathBuf,
+    /// Closed to the commands: the files that become standard input.
+    inputs: PathBuf,
+}
+
+fn lay_out(
+    repository: &Path,
+    commit: Option<&str>,
+    place: &Path,
+    name: &str,
+) -> Result<Copy, String> {
+    let failed = |error: io::Error| format!("cannot copy the code base: {error}");
+    let own = place.join(format!("{name}.own"));
+    for folder in [own.join("home"), own.join("tmp")] {
+        private::create_folder(&folder).map_err(failed)?;
+    }
+    let top = place.join(name);
+    let mut code = top.clone();
+    match commit {
+        Some(commit) => {
+            let said = |error: crate::context::tree::TreeError| error.to_string();
+            let tree = BorrowedTree::open(repository, place, name).map_err(said)?;
+            tree.move_to(commit).map_err(said)?;
+            code = top.join(BorrowedTree::prefix_of(repository).map_err(said)?);
+            // Nothing of git is left for the commands, and git is not asked again.
+            std::fs::remove_file(top.join(".git")).map_err(failed)?;
+        }
+        None => {
+            private::create_folder(&top).map_err(failed)?;
+            copy_files(repository, &top, &mut (0, 0)).map_err(failed)?;
+        }
+    }
+    Ok(Copy { top, code, own, inputs: place.to_owned() })
+}
+
+/// Copies regular files; links and git's own data are left out.
+fn copy_files(from: &Path, to: &Path, done: &mut (usize, u64)) -> io::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() && entry.file_name() != ".git" {
+            private::create_folder(&target)?;
+            copy_files(&entry.path(), &target, done)?;
+        } else if kind.is_file() {
+            done.0 += 1;
+            done.1 += entry.metadata()?.len();
+            if done.0 > MOST_FILES || done.1 > MOST_BYTES {
+                return Err(io::Error::other("it has no git history and is too large to copy"));
+            }
+            std::fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes what a patch leaves. No command has run in this copy yet; the commit may have links, and
+/// none is followed.
+fn write(code: &Path, outcome: &Outcome) -> io::Result<()> {
+    for (path, text) in outcome {
+        if !stays_inside(path) {
+            return Err(io::Error::other("it leaves the code base"));
+        }
+        let mut folder = code.to_owned();
+        let (parents, _) = path.rsplit_once('/').unwrap_or_default();
+        for part in parents.split('/').filter(|part| !part.is_empty()) {
+            folder.push(part);
+            match std::fs::symlink_metadata(&folder) {
+                Ok(about) if about.is_dir() => {}
+                Ok(_) => return Err(io::Error::other(format!("{} is a link", folder.display()))),
+                Err(_) => std::fs::create_dir(&folder)?,
+            }
+        }
+        let file = code.join(path);
+        let mode = std::fs::symlink_metadata(&file).ok().map(|about| about.permissions().mode());
+        if mode.is_some() {
+            std::fs::remove_file(&file)?;
+        }
+        if let Some(text) = text {
+            beneath::create(code, Path::new(path), text.as_bytes())?;
+            let mode = mode.unwrap_or(0o644) & 0o777;
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode))?;
+        }
+    }
+    Ok(())
+}
