@@ -140,6 +140,8 @@
 //!   and the dashboard are folds over its event log.
 //! - A session's output is stored when its row is closed, before it is used. After a crash in
 //!   between, the next run applies the output that was already paid for.
+//! - The answer of the locate step is not stored: after a crash its question is asked once more, which
+//!   costs less than the machinery to keep it.
 //! - An attempt that ended with a crash of heartbeat counts. Otherwise an item that crashes the
 //!   machine would be retried forever.
 //! - A session starts only if its time limit fits into the remaining time of the run.

@@ -24,6 +24,9 @@ pub(super) type Located = HashMap<ItemKey, Vec<Chosen>>;
 pub(super) async fn order_files(cx: &RunContext, deep: &[QueuedItem]) -> Result<Located, RunError> {
     let mut located = Located::new();
     let items: Vec<QueuedItem> = analysed_now(cx, deep).cloned().collect();
+    if items.is_empty() {
+        return Ok(located);
+    }
     let Some(batches) = unless_panic(plan(cx.clone(), items.clone())).await else {
         tracing::error!(
             "planning the locate step panicked, which is a bug; items keep their order"

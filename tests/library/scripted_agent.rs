@@ -6,9 +6,12 @@ use std::ffi::OsString;
 use clap::Parser;
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::context::CommitCode;
+use heartbeat::context::{Choice, CommitCode};
 use heartbeat::evidence::{self, Seen};
-use heartbeat::model::{Background, FailureKind, Outcome, Rung, SessionId, Stage, Untrusted, Usd};
+use heartbeat::locate::{self, Question};
+use heartbeat::model::{
+    Background, CleanItem, FailureKind, Outcome, Rung, SessionId, Stage, Untrusted, Usd,
+};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{
@@ -114,6 +117,24 @@ fn triage_answers_for_every_id_and_by_its_rules() {
     assert!(
         matches!(&played.events[1], AgentEvent::Initialised { model: Some(model), .. } if model == "claude-haiku-5-5")
     );
+}
+
+#[test]
+fn the_locate_step_is_answered_for_every_item_with_its_own_files() {
+    let (total, mode) =
+        (item(10, "Total is wrong", "Rounding."), item(11, "No dark mode", "Wish."));
+    let file = |path: &str| Choice { path: path.into(), about: "9 lines; add".into() };
+    let files = || ["src/cart.rs", "src/total.rs", "src/mode.rs"].map(file).to_vec();
+    let questions =
+        [&total, &mode].map(|item| Question::of(item, &verdict(item.facts.id.0), files()));
+    let batch = locate::plan_batches(questions.into(), &config().triage).remove(0);
+    let prompts = Prompts::built_in(AgentAuth::ApiKey).unwrap();
+    let played = play(&[], Stage::Locate, &locate::render(&prompts, &batch, &fence()).unwrap());
+    assert_eq!(played.outcome, Outcome::Completed);
+    let answer = played.result.structured_output.unwrap().into_plain();
+    let answer = locate::check_answer(&batch, &answer);
+    let first = |item: &CleanItem| answer[&item.facts.key][0].path.clone();
+    assert_eq!((first(&total), first(&mode)), ("src/total.rs".into(), "src/mode.rs".into()));
 }
 
 #[test]

@@ -64,9 +64,12 @@
 //! # The packed context
 //! The names of all ranked files, because a lower one is often right; then code, with a share per
 //! file by its likelihood from the score: complete if it is short, else complete functions and an
-//! outline, lines that the item names first; then further leads: where names that are used there
+//! outline, lines that the item names first; what is left out is counted; then further leads: where names that are used there
 //! are defined, tests by name and by common commits, commits about the same words. It says "Weak
 //! match" if no file stands out.
+//!
+//! Where a reader chose among the first files ([`choices()`], [`reorder()`]), fewer are shown and more
+//! of each, the functions that the reader named complete ([`pack_chosen`]).
 //!
 //! # Cold or updated
 //! An index gives the same results whether it was just built or updated: files are numbered by

@@ -15,9 +15,9 @@ use crate::text::term::Term;
 use crate::{ContextError, estimate_tokens};
 
 /// Files of which code is shown when a reader chose among them: fewer, and more of each.
-const MOST_CHOSEN: usize = 5;
+const MOST_CHOSEN: usize = 4;
 /// How much likelier a chosen file is than the next one.
-const CHOSEN_ODDS: f64 = 2.0;
+const CHOSEN_ODDS: f64 = 4.0;
 /// Files of which code is shown, and files that then get an outline; the others are only named.
 const MOST_SHOWN: usize = 8;
 /// Names listed with their length.

@@ -1,6 +1,6 @@
 //! The index, the ranking and the packed context through their public functions.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod damage;
 mod git;
