@@ -18,7 +18,7 @@ use crate::settings::Config;
 use crate::store::{ActiveSession, FindingRow, ItemRow, ListedItem, OpenItems, RunRow};
 
 /// Open items that are listed; the rest are counted.
-pub const QUEUE: u32 = 100;
+pub const QUEUE: u32 = 40;
 /// Maximum length of title and summary in a list, in characters.
 const LINE: usize = 400;
 

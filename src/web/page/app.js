@@ -102,9 +102,17 @@ function take(state) {
 }
 
 async function refreshLists() {
-  [page.runs, page.findings, page.figures] = await Promise.all([read("/api/runs?limit=60"), read("/api/findings?limit=100").then(byWorth), read("/api/figures")]);
+  [page.runs, page.findings, page.figures] = await Promise.all([read("/api/runs?limit=60"), worthwhile(), read("/api/figures")]);
   showFigures();
   show();
+}
+
+/** The first findings; more only for a reader who has read almost all of these. */
+const SOME = 25;
+async function worthwhile() {
+  const rows = await read(`/api/findings?limit=${SOME}`);
+  const enough = rows.length < SOME || rows.filter((row) => !isSeen(row)).length > 5;
+  return byWorth(enough ? rows : await read("/api/findings?limit=500"));
 }
 
 const showFigures = () => page.figures && byId("figures").replaceChildren(...figureTable(page.figures, page.by));
@@ -148,7 +156,8 @@ function happened(recorded) {
     page.lines.length = Math.min(page.lines.length, 400);
     views.activity(page.lines, page.paused);
   }
-  if (["run_started", "run_ended", "finding_stored"].includes(recorded.event)) listsSoon();
+  // Of the newest events that the page begins with, its lists know already.
+  if (recorded.seq > page.known && ["run_started", "run_ended", "finding_stored"].includes(recorded.event)) listsSoon();
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".");
@@ -158,6 +167,7 @@ async function start() {
     const [state, me] = await Promise.all([read("/api/state"), read("/api/me"), refreshLists()]);
     page.may = me.may_act;
     document.body.dataset.may = page.may ? "act" : "read";
+    page.known = state.seq;
     page.seq = Math.max(0, state.seq - 200);
     page.lines = [];
     take(state);
@@ -355,6 +365,7 @@ function prepare() {
   byId("filter").value = page.filter;
   byId("filter").addEventListener("input", (event) => {
     page.filter = event.target.value;
+    if (page.filter.trim() && page.findings.length === SOME) read("/api/findings?limit=500").then((rows) => { page.findings = byWorth(rows); show(); }, () => {});
     const address = new URL(location.href);
     if (page.filter) address.searchParams.set("q", page.filter);
     else address.searchParams.delete("q");

@@ -244,10 +244,12 @@ export function findings(rows, filter, isSeen) {
   const fitting = rows.filter((row) => matches(filter, row.key, short(row.key), row.title, row.summary));
   const shown = fitting.slice(0, filter ? 50 : FIRST);
   const unread = rows.filter((row) => !isSeen(row)).length;
-  say(byId("findings-note"), rows.length ? `${unread} unread of ${rows.length}, the most worthwhile first` : "");
+  // The page has the first ones only.
+  const more = rows.length >= 25 ? "at least " : "";
+  say(byId("findings-note"), rows.length ? `${more}${unread} unread${more ? "" : ` of ${rows.length}`}, the most worthwhile first` : "");
   const all = byId("findings-all");
   all.hidden = rows.length <= FIRST;
-  say(all, `All ${rows.length} findings`);
+  say(all, more ? "All findings" : `All ${rows.length} findings`);
   const empty = byId("findings-empty");
   empty.hidden = shown.length > 0;
   say(empty, filter ? "No finding matches the filter." : "No findings yet. They appear here when an analysis completes.");
