@@ -126,6 +126,13 @@
 //!   `an_undeliverable_comment_is_given_up_and_reported`,
 //!   `a_finding_is_written_once_and_our_own_write_does_not_requeue_the_item`,
 //!   `a_finding_that_a_crash_held_up_is_checked_and_written_back_like_any_other`.
+//! - **I16** No other program damages the state by reading or copying it, and one that takes it away
+//!   does not make heartbeat start over. The database file is opened by SQLite alone. Held by
+//!   `programs_beside_the_running_service_leave_the_state_whole`,
+//!   `a_state_that_is_taken_away_is_an_alarm_and_no_fresh_start_and_its_return_is_noticed`.
+//! - **I17** Money, sessions and what is left are the same in every place that shows them: they come
+//!   from one function over the store. Held by
+//!   `every_place_shows_the_same_figures_whatever_happened`.
 //!
 //! # Decisions
 //!

@@ -1,4 +1,4 @@
-//! The tracker's credential, read when it is needed and again when it is rejected.
+//! The tracker's credential, read when a run needs it, and again when it is rejected.
 
 use secrecy::SecretString;
 use tokio::sync::Mutex;
@@ -62,6 +62,10 @@ impl Credential for ConfiguredCredential {
             *self.current.lock().await = Some(self.resolve().await?);
             Ok(true)
         })
+    }
+
+    fn forget(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move { *self.current.lock().await = None })
     }
 
     fn origin(&self) -> String {

@@ -85,6 +85,8 @@ pub enum Outcome {
     TooMuchMemory,
     /// Read more distinct files than allowed.
     TooManyReads,
+    /// More bytes or files in its folder than allowed.
+    TooMuchDisk,
     /// Wrote a line beyond the limit, or too much output.
     OutputFlood,
     /// Found open after heartbeat crashed.
@@ -276,6 +278,21 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Without figures that no session can have. They come from other programs, and are summed up.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        const MOST_TOKENS: u64 = 1_000_000_000_000;
+        const MOST: Usd = Usd::from_micros(1_000_000_000_000);
+        Self {
+            input_tokens: self.input_tokens.min(MOST_TOKENS),
+            output_tokens: self.output_tokens.min(MOST_TOKENS),
+            cache_read_tokens: self.cache_read_tokens.min(MOST_TOKENS),
+            cache_creation_tokens: self.cache_creation_tokens.min(MOST_TOKENS),
+            cost: self.cost.map(|cost| cost.clamp(Usd::ZERO, MOST)),
+            estimated: self.estimated,
+        }
+    }
+
     /// Tokens of all kinds.
     pub const fn tokens(&self) -> u64 {
         self.input_tokens
@@ -342,6 +359,7 @@ impl From<StoredUsage> for Usage {
             cost: stored.cost.filter(|_| known),
             estimated: stored.estimated,
         }
+        .bounded()
     }
 }
 

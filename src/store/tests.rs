@@ -375,8 +375,8 @@ async fn a_full_disk_is_reported_and_loses_neither_facts_nor_observations() {
     let state = state().await;
     store_much(&state, 1).await.unwrap();
     let limit = |pages: i64| {
-        let connection = state.journal.store().inner.connection();
-        connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+        let sql = format!("PRAGMA max_page_count = {pages}");
+        state.journal.store().inner.with(|c| c.query_row(&sql, [], |_| Ok(()))).unwrap();
     };
     limit(1);
     state.journal.emit(Event::FetchStarted);
@@ -397,7 +397,7 @@ async fn a_full_disk_is_reported_and_loses_neither_facts_nor_observations() {
 async fn a_busy_database_is_reported_and_nothing_is_lost() {
     let state = state().await;
     let store = state.journal.store();
-    store.inner.connection().busy_timeout(Duration::from_millis(20)).unwrap();
+    store.inner.with(|c| c.busy_timeout(Duration::from_millis(20))).unwrap();
     let other = Connection::open(store.folder().join(DATABASE)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = store_much(&state, 1).await.unwrap_err();

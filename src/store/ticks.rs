@@ -8,6 +8,7 @@ use super::subjects::{Reader, Ticks};
 use super::{Journal, Sql, StoreError};
 use crate::event::Event;
 use crate::model::RunId;
+use crate::schedule::no_later_than;
 
 /// A scheduled time that was used or skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,12 @@ impl<R: Reader> Ticks<'_, R> {
 }
 
 fn record_tick(transaction: &Transaction<'_>, now: Ms, tick: &TickRow) -> Sql<bool> {
+    // Decided by a clock that was ahead: these times are still to come.
+    let ahead = Ms(no_later_than(now.0));
+    transaction.execute(
+        "DELETE FROM ticks WHERE schedule = ?1 AND nominal = ?2 AND decided_at > ?3",
+        params![tick.schedule, Ms(tick.nominal), ahead],
+    )?;
     let decision = if tick.run.is_some() { "fired" } else { "skipped" };
     let recorded = transaction.execute(
         "INSERT OR IGNORE INTO ticks (schedule, nominal, decided_at, decision, run, missed)

@@ -22,6 +22,7 @@ mod fault_points;
 mod job;
 mod linked_commits;
 mod live;
+mod neighbours;
 mod operate;
 mod publishing;
 mod reload;

@@ -6,10 +6,12 @@
     reason = "a test fails by panicking, prints figures, and starts what it is about"
 )]
 
+mod absence;
 mod areas;
 mod background;
 mod bounds;
 mod fairness;
+mod figures;
 mod model;
 mod order;
 mod outage;
