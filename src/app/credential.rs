@@ -79,3 +79,34 @@ impl Credential for ConfiguredCredential {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_renewed_file_is_read_by_the_next_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        let write = |secret: &str| {
+            std::fs::write(&file, secret).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        let text = include_str!("../config/default.toml");
+        let mut config: Config = toml::from_str(text).unwrap();
+        config.source.token_file.clone_from(&file);
+        let environment = Environment::new(Vec::<(String, String)>::new());
+        let credential = ConfiguredCredential::new(&config.source, &config, &environment);
+        let current = async || credential.current().await.unwrap().expose_secret().to_owned();
+        write("one");
+        assert_eq!(current().await, "one");
+        write("two");
+        assert_eq!(current().await, "one", "a run keeps what it began with");
+        credential.forget().await;
+        assert_eq!(current().await, "two");
+    }
+}

@@ -213,7 +213,10 @@ where
                 // No run is started on it: what it would store may be lost with it.
                 return Ok(RETRY_STATE_AFTER);
             }
-            self.setting.observers.report_fault(None);
+            // A fault of the last turn stays until this one has worked.
+            if self.store_fault.is_none() {
+                self.setting.observers.report_fault(None);
+            }
         }
         let sleep = self.decide().await?;
         let sleep = sleep.min(self.start_early().await?);

@@ -218,8 +218,12 @@ impl Outcome {
                 | Self::BadOutput { why: FailureKind::NotSent }
                 | Self::ProviderLimit { .. }
         ) || self.is_configuration();
-        let never_answered =
-            matches!(self, Self::AgentError { why: FailureKind::ApiError }) && usage.tokens() == 0;
+        // An agent that never wrote a line has not heard from its provider either.
+        let never_answered = usage.tokens() == 0
+            && matches!(
+                self,
+                Self::AgentError { why: FailureKind::ApiError } | Self::InitTimeout
+            );
         usage.cost.is_none() && !never_asked && !never_answered
     }
 
@@ -404,6 +408,7 @@ mod tests {
     fn an_outage_costs_its_worst_case_only_if_a_part_of_an_answer_came() {
         let outage = Outcome::AgentError { why: FailureKind::ApiError };
         assert!(!outage.counts_at_worst(&Usage::default()));
+        assert!(!Outcome::InitTimeout.counts_at_worst(&Usage::default()));
         let answered = Usage { input_tokens: 1, ..Usage::default() };
         assert!(outage.counts_at_worst(&answered));
         assert!(!outage.counts_at_worst(&Usage { cost: Some(Usd::ZERO), ..answered }));
