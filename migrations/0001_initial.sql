@@ -286,8 +286,10 @@ CREATE TABLE budget (
     reserved  INTEGER NOT NULL,
     -- NULL while the session is alive; the reserved sum if it never told its cost.
     spent     INTEGER,
-    -- 1 where `spent` is the worst case of a session that ended without reporting a cost.
-    estimated INTEGER NOT NULL DEFAULT 0
+    -- 1 where `spent` is not what the agent reported: from tokens and prices, or assumed.
+    estimated INTEGER NOT NULL DEFAULT 0,
+    -- 1 where `spent` is the worst case of a session that ended without a cost or tokens.
+    assumed   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX budget_by_day ON budget (day);
 CREATE INDEX budget_by_run ON budget (run);

@@ -133,6 +133,13 @@
 //!   `an_invented_finding_is_unproven_and_not_written_back_unless_asked_for`,
 //!   `a_quote_is_confirmed_moved_in_another_file_or_not_found`,
 //!   `only_a_test_that_fails_without_the_change_and_passes_with_it_is_a_proof`.
+//! - **I21** No other program damages the state by reading or copying it, and one that takes it away
+//!   does not make heartbeat start over. The database file is opened by SQLite alone. Held by
+//!   `programs_beside_the_running_service_leave_the_state_whole`,
+//!   `a_state_that_is_taken_away_is_an_alarm_and_no_fresh_start_and_its_return_is_noticed`.
+//! - **I18** Money, sessions and what is left are the same in every place that shows them: they come
+//!   from one function over the store. Held by
+//!   `every_place_shows_the_same_figures_whatever_happened`.
 //!
 //! # Decisions
 //!

@@ -1,4 +1,4 @@
-//! The tracker's credential, read when it is needed and again when it is rejected.
+//! The tracker's credential, read when a run needs it, and again when it is rejected.
 
 use secrecy::SecretString;
 use tokio::sync::Mutex;
@@ -64,6 +64,10 @@ impl Credential for ConfiguredCredential {
         })
     }
 
+    fn forget(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move { *self.current.lock().await = None })
+    }
+
     fn origin(&self) -> String {
         let Self { source, section, .. } = self;
         if self.environment.raw(&source.token_env).is_some() {
@@ -73,5 +77,36 @@ impl Credential for ConfiguredCredential {
         } else {
             format!("{section} token_command")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_renewed_file_is_read_by_the_next_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        let write = |secret: &str| {
+            std::fs::write(&file, secret).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        let text = include_str!("../config/default.toml");
+        let mut config: Config = toml::from_str(text).unwrap();
+        config.source.token_file.clone_from(&file);
+        let environment = Environment::new(Vec::<(String, String)>::new());
+        let credential = ConfiguredCredential::new(&config.source, &config, &environment);
+        let current = async || credential.current().await.unwrap().expose_secret().to_owned();
+        write("one");
+        assert_eq!(current().await, "one");
+        write("two");
+        assert_eq!(current().await, "one", "a run keeps what it began with");
+        credential.forget().await;
+        assert_eq!(current().await, "two");
     }
 }

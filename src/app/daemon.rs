@@ -18,7 +18,7 @@ use super::exit::Code;
 use super::integrity::IntegrityCheck;
 use super::logging::{self, Purpose};
 use super::running::{self, Running};
-use super::setting::{ensure_configured, load_request};
+use super::setting::{claim_state, ensure_configured, load_request};
 use super::signals::SignalRequest;
 use super::timetable::Timetable;
 use super::waker::{LONGEST_SLEEP, Pace, WakeSource};
@@ -110,6 +110,7 @@ where
         other => other,
     };
     let mut setting = make(reloader.current().config.clone())?;
+    claim_state(&setting.config, options, &setting.state)?;
     let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
     // Held until exit: `status` shows a next run only while a scheduler is running.
     let _mark = SchedulerMark::set(&setting.state)
@@ -205,14 +206,22 @@ where
 
     /// Does what is due and stores observations. Returns how long nothing will be due.
     async fn act(&mut self) -> Result<Duration, CommandError> {
-        let sleep = self.decide().await?;
-        let sleep = sleep.min(self.start_early().await?);
-        self.journal.flush().await?;
         if self.running.is_none() {
             let (store, now) = (self.journal.store(), self.setting.clock.now());
             if let Some(damage) = self.integrity.run_if_due(store, now).await {
                 self.setting.observers.report_fault(Some(damage.clone()));
+                // No run is started on it: what it would store may be lost with it.
+                return Ok(RETRY_STATE_AFTER);
             }
+            // A fault of the last turn stays until this one has worked.
+            if self.store_fault.is_none() {
+                self.setting.observers.report_fault(None);
+            }
+        }
+        let sleep = self.decide().await?;
+        let sleep = sleep.min(self.start_early().await?);
+        self.journal.flush().await?;
+        if self.running.is_none() {
             self.notice_silence();
         }
         Ok(sleep)

@@ -128,7 +128,7 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
         return Ok(());
     }
     let _lock = RunLock::acquire(state, "--demo", None, clock)?;
-    for name in ["heartbeat.db", "heartbeat.db-wal", "heartbeat.db-shm"] {
+    for name in ["heartbeat.db", "heartbeat.db-wal", "heartbeat.db-shm", "state.json"] {
         // Missing files are fine.
         drop(std::fs::remove_file(state.join(name)));
     }

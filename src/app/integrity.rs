@@ -6,6 +6,8 @@ use crate::store::Store;
 
 /// Interval of the checks.
 const EVERY: SignedDuration = SignedDuration::from_hours(24);
+/// The same while it is damaged: somebody may have restored a backup.
+const EVERY_WHEN_DAMAGED: SignedDuration = SignedDuration::from_mins(1);
 
 #[derive(Debug, Default)]
 pub struct IntegrityCheck {
@@ -17,12 +19,17 @@ impl IntegrityCheck {
     /// Checks if it is due: damage in a rarely read page could otherwise stay unnoticed for weeks.
     /// Returns the damage, for `/health`.
     pub async fn run_if_due(&mut self, store: &Store, now: Timestamp) -> Option<&String> {
-        if self.checked_at.is_none_or(|at| now.duration_since(at) >= EVERY) {
+        let every = if self.damage.is_some() { EVERY_WHEN_DAMAGED } else { EVERY };
+        // A clock that was set back must not put it off.
+        if self.checked_at.is_none_or(|at| now.duration_since(at).abs() >= every) {
             self.checked_at = Some(now);
-            self.damage = store.check_integrity().await.err().map(|error| error.to_string());
-            if let Some(damage) = &self.damage {
-                tracing::error!(damage, "the database is damaged");
+            let damage = store.check_integrity().await.err().map(|error| error.to_string());
+            if let Some(damage) =
+                damage.as_ref().filter(|found| self.damage.as_ref() != Some(*found))
+            {
+                tracing::error!(damage, "the database is damaged; no run is started");
             }
+            self.damage = damage;
         }
         self.damage.as_ref()
     }
@@ -58,7 +65,7 @@ mod tests {
         let soon = now + SignedDuration::from_hours(1);
         assert_eq!(check.run_if_due(&store, soon).await, None, "not due");
         let damage = check.run_if_due(&store, now + EVERY).await.unwrap().clone();
-        assert!(damage.contains("heartbeat.db") && damage.contains(".recover"), "{damage}");
+        assert!(damage.contains("heartbeat.db") && damage.contains("state rescue"), "{damage}");
         assert_eq!(check.damage(), Some(&damage));
     }
 }

@@ -40,7 +40,7 @@ pub mod web;
 
 pub use credential::ConfiguredCredential;
 pub use notify::Notifier;
-pub use setting::{Overrides, Setting, StartOptions, load_request, state_folder};
+pub use setting::{Overrides, Setting, StartOptions, load_request, owner_of, state_folder};
 pub use signals::Signals;
 pub use telemetry::Telemetry;
 pub use temporary::TemporaryFolder;

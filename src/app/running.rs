@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use tokio::task::{JoinHandle, JoinSet};
@@ -12,6 +13,7 @@ use super::error::CommandError;
 use super::exit::Code;
 use super::fleet::FleetRun;
 use super::logging::{self, Purpose};
+use super::setting::claim_state;
 use super::signals::SignalRequest;
 use super::web::{self, AnnounceOptions};
 use super::{
@@ -29,6 +31,9 @@ use crate::report::worth;
 use crate::run::{self, DryRun, RunEnd};
 use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, RunLock, Store};
+
+/// How long a single run looks for damage in its database before it begins.
+const CHECK_FOR: Duration = Duration::from_secs(5);
 
 /// An index that was not used for this long belongs to a code base that is gone.
 const KEEP_INDEXES: SignedDuration = SignedDuration::from_hours(90 * 24);
@@ -99,8 +104,12 @@ async fn run_once(
     options: &StartOptions,
     id: RunId,
 ) -> Result<RunReport, CommandError> {
+    claim_state(&setting.config, options, &setting.state)?;
     let store = Store::open(&setting.state)?;
     let lock = RunLock::acquire(&setting.state, "--once", Some(id), &setting.clock)?;
+    if !store.check_integrity_within(CHECK_FOR).await? {
+        tracing::warn!("the database is too large to be checked before a single run");
+    }
     let pings = pings::begin(setting, id);
     let journal = Journal::begin_run(store.clone(), setting.clock.clone(), id).await?;
     let mut signals = Signals::listen()?;
@@ -284,7 +293,11 @@ impl Running {
         let (pings, kept) = (pings::begin(setting, id), (setting.clone(), reports.clone()));
         let (setting, handle, reports) = (setting.clone(), stop.clone(), reports.clone());
         let task = tokio::spawn(async move {
-            let store = Store::open(&setting.state)?;
+            let store = Store::open_existing(&setting.state)?;
+            // Renewed since the last run, perhaps because that one said that it was rejected.
+            for credential in &setting.credentials {
+                credential.forget().await;
+            }
             let clock = setting.clock.clone();
             let journal = Journal::begin_run(store.clone(), clock, id).await?;
             let run = (id, trigger);

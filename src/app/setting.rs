@@ -26,7 +26,7 @@ use crate::session::{
     SupervisorSettings,
 };
 use crate::settings::{Config, Environment, LogFormat, LogLevel};
-use crate::store::Journal;
+use crate::store::{Journal, Owner};
 
 /// In the state folder: work trees of the code bases' newest commits.
 pub const CODE_FOLDER: &str = "code";
@@ -88,17 +88,45 @@ pub fn ensure_configured(loaded: &Loaded) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// The configured folder, or the default one of this configuration. Before folders had names, all
+/// configurations of a user shared one; it stays with the one it belongs to.
 pub fn state_folder(config: &Config, environment: &Environment) -> Result<PathBuf, CommandError> {
     if !config.state.dir.as_os_str().is_empty() {
         return Ok(config.state.dir.clone());
     }
-    environment.state_home().map(|home| home.join("heartbeat")).ok_or_else(|| {
+    let home = environment.state_home().ok_or_else(|| {
         CommandError::Usage(
             "cannot choose a state folder: neither HOME nor XDG_STATE_HOME is set\n  hint: pass \
              --state-dir, or set `state.dir`"
                 .into(),
         )
-    })
+    })?;
+    let shared = home.join("heartbeat");
+    let Some(name) = config.state_name() else { return Ok(shared) };
+    let named = home.join(format!("heartbeat-{name}"));
+    let is_ours = Owner::is_used(&shared)
+        && Owner::of_folder(&shared).is_none_or(|owner| owner.accepts(&owner_of(config)));
+    Ok(if is_ours && !Owner::is_used(&named) { shared } else { named })
+}
+
+/// This configuration as the owner of a state.
+pub fn owner_of(config: &Config) -> Owner {
+    let sources = config.sources().into_iter().map(|source| {
+        let kind: &str = source.kind.into();
+        format!("{} ({kind} {} {})", source.name, source.base_url, source.project)
+    });
+    Owner { config: config.file.clone(), sources: sources.collect() }
+}
+
+/// Refuses a state of another configuration: its queue would be parked, and parked back. A state
+/// without an owner is taken.
+pub fn claim_state(
+    config: &Config,
+    options: &StartOptions,
+    state: &Path,
+) -> Result<(), CommandError> {
+    // The simulated tracker has another address each time.
+    if options.demo { Ok(()) } else { Ok(owner_of(config).claim(state)?) }
 }
 
 /// Everything one run needs. A run keeps the setting it started with.

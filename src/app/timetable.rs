@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::error::CommandError;
 use crate::model::RunId;
-use crate::schedule::{Decision, DecisionInput, Policy, Schedule, delay_on_host, no_later_than};
+use crate::schedule::{Decision, DecisionInput, Policy, Schedule, delay_on_host};
 use crate::settings::Config;
 use crate::store::{Store, StoreError};
 
@@ -34,7 +34,7 @@ impl Timetable {
         now: Timestamp,
         running: Option<RunId>,
     ) -> Result<Decision, StoreError> {
-        let last_handled = store.ticks().last(self.schedule.key(), no_later_than(now)).await?;
+        let last_handled = store.ticks().last(self.schedule.key(), now).await?;
         let input = DecisionInput { now, last_handled, in_force_since: self.since, running };
         Ok(self.schedule.decide(self.policy, input))
     }
@@ -111,5 +111,23 @@ mod tests {
         assert_eq!(used.len(), 3, "{used:?}");
         assert_eq!(asked, 183, "once a second, and once more after each time used");
         assert_eq!(table.until_next(clock.now()), Duration::from_secs(30));
+    }
+
+    #[tokio::test]
+    async fn after_a_clock_that_went_back_for_hours_runs_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let schedule = || Schedule::parse("* * * * *", "UTC").unwrap();
+        let policy = Policy { delay: Duration::ZERO, catch_up: None };
+        // Two hours, and the same again.
+        for (begin, seconds, most) in
+            [("2026-11-16T08:00:30Z", 7200, 120), ("2026-11-16T08:00:31Z", 600, 10)]
+        {
+            let clock = Clock::manual(begin.parse().unwrap());
+            let journal = Journal::open(store.clone(), clock.clone(), None).unwrap();
+            let table = Timetable { schedule: schedule(), policy, since: clock.now() };
+            let (used, _) = follow(&table, &journal, &clock, seconds).await;
+            assert_eq!(used.len(), most, "from {begin}");
+        }
     }
 }

@@ -240,7 +240,7 @@ struct DashboardActions {
 
 impl DashboardActions {
     fn journal(&self) -> Result<Journal, StoreError> {
-        Journal::open(Store::open(&self.state)?, self.clock.clone(), None)
+        Journal::open(Store::open_existing(&self.state)?, self.clock.clone(), None)
     }
 }
 

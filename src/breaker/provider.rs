@@ -281,6 +281,7 @@ const fn shows_an_answer(outcome: &Outcome) -> bool {
         Outcome::Completed
             | Outcome::BudgetReached
             | Outcome::TooManyReads
+            | Outcome::TooMuchDisk
             | Outcome::BadOutput { why: SchemaIgnored | SchemaViolated }
             | Outcome::AgentError {
                 why: InvalidRequest

@@ -194,7 +194,7 @@ pub enum Command {
     /// Print, install or remove the systemd or launchd service
     #[command(subcommand)]
     Service(super::service::ServiceCommand),
-    /// Export or import the state, to move it to another machine
+    /// Back up, restore or rescue the state, or hand it over to this configuration
     #[command(subcommand)]
     State(super::state::StateCommand),
     /// Show when the next runs are due
@@ -236,7 +236,7 @@ pub enum Command {
 #[derive(Debug, Clone, Args)]
 pub struct RetryArgs {
     /// The item as people name it: 4106, #4106, PARCEL-4, contoso/web#12, or its address
-    #[arg(required_unless_present_any = ["source", "provider", "parked", "failed"])]
+    #[arg(required_unless_present_any = ["source", "provider", "parked", "failed", "gone"])]
     pub item: Option<String>,
     /// Close the circuit breaker of one source, or of all if no name is given; also ignore a wait
     /// that the source requested
@@ -260,6 +260,9 @@ pub struct RetryArgs {
     /// Requeue all items that failed: waiting for a retry, or parked without attempts left
     #[arg(long, group = "many", conflicts_with_all = ["item", "parked"])]
     pub failed: bool,
+    /// Requeue all items that were given up because the source did not return them any more
+    #[arg(long, group = "many", conflicts_with_all = ["item", "parked", "failed"])]
+    pub gone: bool,
     /// Only items parked for this reason, such as attempts_exhausted
     #[arg(long, requires = "parked", conflicts_with_all = ["item", "failed"], value_name = "REASON")]
     pub reason: Option<String>,

@@ -27,10 +27,14 @@ pub fn render(dry_run: &DryRun) -> String {
     }
     let _: std::fmt::Result = writeln!(
         text,
-        "\nA run would start at most {} sessions and spend at most {} (budget {} per run).\n\
-         Nothing was started or written.",
+        "\nA run would start at most {} sessions and spend at most {} (budget {} per run).",
         dry_run.sessions_at_most, dry_run.worst_case, dry_run.budget_per_run
     );
+    if let Some(expected) = dry_run.expected {
+        let _: std::fmt::Result =
+            writeln!(text, "About {expected} is to be expected, by the cost of earlier sessions.");
+    }
+    text.push_str("Nothing was started or written.\n");
     text
 }
 

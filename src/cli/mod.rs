@@ -259,7 +259,7 @@ impl Context {
             Command::State(command) => self.on_runtime(async {
                 let config = self.load()?.config;
                 let folder = app::state_folder(&config, &self.environment)?;
-                write_out(&state::run(&command, &folder, &self.clock).await?)?;
+                write_out(&state::run(&command, &folder, &config, &self.clock).await?)?;
                 Ok(Code::Done)
             }),
             Command::Simulate(Simulate::Ado(args)) => self.on_runtime(self.simulate_ado(args)),

@@ -7,7 +7,8 @@ use super::error::CommandError;
 use super::exit::Code;
 use super::selection::Selection;
 use super::{Context, show};
-use crate::store::{Journal, RunLock, Store};
+use crate::model::Phase;
+use crate::store::{ItemFilter, Journal, RunLock, Store};
 use crate::triage;
 
 fn is_number(text: &str) -> bool {
@@ -30,7 +31,7 @@ impl Context {
         }
         match &item {
             Some(item) => self.retry_item(item, &args.terms).await,
-            None if args.parked || args.failed => self.retry_many(args).await,
+            None if args.parked || args.failed || args.gone => self.retry_many(args).await,
             None => Ok(Code::Done),
         }
     }
@@ -59,7 +60,13 @@ impl Context {
 
     async fn retry_many(&self, args: &RetryArgs) -> Result<Code, CommandError> {
         let (reading, _) = self.needed_state()?;
-        let open = reading.items().open(u32::MAX).await?.first;
+        let open = match args.gone {
+            true => {
+                let gone = ItemFilter { phase: Some(Phase::Vanished), ..ItemFilter::default() };
+                reading.items().matching(gone, u32::MAX).await?
+            }
+            false => reading.items().open(u32::MAX).await?.first,
+        };
         let selection = Selection::new(args, &open);
         let keys = selection.keys();
         if keys.is_empty() {

@@ -87,7 +87,11 @@ impl<'a> Selection<'a> {
     }
 
     fn what(&self) -> &'static str {
-        if self.args.parked { "parked" } else { "failed" }
+        match self.args {
+            RetryArgs { gone: true, .. } => "given-up",
+            RetryArgs { parked: true, .. } => "parked",
+            _ => "failed",
+        }
     }
 
     fn place(&self) -> String {
@@ -97,6 +101,9 @@ impl<'a> Selection<'a> {
 
 /// Items that a person stopped or that triage left to a person did not fail.
 fn is_candidate(args: &RetryArgs, item: &ItemRow) -> bool {
+    if args.gone {
+        return item.phase == Phase::Vanished;
+    }
     match (args.parked, item.phase) {
         (true, phase) => phase == Phase::Parked,
         (false, Phase::Waiting) => true,
@@ -151,6 +158,7 @@ mod tests {
             terms: Vec::new(),
             parked,
             failed: !parked,
+            gone: false,
             reason: reason.map(Into::into),
             area: area.map(Into::into),
             yes: true,

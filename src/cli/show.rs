@@ -80,7 +80,7 @@ pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
         let host = row.host.as_deref();
         let outcome = row.outcome.as_ref();
         let outcome = outcome.map_or_else(|| open.into(), |outcome| outcome.text_on(host));
-        let cost = row.usage.map(|usage| format!(", {}", usage.cost_text())).unwrap_or_default();
+        let cost = format!(", {}", row.money.to_text());
         let item = row.session.item.as_ref().map(short_key).unwrap_or_default();
         let attempt = match row.session.attempt {
             0 | 1 => String::new(),

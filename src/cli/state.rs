@@ -1,4 +1,4 @@
-//! `heartbeat state export|import`: moves a state to another machine.
+//! `heartbeat state`: copies of a state, and what to do with one that is damaged or lost.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
@@ -8,14 +8,32 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 
 use super::error::CommandError;
+use crate::app::owner_of;
 use crate::clock::Clock;
+use crate::settings::Config;
 use crate::store::{
-    DATABASE, RunLock, Store, StoreError, TakenOver, TransferError, is_database, prepare_folder,
-    take_over,
+    DATABASE, Rescued, RunLock, SchedulerMark, Store, StoreError, TakenOver, TransferError,
+    is_database, prepare_folder, rescue, restore, set_aside, take_over,
 };
 
 #[derive(Debug, Subcommand)]
 pub enum StateCommand {
+    /// Write a checked copy of the whole state, also while heartbeat runs
+    Backup {
+        /// File to write; it must not exist
+        file: PathBuf,
+    },
+    /// Put a backup in the place of the state, which is set aside
+    Restore {
+        /// A backup, or the heartbeat.db of another machine
+        file: PathBuf,
+    },
+    /// Save what can still be read of a damaged state; the damaged files are set aside
+    Rescue,
+    /// Set the state aside and begin an empty one: all items are new again
+    New,
+    /// Hand the state over to this configuration
+    Adopt,
     /// Export the whole state as JSON lines
     Export {
         /// File to write [default: standard output]
@@ -32,12 +50,65 @@ pub enum StateCommand {
 pub async fn run(
     command: &StateCommand,
     folder: &Path,
+    config: &Config,
     clock: &Clock,
 ) -> Result<String, CommandError> {
     match command {
+        StateCommand::Backup { file } => backup(file, folder).await,
+        StateCommand::Restore { file } => {
+            let _lock = at_rest(folder, "state restore", clock)?;
+            let aside = restore(folder, file, clock.now())?;
+            Ok(format!("restored {} into {}\n{}", file.display(), folder.display(), kept(aside)))
+        }
+        StateCommand::Rescue => {
+            let _lock = at_rest(folder, "state rescue", clock)?;
+            Ok(rescued(rescue(folder, clock.now())?, folder))
+        }
+        StateCommand::New => {
+            let _lock = at_rest(folder, "state new", clock)?;
+            let aside = set_aside(folder, clock.now())?;
+            Ok(format!("{}the next run begins an empty state\n", kept(aside)))
+        }
+        StateCommand::Adopt => {
+            owner_of(config).adopt(folder)?;
+            Ok(format!("the state in {} belongs to this configuration now\n", folder.display()))
+        }
         StateCommand::Export { file } => export(file.as_deref(), folder).await,
         StateCommand::Import { file } => import(file, folder, clock).await,
     }
+}
+
+/// The lock of a state that nobody works on.
+fn at_rest(folder: &Path, purpose: &str, clock: &Clock) -> Result<RunLock, CommandError> {
+    prepare_folder(folder)?;
+    if SchedulerMark::is_set(folder) {
+        return Err(CommandError::NotNow(format!(
+            "a heartbeat service runs on {}\n  hint: stop it first",
+            folder.display()
+        )));
+    }
+    Ok(RunLock::acquire(folder, purpose, None, clock)?)
+}
+
+async fn backup(file: &Path, folder: &Path) -> Result<String, CommandError> {
+    let store = Store::open_for_reading(folder)?.ok_or_else(|| {
+        CommandError::NotFound(format!("there is no state to back up in {}", folder.display()))
+    })?;
+    store.backup(file).await?;
+    Ok(format!("backed up {} to {}, checked\n", folder.display(), file.display()))
+}
+
+fn kept(aside: Option<PathBuf>) -> String {
+    aside.map_or_else(String::new, |to| format!("the state before is kept in {}\n", to.display()))
+}
+
+fn rescued(rescued: Rescued, folder: &Path) -> String {
+    let Rescued { rows, torn, kept: aside } = rescued;
+    let mut text = format!("saved {rows} rows into {}\n", folder.display());
+    for (table, rows) in torn {
+        text.push_str(&format!("{table} is damaged: {rows} rows of it were saved\n"));
+    }
+    text + &kept(aside)
 }
 
 async fn export(file: Option<&Path>, folder: &Path) -> Result<String, CommandError> {

@@ -13,17 +13,19 @@ use crate::event::fold::of_source;
 use crate::model::text::{clip, in_words};
 use crate::model::{Breaker, BreakerState, Phase, RunId, SourceRecord};
 use crate::ports::SourceMemory;
-use crate::report::lines::{amount, short_key};
+use crate::report::lines::short_key;
 use crate::report::moment::moment;
 use crate::report::paint::Paint;
-use crate::schedule::day_in;
+use crate::schedule::{date_in, day_in};
 use crate::session::containment::detect;
 use crate::settings::Config;
 use crate::store::{
     ActiveSession, Holder, HolderHealth, ItemRow, Journal, Message, MessageState, OpenItems, Pause,
-    RunLock, RunRow, SchedulerMark, Spending, StageSpending, Store, Undelivered, WORKER,
+    RunLock, RunRow, SchedulerMark, Spending, SpendingTotals, StageSpending, Store, Undelivered,
+    WORKER,
 };
 use crate::web::budgets::{OtherBudget, other_budgets};
+use crate::web::health::Health;
 
 /// Items shown on a terminal; the JSON has all of them.
 pub const MOST_ITEMS: u32 = 20;
@@ -34,6 +36,8 @@ const SPENDING_SHOWN: SignedDuration = SignedDuration::from_hours(24 * 6);
 /// Everything that `heartbeat status` prints.
 #[derive(Debug, Serialize)]
 pub struct Status {
+    /// The same word and reasons as `/health`.
+    pub health: Health,
     /// The process that holds the run lock.
     pub holder: Option<Holder>,
     /// Whether it still sends heartbeats.
@@ -50,6 +54,8 @@ pub struct Status {
     pub empty_runs: u32,
     /// `None` without a scheduler.
     pub next_run: Option<Timestamp>,
+    /// Why the configured schedule cannot be used.
+    pub schedule_fault: Option<String>,
     pub paused: Option<Pause>,
     pub sessions: Vec<ActiveSession>,
     /// Number of items per phase.
@@ -57,6 +63,8 @@ pub struct Status {
     pub open: OpenItems,
     /// Today in the schedule's time zone.
     pub today: Spending,
+    /// Today, the last seven days and the month, with a forecast.
+    pub spending_totals: SpendingTotals,
     /// Cost of the last days, by day and purpose.
     pub spending: Vec<StageSpending>,
     pub budget_per_day: crate::model::Usd,
@@ -105,8 +113,9 @@ pub async fn status(
 ) -> Result<Status, CommandError> {
     let clock = crate::clock::Clock::system();
     let held = RunLock::look(store.folder(), &clock)?;
+    // An invalid schedule is one of the things to show, and must not hide the rest.
     let schedule =
-        crate::schedule::Schedule::parse(&config.schedule.cron, &config.schedule.timezone)?;
+        crate::schedule::Schedule::parse(&config.schedule.cron, &config.schedule.timezone);
     let journal = Journal::open(store.clone(), clock, None)?;
     let mut sources = BTreeMap::new();
     for source in config.sources() {
@@ -126,7 +135,9 @@ pub async fn status(
     let paused = store.ticks().pause_state().await?;
     let providers = store.provider().all(config.agents()).await?;
     let holds: Vec<Hold> = providers.holds(now).collect();
+    let facts = crate::web::facts::gather(store, config, &crate::clock::Clock::system()).await;
     Ok(Status {
+        health: crate::web::health::judge(&facts, std::time::Duration::ZERO),
         holder_health: held.as_ref().map(|held| held.health),
         holder: held.map(|held| held.holder),
         running: going_on.map(|run| run.run),
@@ -135,7 +146,11 @@ pub async fn status(
             None => None,
         },
         scheduler,
-        next_run: schedule.next_after(now).filter(|_| scheduler && paused.is_none()),
+        schedule_fault: schedule.as_ref().err().map(ToString::to_string),
+        next_run: schedule
+            .ok()
+            .and_then(|schedule| schedule.next_after(now))
+            .filter(|_| scheduler && paused.is_none()),
         paused,
         last_run,
         sessions: store.sessions().active().await?,
@@ -143,6 +158,7 @@ pub async fn status(
         items,
         open: store.items().open(most_items).await?,
         today: store.budget().on_day(day_in(zone, now)).await?,
+        spending_totals: store.budget().totals_on(date_in(zone, now)).await?,
         spending: store
             .budget()
             .by_stage_since(day_in(zone, now.saturating_sub(SPENDING_SHOWN).unwrap_or(now)))
@@ -181,6 +197,7 @@ pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
         let _: std::fmt::Result = writeln!(text, "{name:<12}{value}");
     };
     let holder = status.holder.as_ref().zip(status.holder_health);
+    row("health", describe_health(&status.health));
     row(
         "running",
         holder.map_or_else(|| "no".into(), |(h, health)| describe_holder(h, health, now)),
@@ -203,26 +220,20 @@ pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
     let counts: Vec<String> =
         status.items.iter().map(|(phase, n)| format!("{n} {}", in_words(phase))).collect();
     row("items", if counts.is_empty() { "none yet".into() } else { counts.join(", ") });
-    row(
-        "today",
-        format!(
-            "{} spent, {} reserved, of {}",
-            status.today.spent, status.today.reserved, status.budget_per_day
-        ),
-    );
+    row("today", format!("{} of {}", status.today.to_text(), status.budget_per_day));
+    let totals = &status.spending_totals;
+    row("last 7 days", format!("{} in {} sessions", totals.week.to_text(), totals.week.sessions));
+    row("month", describe_month(totals));
     for budget in &status.other_budgets {
         let OtherBudget { source, window, used, limit } = budget;
         let whose = source.as_ref().map(|name| format!(" for {name}")).unwrap_or_default();
-        let (spent, reserved) = (used.spent, used.reserved);
-        row(
-            "budget",
-            format!("per {window}{whose}: {spent} spent, {reserved} reserved, of {limit}"),
-        );
+        row("budget", format!("per {window}{whose}: {} of {limit}", used.to_text()));
     }
     for spent in &status.spending {
-        let (sessions, stage) = (spent.sessions, spent.stage);
+        let (sessions, stage) = (spent.money.sessions, spent.stage);
         let many = if sessions == 1 { "session" } else { "sessions" };
-        row("spent", format!("{} {stage:<6} {} in {sessions} {many}", spent.day, amount(spent)));
+        let money = spent.money.to_text();
+        row("spent", format!("{} {stage:<6} {money} in {sessions} {many}", spent.day));
     }
     add_services(status, now, &mut row);
     for session in &status.sessions {
@@ -237,6 +248,22 @@ pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
     paint.rows(&text, 0, 12)
 }
 
+/// The word, and the worst reason for it.
+fn describe_health(health: &Health) -> String {
+    let word: &str = health.status.into();
+    match health.reasons.first() {
+        Some(reason) => format!("{}: {}", word.to_uppercase(), reason.message),
+        None => word.to_owned(),
+    }
+}
+
+/// Billed is what the provider's invoice of the month should say.
+fn describe_month(totals: &SpendingTotals) -> String {
+    let money = totals.month.to_text();
+    let forecast = totals.month_forecast.map(|at_end| format!("; about {at_end} at its end"));
+    format!("{money}{} (compare with the invoice)", forecast.unwrap_or_default())
+}
+
 fn describe_next_run(status: &Status, now: Timestamp) -> String {
     if let Some(Pause { since, note }) = &status.paused {
         let why = if note.is_empty() { String::new() } else { format!(" ({note})") };
@@ -245,6 +272,9 @@ fn describe_next_run(status: &Status, now: Timestamp) -> String {
     }
     if status.holder.as_ref().is_some_and(|holder| holder.purpose == WORKER) {
         return "by the coordinator: this host runs the sessions that it gets".into();
+    }
+    if let Some(fault) = &status.schedule_fault {
+        return format!("UNKNOWN: {fault}");
     }
     match (status.scheduler, status.next_run) {
         (true, Some(at)) => moment(at, now),

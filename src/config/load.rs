@@ -70,7 +70,7 @@ const FOREIGN_PREFIXES: [&str; 3] = ["HEARTBEAT_SERVICE_", "HEARTBEAT_PORT", "HE
 pub fn load(request: &LoadRequest) -> Result<Loaded, ConfigError> {
     let found = file::find(request)?;
     let (layered, mut problems) = layer(request, found.as_ref());
-    let config = layered.values.clone().try_into::<Config>().map_err(|error| ConfigError {
+    let mut config = layered.values.clone().try_into::<Config>().map_err(|error| ConfigError {
         problems: [
             problems.clone(),
             vec![Problem::Malformed { place: Origin::Default, reason: error.to_string() }],
@@ -81,7 +81,9 @@ pub fn load(request: &LoadRequest) -> Result<Loaded, ConfigError> {
     problems.sort_by_key(Problem::reading_order);
     ConfigError::check(problems)?;
     let digest = digest(&config);
-    Ok(Loaded { config, file: found.map(|(path, _)| path), origins: layered.origins, digest })
+    let file = found.map(|(path, _)| path);
+    config.file.clone_from(&file);
+    Ok(Loaded { config, file, origins: layered.origins, digest })
 }
 
 /// For commands that must work with a broken configuration: every part of it that can be read.
@@ -94,7 +96,9 @@ pub fn load_partial(request: &LoadRequest) -> Option<Config> {
     let named = layered.origins.get("state.dir").is_some_and(|origin| *origin != Origin::Default);
     let refused = layered.refused.contains("state.dir");
     let certain = named || (!unread && !refused);
-    certain.then(|| layered.values.try_into().ok()).flatten()
+    let mut config: Config = certain.then(|| layered.values.try_into().ok()).flatten()?;
+    config.file = found.ok().flatten().map(|(path, _)| path);
+    Some(config)
 }
 
 /// The variable with the monitor's address, however broken the rest of the configuration is: a

@@ -14,6 +14,11 @@ pub trait Credential: Send + Sync {
         Box::pin(async { Ok(false) })
     }
 
+    /// Drops what was read: a file or a command may have another secret by now.
+    fn forget(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     /// Its origin for messages, such as "the variable AZURE_DEVOPS_PAT".
     fn origin(&self) -> String;
 }

@@ -87,6 +87,8 @@ pub enum Outcome {
     TooMuchMemory,
     /// Read more distinct files than allowed.
     TooManyReads,
+    /// More bytes or files in its folder than allowed.
+    TooMuchDisk,
     /// Wrote a line beyond the limit, or too much output.
     OutputFlood,
     /// Found open after heartbeat crashed.
@@ -218,8 +220,12 @@ impl Outcome {
                 | Self::BadOutput { why: FailureKind::NotSent }
                 | Self::ProviderLimit { .. }
         ) || self.is_configuration();
-        let never_answered =
-            matches!(self, Self::AgentError { why: FailureKind::ApiError }) && usage.tokens() == 0;
+        // An agent that never wrote a line has not heard from its provider either.
+        let never_answered = usage.tokens() == 0
+            && matches!(
+                self,
+                Self::AgentError { why: FailureKind::ApiError } | Self::InitTimeout
+            );
         usage.cost.is_none() && !never_asked && !never_answered
     }
 
@@ -278,6 +284,21 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Without figures that no session can have. They come from other programs, and are summed up.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        const MOST_TOKENS: u64 = 1_000_000_000_000;
+        const MOST: Usd = Usd::from_micros(1_000_000_000_000);
+        Self {
+            input_tokens: self.input_tokens.min(MOST_TOKENS),
+            output_tokens: self.output_tokens.min(MOST_TOKENS),
+            cache_read_tokens: self.cache_read_tokens.min(MOST_TOKENS),
+            cache_creation_tokens: self.cache_creation_tokens.min(MOST_TOKENS),
+            cost: self.cost.map(|cost| cost.clamp(Usd::ZERO, MOST)),
+            estimated: self.estimated,
+        }
+    }
+
     /// Tokens of all kinds.
     pub const fn tokens(&self) -> u64 {
         self.input_tokens
@@ -344,6 +365,7 @@ impl From<StoredUsage> for Usage {
             cost: stored.cost.filter(|_| known),
             estimated: stored.estimated,
         }
+        .bounded()
     }
 }
 
@@ -388,6 +410,7 @@ mod tests {
     fn an_outage_costs_its_worst_case_only_if_a_part_of_an_answer_came() {
         let outage = Outcome::AgentError { why: FailureKind::ApiError };
         assert!(!outage.counts_at_worst(&Usage::default()));
+        assert!(!Outcome::InitTimeout.counts_at_worst(&Usage::default()));
         let answered = Usage { input_tokens: 1, ..Usage::default() };
         assert!(outage.counts_at_worst(&answered));
         assert!(!outage.counts_at_worst(&Usage { cost: Some(Usd::ZERO), ..answered }));

@@ -344,9 +344,8 @@ fn totals(runs: &[RunRow]) -> RunSummary {
         sum.triaged += one.triaged;
         sum.analysed += one.analysed;
         sum.settled_by_triage += one.settled_by_triage;
-        sum.deferred += one.deferred;
-        sum.waiting += one.waiting;
-        sum.parked += one.parked;
+        // What is left is a state and no sum: the last run says it.
+        (sum.deferred, sum.waiting, sum.parked) = (one.deferred, one.waiting, one.parked);
         sum.vanished += one.vanished;
         sum.failed_sessions += one.failed_sessions;
         sum.sessions += one.sessions;
@@ -370,7 +369,7 @@ pub mod samples {
         Alarms, Complexity, Confidence, Effort, FailureKind, Feedback, FileReference, Finding,
         ItemId, ItemKey, Opinion, Outcome, Risk, SessionId, SessionRef, Stage, Usd, Verdict,
     };
-    use crate::store::{DuplicateItem, ItemRow};
+    use crate::store::{DuplicateItem, ItemRow, Spending};
 
     pub const HOSTILE: &str =
         "<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://e/i.png) <!channel> `a|b`";
@@ -484,6 +483,7 @@ pub mod samples {
             alive: false,
             outcome: Some(Outcome::BadOutput { why: FailureKind::NoJson }),
             usage: None,
+            money: Spending::default(),
             survivors: Some(0),
         }
     }
@@ -492,10 +492,13 @@ pub mod samples {
         StageSpending {
             day: "2026-11-16".into(),
             stage: Stage::Deep,
-            sessions: 2,
-            spent: Usd::from_dollars(0.25),
-            estimated: Usd::from_dollars(0.2),
-            reserved: Usd::ZERO,
+            money: Spending {
+                sessions: 2,
+                spent: Usd::from_dollars(0.25),
+                billed: Usd::from_dollars(0.25),
+                estimated: Usd::from_dollars(0.2),
+                ..Spending::default()
+            },
         }
     }
 

@@ -15,7 +15,7 @@ use crate::analyze::parts::{Body, Grade, Part, Place, proof_word};
 use crate::event::fold::AlarmedItem;
 use crate::model::text::in_words;
 use crate::model::{is_acting, plain_text};
-use crate::report::lines::{amount, short_key};
+use crate::report::lines::short_key;
 use crate::store::{
     DuplicateGroup, DuplicateItem, FindingRow, ItemRow, JudgedItem, RunRow, SessionRow,
     StageSpending,
@@ -86,8 +86,8 @@ fn spending(row: &StageSpending) -> Value {
     context! {
         day => row.day.clone(),
         stage => row.stage.into_str(),
-        sessions => row.sessions,
-        amount => amount(row),
+        sessions => row.money.sessions,
+        amount => row.money.to_text(),
     }
 }
 

@@ -3,9 +3,8 @@
 use crate::event::fold::{RunView, of_source, provider_text, waiting_text};
 use crate::event::{Decision, Event, Recorded};
 use crate::model::text::{clip, in_words, seconds};
-use crate::model::{ItemKey, Stage, Tier, Usd};
+use crate::model::{ItemKey, Stage, Tier};
 use crate::report::moment::{minute, time_of_day, version};
-use crate::store::StageSpending;
 
 /// The line for an event, if it has one. `view` already contains the event.
 pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
@@ -186,15 +185,6 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
         line.push_str(&format!(", {survivors} SURVIVORS"));
     }
     Some(line)
-}
-
-/// The amount spent; estimates are marked.
-pub fn amount(spending: &StageSpending) -> String {
-    let spent = spending.spent.with_estimate(spending.estimated);
-    match spending.reserved {
-        Usd::ZERO => spent,
-        reserved => format!("{spent}, {reserved} reserved"),
-    }
 }
 
 /// `ado/123` as `#123`.

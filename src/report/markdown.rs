@@ -11,7 +11,7 @@ use crate::analyze::parts::proof_word;
 use crate::event::fold::AlarmedItem;
 use crate::model::plain_text;
 use crate::model::text::{in_words, seconds};
-use crate::report::lines::{amount, short_key};
+use crate::report::lines::short_key;
 use crate::store::{FindingRow, JudgedItem, RunRow};
 
 pub fn render(report: &Report) -> String {
@@ -119,8 +119,14 @@ fn spending(page: &mut String, report: &Report) {
     }
     page.push_str("\n## Spending\n\n| day | for | sessions | spent |\n|---|---|--:|--:|\n");
     for row in &report.spending {
-        let _: std::fmt::Result =
-            writeln!(page, "| {} | {} | {} | {} |", row.day, row.stage, row.sessions, amount(row));
+        let _: std::fmt::Result = writeln!(
+            page,
+            "| {} | {} | {} | {} |",
+            row.day,
+            row.stage,
+            row.money.sessions,
+            row.money.to_text()
+        );
     }
 }
 

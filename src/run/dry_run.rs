@@ -29,6 +29,9 @@ pub struct DryRun {
     pub sessions_at_most: usize,
     /// Maximum cost, within the budgets.
     pub worst_case: Usd,
+    /// What the sessions would usually cost, by earlier sessions on this state; `None` if there
+    /// were none.
+    pub expected: Option<Usd>,
     pub budget_per_run: Usd,
     /// Whether the tracker would accept a comment on the first item, if findings are written back.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +94,9 @@ pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     trouble.extend(unread.err().map(|error| error.to_string()));
     let wanted: Usd = prompts.iter().map(|prompt| prompt.worst_case).sum();
     let budget_per_run = cx.config.budget.per_run;
+    let expected = expected_cost(cx, &prompts).await?;
     Ok(DryRun {
+        expected: expected.map(|expected| expected.min(budget_per_run)),
         decisions: decisions_after(cx, before, &queue).await?,
         unchanged: cx.journal.view().shares.unchanged,
         sessions_at_most: prompts.len() + again,
@@ -101,6 +106,19 @@ pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
         write_back: check_write_back(cx, &queue).await,
         trouble,
     })
+}
+
+/// By the mean of earlier sessions of each stage.
+async fn expected_cost(cx: &RunContext, prompts: &[DryRunPrompt]) -> Result<Option<Usd>, RunError> {
+    let mut expected = Some(Usd::ZERO);
+    for stage in [Stage::Triage, Stage::Deep] {
+        let sessions = prompts.iter().filter(|prompt| prompt.stage == stage).count();
+        if sessions > 0 {
+            let usual = cx.store().budget().usual_cost(stage).await?;
+            expected = expected.zip(usual).map(|(so_far, usual)| so_far + usual.times(sessions));
+        }
+    }
+    Ok(expected.filter(|_| !prompts.is_empty()))
 }
 
 /// The decisions logged after `before`; the last one per item counts.

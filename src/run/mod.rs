@@ -90,7 +90,7 @@ async fn end_run(cx: &RunContext, worked: Result<(), RunError>) -> Result<RunEnd
         false => Digest::Queued,
     };
     match (cx.journal.runs().end(cx.id, outcome, summary, digest).await, error) {
-        (Ok(()), error) => Ok(RunEnd { outcome, summary, error }),
+        (Ok(summary), error) => Ok(RunEnd { outcome, summary, error }),
         // The first storage failure is the one to report.
         (Err(_), Some(RunError::Store(first))) => Err(first),
         (Err(failed), _) => Err(failed),

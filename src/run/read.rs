@@ -19,6 +19,11 @@ use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
 
 /// Runs that request an item which the query listed but no read returned, before it is given up.
 const MOST_RUNS: u32 = 3;
+/// The same for items that disappeared together with many others: an empty answer is more often a
+/// fault of the tracker, of a permission or of the query than a mass deletion.
+const MOST_RUNS_WITHOUT_MANY: u32 = 5;
+/// Items that are many.
+const MANY: usize = 5;
 
 struct CleanPage {
     items: Vec<CleanItem>,
@@ -117,7 +122,9 @@ impl SourceReading {
         let overlap = SignedDuration::try_from(overlap.unwrap_or_default()).unwrap_or_default();
         let changed_since = cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor));
         let pages = PageReader::new(&tracker, FetchRequest { changed_since, also });
-        let undelivered = Undelivered { source: tracker.name.clone(), runs: undelivered };
+        let requested = pages.requested();
+        let undelivered =
+            Undelivered { source: tracker.name.clone(), runs: undelivered, requested };
         let (items, vanished) = (0, 0);
         Ok(Self { tracker, pages, first_run, undelivered, out_of_budget, items, vanished })
     }
@@ -270,6 +277,11 @@ impl PageReader {
         Self { source: Arc::clone(&tracker.source), request: Some(request), pages: None }
     }
 
+    /// Number of items that are requested by id.
+    fn requested(&self) -> usize {
+        self.request.as_ref().map_or(0, |request| request.also.len())
+    }
+
     /// The next page; `None` at the end, or when the run should end.
     pub(super) async fn next(&mut self, cx: &RunContext) -> Result<Option<Page>, RunError> {
         if let Some(request) = self.request.take() {
@@ -307,6 +319,8 @@ impl PageReader {
 struct Undelivered {
     source: String,
     runs: BTreeMap<ItemId, u32>,
+    /// Number of items that this run requests by id.
+    requested: usize,
 }
 
 impl Undelivered {
@@ -321,21 +335,32 @@ impl Undelivered {
         record.delivered = delivered.filter(|id| self.runs.contains_key(id)).collect();
         for id in missing {
             let runs = self.runs.get(&id).copied().unwrap_or(0) + 1;
-            self.miss(id, runs, record);
+            self.miss(id, runs, MOST_RUNS, record);
+        }
+        let many = vanished.len() >= MANY && vanished.len() * 2 >= self.requested;
+        if many {
+            let (source, items) = (&self.source, vanished.len());
+            tracing::warn!(
+                source,
+                items,
+                "the tracker no longer returns most of the items that wait; nothing is given up before it says so in several runs"
+            );
         }
         for id in vanished {
+            let limit = if many { MOST_RUNS_WITHOUT_MANY } else { MOST_RUNS };
             match self.runs.get(&id).copied() {
-                Some(runs) => self.miss(id, runs + 1, record),
+                Some(runs) => self.miss(id, runs + 1, limit, record),
+                None if many => self.miss(id, 1, limit, record),
                 None => record.vanished.push(ItemKey::new(&self.source, id)),
             }
         }
     }
 
-    fn miss(&mut self, id: ItemId, runs: u32, record: &mut PageRecord) {
+    fn miss(&mut self, id: ItemId, runs: u32, limit: u32, record: &mut PageRecord) {
         let item = ItemKey::new(&self.source, id);
         // A later page of this run may return it.
         self.runs.insert(id, runs);
-        if runs < MOST_RUNS {
+        if runs < limit {
             tracing::warn!(%item, runs, "the query listed this item, but the tracker did not return it; the next run requests it again");
             record.undelivered.push((id, runs));
         } else {

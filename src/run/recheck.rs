@@ -18,6 +18,9 @@ use crate::session::StopReason;
 /// Interval of the checks during sessions.
 pub(super) const RECHECK_EVERY: Duration = Duration::from_secs(60);
 
+/// Runs in a row after which an item that the query does not return is given up.
+const MOST_RUNS: u32 = 3;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Since {
     /// No relevant change, or the source did not answer.
@@ -34,9 +37,16 @@ pub(super) async fn still_wanted(
 ) -> Result<Option<QueuedItem>, RunError> {
     let since = since_read(cx, &[(item.key(), item.revision())]).await;
     let since = since.get(item.key()).copied().unwrap_or(Since::Same);
-    if since == Since::Gone || !is_in_query(cx, &item).await {
+    if since == Since::Gone {
         cx.journal.items().vanish(item.key().clone(), Reason::OutOfQuery).await?;
         return Ok(None);
+    }
+    if !is_in_query(cx, &item).await {
+        leave_out(cx, item.key()).await?;
+        return Ok(None);
+    }
+    if item.deferrals > 0 {
+        cx.journal.sources().note_presence(item.key()).await?;
     }
     // Deferred only once: an item that is edited all the time is still analysed.
     if since == Since::Edited && item.deferrals == 0 {
@@ -44,6 +54,20 @@ pub(super) async fn still_wanted(
         return Ok(None);
     }
     Ok(Some(item))
+}
+
+/// An item that exists but that the query does not return. Given up only if several runs in a row
+/// find it so: one empty answer, or a query that somebody is trying out, must not empty the queue.
+async fn leave_out(cx: &RunContext, key: &ItemKey) -> Result<(), RunError> {
+    let runs = cx.journal.sources().note_absence(key).await?;
+    if runs < MOST_RUNS {
+        tracing::warn!(item = %key, runs, "the query no longer returns this item; it is given up after {MOST_RUNS} runs");
+        cx.journal.items().defer(vec![key.clone()], Reason::OutOfQuery).await?;
+    } else {
+        cx.journal.sources().note_presence(key).await?;
+        cx.journal.items().vanish(key.clone(), Reason::OutOfQuery).await?;
+    }
+    Ok(())
 }
 
 /// Ends sessions whose items are gone.

@@ -13,6 +13,11 @@ pub fn day_in(zone_name: &str, now: Timestamp) -> String {
     now.to_zoned(zone(zone_name)).strftime("%F").to_string()
 }
 
+/// The same as a date.
+pub fn date_in(zone_name: &str, now: Timestamp) -> Date {
+    now.to_zoned(zone(zone_name)).date()
+}
+
 /// Start of a day in this zone.
 pub fn midnight_in(zone_name: &str, day: Date) -> Option<Timestamp> {
     day.to_zoned(zone(zone_name)).ok().map(|begin| begin.timestamp())

@@ -14,8 +14,9 @@ use crate::model::RunId;
 const PUNCTUAL: Duration = Duration::from_secs(60);
 
 /// If the clock is set back by more than this, it was wrong before. Nominal times recorded with it
-/// would block the schedule until they are reached.
-const TRUSTED_BACKSTEP: Duration = Duration::from_secs(86_400);
+/// would block the schedule until they are reached. Small steps are corrections of a right clock,
+/// and no time is used twice because of them.
+const TRUSTED_BACKSTEP: Duration = Duration::from_secs(3600);
 
 /// Recorded times after this were written with a wrong clock and are ignored.
 pub fn no_later_than(now: Timestamp) -> Timestamp {

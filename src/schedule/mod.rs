@@ -9,6 +9,6 @@ mod decide;
 mod upcoming;
 
 pub use cron::{Schedule, ScheduleError};
-pub use day::{day_in, midnight_in};
+pub use day::{date_in, day_in, midnight_in};
 pub use decide::{Decision, DecisionInput, MISSED_COUNTED, Policy, delay_on_host, no_later_than};
 pub use upcoming::{ClockChange, Upcoming, render};

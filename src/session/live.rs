@@ -11,6 +11,7 @@ use super::beat::SessionTimers;
 use super::conversation::{Conversation, Notice, Tail};
 use super::evidence::{Evidence, warn_of_unproven};
 use super::finished::{Finished, Row};
+use super::folder::FolderWatch;
 use super::keeper::launch::Keeper;
 use super::keeper::protocol::{FromKeeper, OwnReason, ToKeeper};
 use super::machine::{Cause, Effect, End, Input, State, step};
@@ -69,6 +70,7 @@ pub struct Live<'a> {
     detail: String,
     /// We ended it because the provider kept it waiting.
     provider_failed: bool,
+    folder: FolderWatch,
 }
 
 /// What the loop waits for.
@@ -121,6 +123,7 @@ impl<'a> Live<'a> {
             survivors: 0,
             detail: String::new(),
             provider_failed: false,
+            folder: FolderWatch::default(),
         }
     }
 
@@ -418,6 +421,8 @@ impl<'a> Live<'a> {
             self.input(Input::Kill(Cause::TooManyProcesses));
         } else if sample.rss_kib > limits.max_memory / 1024 {
             self.input(Input::Kill(Cause::TooMuchMemory));
+        } else if self.folder.is_over(&self.spec.scratch) {
+            self.input(Input::Kill(Cause::TooMuchDisk));
         }
     }
 

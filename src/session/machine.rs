@@ -23,6 +23,8 @@ pub enum Cause {
     /// More live processes than allowed.
     TooManyProcesses,
     TooMuchMemory,
+    /// More bytes or files in its folder than allowed.
+    TooMuchDisk,
     /// Read many more files than allowed.
     TooManyReads,
     /// More turns of the model than allowed.
@@ -46,6 +48,7 @@ impl Cause {
             Self::Cancelled(why) => Outcome::Cancelled { why },
             Self::TooManyProcesses => Outcome::TooManyProcesses,
             Self::TooMuchMemory => Outcome::TooMuchMemory,
+            Self::TooMuchDisk => Outcome::TooMuchDisk,
             Self::TooManyReads => Outcome::TooManyReads,
             Self::TooManyTurns => Outcome::AgentError { why: FailureKind::MaxTurns },
             Self::TooManyToolCalls => Outcome::AgentError { why: FailureKind::MaxToolCalls },

@@ -21,6 +21,7 @@ pub mod containment;
 pub mod conversation;
 pub mod evidence;
 mod finished;
+mod folder;
 pub mod keeper;
 mod live;
 pub mod liveness;

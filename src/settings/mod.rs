@@ -32,6 +32,9 @@ use crate::model::{UnclearTextPolicy, Usd};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
+    /// The file it was read from, if there was one.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
     /// `[source]`: the only source, or the defaults for `[[sources]]`. Use [`Config::sources`] to
     /// get the effective sources.
     pub source: Source,
@@ -77,6 +80,16 @@ impl Config {
         [self.triage.timeout, ending, analysis, ending, waiting, Duration::from_mins(1)]
             .into_iter()
             .fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// What tells its default state folder from that of another configuration; `None` for the one
+    /// in a folder called `heartbeat`, such as the user's.
+    pub fn state_name(&self) -> Option<String> {
+        let folder = || self.file.as_ref()?.parent()?.file_name()?.to_str().map(str::to_owned);
+        let name = Some(self.state.name.clone()).filter(|name| !name.is_empty()).or_else(folder)?;
+        let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '_' | '-');
+        let name: String = name.chars().map(|c| if plain(c) { c } else { '-' }).collect();
+        Some(name).filter(|name| name != "heartbeat" && !name.starts_with('.'))
     }
 
     /// How long a session may wait for a host of the fleet; zero without a fleet.
@@ -398,6 +411,8 @@ pub struct Text {
 #[serde(deny_unknown_fields)]
 pub struct State {
     pub dir: PathBuf,
+    /// Names the default folder; empty: the name of the configuration's folder.
+    pub name: String,
     #[serde(with = "human::duration")]
     pub keep_events: Duration,
     pub containment: Containment,

@@ -48,18 +48,42 @@ pub struct BudgetRefusal {
     pub wanted: Usd,
 }
 
+/// Money of some sessions. Every place that shows money shows these figures, and all of them come
+/// from [`MONEY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Spending {
-    /// Settled.
+    /// Settled: `billed` and `assumed`.
     pub spent: Usd,
+    /// What the agents or the price list say.
+    pub billed: Usd,
+    /// The part of `billed` that is computed from tokens and prices.
+    pub estimated: Usd,
+    /// Worst cases of sessions that ended without a cost or tokens.
+    pub assumed: Usd,
     /// Worst cases of live sessions.
     pub reserved: Usd,
+    /// Number of sessions.
+    pub sessions: u32,
 }
 
 impl Spending {
     /// The amount that is compared with a cap.
     pub fn committed(self) -> Usd {
         self.spent + self.reserved
+    }
+
+    /// Such as `$0.44 billed, $0.50 assumed, $1.00 reserved`; nothing is said about zeros.
+    pub fn to_text(self) -> String {
+        let mut text = match self.estimated {
+            Usd::ZERO => format!("{} billed", self.billed),
+            _ => format!("{} billed", self.billed.with_estimate(self.estimated)),
+        };
+        for (amount, name) in [(self.assumed, "assumed"), (self.reserved, "reserved")] {
+            if amount > Usd::ZERO {
+                text.push_str(&format!(", {amount} {name}"));
+            }
+        }
+        text
     }
 }
 
@@ -118,6 +142,10 @@ pub(super) fn reserve(
     Ok(Ok(()))
 }
 
+/// The most that one session can cost, in millionths of a dollar: what an agent reports above it is
+/// nonsense, and a sum of such amounts would not fit into an integer.
+const MOST: Usd = Usd::from_micros(1_000_000 * 1_000_000);
+
 /// Replaces the worst case with the real or estimated cost.
 pub(super) fn settle(
     transaction: &Transaction<'_>,
@@ -127,8 +155,8 @@ pub(super) fn settle(
 ) -> Sql<()> {
     transaction
         .execute(
-            "UPDATE budget SET spent = ?2, estimated = ?3 WHERE session = ?1",
-            params![session, cost, estimated],
+            "UPDATE budget SET spent = ?2, estimated = ?3, assumed = 0 WHERE session = ?1",
+            params![session, cost.clamp(Usd::ZERO, MOST), estimated],
         )
         .map(drop)
 }
@@ -137,7 +165,7 @@ pub(super) fn settle(
 pub(super) fn settle_at_worst(transaction: &Transaction<'_>, session: SessionId) -> Sql<()> {
     transaction
         .execute(
-            "UPDATE budget SET spent = reserved, estimated = 1
+            "UPDATE budget SET spent = reserved, estimated = 1, assumed = 1
              WHERE session = ?1 AND spent IS NULL",
             [session],
         )
@@ -151,22 +179,34 @@ pub(super) fn release(transaction: &Transaction<'_>, session: SessionId) -> Sql<
         .map(drop)
 }
 
-const SUMS: &str = "SELECT coalesce(sum(spent), 0),
-                           coalesce(sum(CASE WHEN spent IS NULL THEN reserved END), 0) FROM budget";
+/// The figures of [`Spending`] over rows of `budget`.
+pub(super) const MONEY: &str = "count(*) AS sessions,
+    coalesce(sum(spent), 0) AS spent,
+    coalesce(sum(CASE WHEN assumed = 0 THEN spent END), 0) AS billed,
+    coalesce(sum(CASE WHEN assumed = 0 AND estimated = 1 THEN spent END), 0) AS estimated,
+    coalesce(sum(CASE WHEN assumed = 1 THEN spent END), 0) AS assumed,
+    coalesce(sum(CASE WHEN spent IS NULL THEN reserved END), 0) AS reserved";
 
-fn in_run(connection: &Connection, run: RunId) -> Sql<Spending> {
-    connection.query_row(&format!("{SUMS} WHERE run = ?1"), [run], spending)
+pub(super) fn sum_where(
+    connection: &Connection,
+    condition: &str,
+    values: impl rusqlite::Params,
+) -> Sql<Spending> {
+    let sql = format!("SELECT {MONEY} FROM budget WHERE {condition}");
+    connection.prepare_cached(&sql)?.query_row(values, spending)
+}
+
+pub(super) fn in_run(connection: &Connection, run: RunId) -> Sql<Spending> {
+    sum_where(connection, "run = ?1", [run])
 }
 
 /// `days` is a day (`2026-11-16`) or a month (`2026-11`).
 fn on_days(connection: &Connection, days: &str) -> Sql<Spending> {
-    let sql = format!("{SUMS} WHERE day >= ?1 AND day <= ?1 || '~'");
-    connection.query_row(&sql, [days], spending)
+    sum_where(connection, "day >= ?1 AND day <= ?1 || '~'", [days])
 }
 
 fn of_source(connection: &Connection, source: &str, days: &str) -> Sql<Spending> {
-    let sql = format!("{SUMS} WHERE day >= ?1 AND day <= ?1 || '~' AND source = ?2");
-    connection.query_row(&sql, [days, source], spending)
+    sum_where(connection, "day >= ?1 AND day <= ?1 || '~' AND source = ?2", [days, source])
 }
 
 /// The month of a day, as `2026-11`.
@@ -174,8 +214,15 @@ pub fn month_of(day: &str) -> String {
     day.rsplit_once('-').map_or(day, |(month, _)| month).to_owned()
 }
 
-fn spending(row: &rusqlite::Row<'_>) -> Sql<Spending> {
-    Ok(Spending { spent: row.get(0)?, reserved: row.get(1)? })
+pub(super) fn spending(row: &rusqlite::Row<'_>) -> Sql<Spending> {
+    Ok(Spending {
+        spent: row.get("spent")?,
+        billed: row.get("billed")?,
+        estimated: row.get("estimated")?,
+        assumed: row.get("assumed")?,
+        reserved: row.get("reserved")?,
+        sessions: row.get("sessions")?,
+    })
 }
 
 impl<R: Reader> Budget<'_, R> {

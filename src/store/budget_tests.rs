@@ -62,9 +62,13 @@ async fn a_session_that_never_reported_its_cost_counts_at_its_worst() {
     journal.close(reported.session, ended(Outcome::Completed, 0.1)).await.unwrap();
     let spending = journal.store().budget().by_stage_in_run(state.run).await.unwrap();
     let [deep] = spending.as_slice() else { panic!("{spending:?}") };
-    assert_eq!((deep.day.as_str(), deep.stage, deep.sessions), ("2026-11-16", Stage::Deep, 3));
-    assert_eq!(deep.spent, Usd::from_dollars(0.6));
-    assert_eq!(deep.estimated, Usd::from_dollars(0.5), "one of them never reported");
+    assert_eq!(
+        (deep.day.as_str(), deep.stage, deep.money.sessions),
+        ("2026-11-16", Stage::Deep, 3)
+    );
+    assert_eq!(deep.money.spent, Usd::from_dollars(0.6));
+    assert_eq!(deep.money.assumed, Usd::from_dollars(0.5), "one of them never reported");
+    assert_eq!(deep.money.billed, Usd::from_dollars(0.1));
     assert_eq!(journal.store().budget().by_stage_since("2026-11-17".into()).await.unwrap(), []);
 }
 

@@ -29,23 +29,29 @@ pub enum StoreError {
     )]
     Unreleased { path: PathBuf },
     #[error(
-        "the state in {path} is damaged ({source}) and is left untouched. Save what is left with \
-         `sqlite3 {path} .recover > heartbeat.sql`, then restore a backup, or move the file away to \
-         start over (items will be analysed again)"
+        "the state in {path} is damaged ({source}) and is left untouched. Stop heartbeat, then \
+         restore a backup with `heartbeat state restore FILE`, or save what can still be read with \
+         `heartbeat state rescue`; `heartbeat state new` starts over (items will be analysed again)"
     )]
     Corrupt { path: PathBuf, source: rusqlite::Error },
     #[error(
-        "the state in {path} is damaged: {found}. Stop heartbeat, save what is left with `sqlite3 \
-         {path} .recover > heartbeat.sql`, then restore a backup, or move the file away to start \
-         over (items will be analysed again)"
+        "the state in {path} is damaged: {found}. Stop heartbeat, then restore a backup with \
+         `heartbeat state restore FILE`, or save what can still be read with `heartbeat state \
+         rescue`; `heartbeat state new` starts over (items will be analysed again)"
     )]
     Damaged { path: PathBuf, found: String },
     #[error(
         "the state in {path} is damaged: the file is empty, although runs were recorded here. \
-         Restore a backup, or move the file and the folder `runs` away to start over (items will be \
-         analysed again)"
+         Restore a backup with `heartbeat state restore FILE`, or start over with `heartbeat state \
+         new` (items will be analysed again, and today's budget counts from 0)"
     )]
     Emptied { path: PathBuf },
+    #[error(
+        "the state in {path} is gone: it was here, and another program removed or moved it. Put it \
+         back, or restore a backup with `heartbeat state restore FILE`; `heartbeat state new` starts \
+         over (items will be analysed again, and today's budget counts from 0)"
+    )]
+    Vanished { path: PathBuf },
     #[error(
         "cannot write the state in {path}: the disk is full. Nothing already stored is lost; free \
          some space and run again"
@@ -72,6 +78,12 @@ pub enum StoreError {
          empty folder with --state-dir or [state] dir"
     )]
     NotOurs { path: PathBuf, why: String },
+    #[error(
+        "the state in {path} belongs to another configuration: {owner}; this one is {this}. One \
+         would park the queue of the other. Give this one a folder of its own with --state-dir or \
+         [state] dir, or hand the state over to it with `heartbeat state adopt`"
+    )]
+    OtherOwner { path: PathBuf, owner: String, this: String },
     /// The session ledger, reported by the code that used it.
     #[error("{0}")]
     Ledger(#[source] LedgerError),

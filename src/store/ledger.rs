@@ -61,13 +61,14 @@ impl Ledger for Journal {
         let now = Ms(self.clock().now());
         Box::pin(async move {
             self.commit(move |transaction, _| {
+                let end = SessionEnd { usage: end.usage.bounded(), ..end };
                 transaction.execute(
                     "DELETE FROM heartbeat_active_sessions WHERE session = ?1",
                     [session],
                 )?;
                 let output = end.output.as_ref().map(ToString::to_string);
                 transaction.execute(
-                    "UPDATE sessions SET ended_at = ?2, outcome = ?3, output = ?4, usage = ?5,
+                    "UPDATE sessions SET ended_at = max(?2, started_at), outcome = ?3, output = ?4, usage = ?5,
                          survivors = ?6 WHERE session = ?1 AND ended_at IS NULL",
                     params![
                         session,

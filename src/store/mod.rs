@@ -9,6 +9,7 @@
 
 #![expect(missing_docs, reason = "fields and variants whose name says it all have no comment")]
 
+mod backup;
 mod budget;
 mod claims;
 mod commands;
@@ -26,11 +27,13 @@ mod item_rows;
 mod items;
 mod journal;
 mod ledger;
+mod link;
 mod lock;
 mod migrate;
 mod ndjson;
 mod neighbours;
 mod outbox;
+mod owner;
 mod pages;
 mod pause;
 mod place;
@@ -38,6 +41,7 @@ mod provider;
 mod quiet;
 mod readings;
 mod removed;
+mod rescue;
 mod results;
 mod retention;
 mod rows;
@@ -55,6 +59,8 @@ mod transfer;
 mod unreleased;
 mod verifications;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -63,7 +69,9 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::private;
 use error::explain;
+use link::{Access, Link};
 
+pub use backup::{restore, set_aside};
 pub use budget::{BudgetCaps, BudgetRefusal, SourceSpending, Spending};
 pub use claims::{Claim, ClaimRefusal};
 pub use commands::{CommentCommand, Effect};
@@ -79,18 +87,20 @@ pub use journal::{Journal, run_folder};
 pub use lock::{Held, Holder, HolderHealth, LockError, RunLock, WORKER};
 pub use migrate::{SCHEMA_VERSION, migrate};
 pub use outbox::{Delivery, MAX_DELIVERIES, Message, MessageKind, MessageState, Undelivered};
+pub use owner::Owner;
 pub use pages::PageRecord;
 pub use pause::Pause;
 pub use place::{prepare_folder, refuse_foreign};
 pub use quiet::Quiet;
 pub use readings::EarlierVerdicts;
+pub use rescue::{Rescued, rescue};
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use retention::Pruned;
 pub use runs::{Digest, RunRow, close_crashed_runs};
 pub use scheduler::SchedulerMark;
 pub use sessions::{ActiveSession, AttemptRow, SessionRow};
 pub use sources::{FirstRunFact, Revisit, ToRead};
-pub use spending::StageSpending;
+pub use spending::{SpendingTotals, StageSpending};
 pub use stale::AgeingFinding;
 pub use subjects::{
     Budget, Claims, Events, Findings, Items, Outbox, Provider, Reader, Results, Runs, Sessions,
@@ -118,7 +128,7 @@ pub struct Store {
 struct Inner {
     folder: PathBuf,
     database: PathBuf,
-    connection: Mutex<Connection>,
+    link: Mutex<Link>,
 }
 
 /// Result of a unit of work on the database, before the error names the database.
@@ -126,33 +136,48 @@ pub(crate) type Sql<T> = Result<T, rusqlite::Error>;
 
 impl Store {
     /// Opens the state in `folder`, creating and migrating it as needed.
+    ///
+    /// The file of the database is opened by SQLite alone, here and everywhere: closing any other
+    /// descriptor of it would drop the locks that this process has on it, and the next program that
+    /// reads it would take it for unused and remove its log.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         prepare_folder(folder)?;
         place::refuse_network(folder)?;
         let database = folder.join(DATABASE);
-        place::refuse_emptied(folder, &database)?;
-        create_private_file(&database)?;
-        let mut connection = connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        place::refuse_lost(folder, &database)?;
+        let create = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut connection = connect(&database, create)?;
         migrate(&mut connection, &database)?;
         neighbours::fill(&mut connection).map_err(|e| explain(&database, e))?;
-        Ok(Self::over(folder, database, connection))
+        place::mark_used(folder)?;
+        Ok(Self::over(folder, database, Access::Writing, connection))
+    }
+
+    /// Opens an existing state; one that is gone is an error, not a reason to start over.
+    pub fn open_existing(folder: &Path) -> Result<Self, StoreError> {
+        let database = folder.join(DATABASE);
+        if !database.exists() {
+            return Err(StoreError::Vanished { path: database });
+        }
+        Self::open(folder)
     }
 
     /// Opens an existing state for reading only; nothing is created.
     pub fn open_for_reading(folder: &Path) -> Result<Option<Self>, StoreError> {
         let database = folder.join(DATABASE);
+        place::refuse_lost(folder, &database)?;
         if !database.exists() {
             return Ok(None);
         }
         let connection = connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        connection.pragma_update(None, "query_only", true).map_err(|e| explain(&database, e))?;
+        link::read_only(&connection, &database)?;
         migrate::refuse_other_versions(&connection, &database)?;
-        Ok(Some(Self::over(folder, database, connection)))
+        Ok(Some(Self::over(folder, database, Access::Reading, connection)))
     }
 
-    fn over(folder: &Path, database: PathBuf, connection: Connection) -> Self {
-        let inner = Inner { folder: folder.into(), database, connection: Mutex::new(connection) };
-        Self { inner: Arc::new(inner) }
+    fn over(folder: &Path, database: PathBuf, access: Access, connection: Connection) -> Self {
+        let link = Mutex::new(Link::new(&database, access, connection));
+        Self { inner: Arc::new(Inner { folder: folder.into(), database, link }) }
     }
 
     pub fn folder(&self) -> &Path {
@@ -164,15 +189,13 @@ impl Store {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Sql<T>,
     ) -> Result<T, StoreError> {
-        let mut connection = self.inner.connection();
-        let transact = || {
+        self.inner.with(|connection| {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)
-        };
-        transact().map_err(|error| explain(&self.inner.database, error))
+        })
     }
 
     /// Reads on this thread.
@@ -180,7 +203,7 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> Sql<T>,
     ) -> Result<T, StoreError> {
-        work(&self.inner.connection()).map_err(|error| explain(&self.inner.database, error))
+        self.inner.with(|connection| work(connection))
     }
 
     /// Checks that the state can be written now, without writing anything.
@@ -195,33 +218,68 @@ impl Store {
     /// Reads the whole database and reports the first damage; changes nothing. Uses a separate
     /// connection, so that nothing waits for it.
     pub async fn check_integrity(&self) -> Result<(), StoreError> {
+        self.check_within(None).await.map(drop)
+    }
+
+    /// The same for at most `most`; false if the time was too short for the whole database.
+    pub async fn check_integrity_within(&self, most: Duration) -> Result<bool, StoreError> {
+        self.check_within(Some(most)).await
+    }
+
+    async fn check_within(&self, most: Option<Duration>) -> Result<bool, StoreError> {
         let inner = Arc::clone(&self.inner);
+        let path = inner.database.clone();
+        let open = move || connect(&inner.database, OpenFlags::SQLITE_OPEN_READ_WRITE);
+        let connection = tokio::task::spawn_blocking(open).await??;
+        let interrupt = connection.get_interrupt_handle();
         let check = move || {
-            let path = &inner.database;
-            let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            let found: String = connection
-                .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-                .map_err(|error| explain(path, error))?;
-            match found.as_str() {
-                "ok" => Ok(()),
-                _ => Err(StoreError::Damaged { path: path.clone(), found }),
+            let sql = "PRAGMA quick_check(1)";
+            let found = connection.query_row(sql, [], |row| row.get::<_, String>(0));
+            match found {
+                Ok(found) if found == "ok" => Ok(true),
+                Ok(found) => Err(StoreError::Damaged { path, found }),
+                Err(error) if is_interrupted(&error) => Ok(false),
+                Err(error) => Err(explain(&path, error)),
             }
         };
-        tokio::task::spawn_blocking(check).await?
+        let mut checking = tokio::task::spawn_blocking(check);
+        let Some(most) = most else { return checking.await? };
+        if let Ok(checked) = tokio::time::timeout(most, &mut checking).await {
+            return checked?;
+        }
+        interrupt.interrupt();
+        checking.await?
     }
 }
 
+fn is_interrupted(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted)
+}
+
 impl Inner {
+    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Sql<T>) -> Result<T, StoreError> {
+        let mut link = self.link();
+        let worked = work(link.connection(&self.database)?);
+        worked.map_err(|error| {
+            link.note(&error);
+            explain(&self.database, error)
+        })
+    }
+
     /// A panic inside a transaction rolled it back, so the connection is still usable.
-    fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn connect(database: &Path, mode: OpenFlags) -> Result<Connection, StoreError> {
     let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let is_new = !database.exists();
     let connection =
         Connection::open_with_flags(database, flags).map_err(|e| explain(database, e))?;
+    if is_new {
+        make_private(database)?;
+    }
     let prepare = || -> Sql<()> {
         connection.busy_timeout(PATIENCE)?;
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -234,15 +292,34 @@ fn connect(database: &Path, mode: OpenFlags) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// SQLite gives its side files the mode of the database, so only that file is created privately.
+/// SQLite creates a file with the usual mode, in a folder that is private already, and gives the
+/// side files the mode of the database. The mode is set by name: see [`Store::open`].
+fn make_private(database: &Path) -> Result<(), StoreError> {
+    let private = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(database, private).map_err(|source| unwritable(database, source))
+}
+
+/// Creates a file that is not a database.
 fn create_private_file(path: &Path) -> Result<(), StoreError> {
-    private::options().create(true).append(true).open(path).map(drop).map_err(|source| {
-        StoreError::Folder {
-            path: path.into(),
-            source,
-            hint: "Check that the folder and the disk can be written",
-        }
-    })
+    let created = private::options().create(true).append(true).open(path);
+    created.map(drop).map_err(|source| unwritable(path, source))
+}
+
+fn unwritable(path: &Path, source: std::io::Error) -> StoreError {
+    let hint = "Check that the folder and the disk can be written";
+    StoreError::Folder { path: path.into(), source, hint }
+}
+
+/// The write-ahead log of a database.
+fn log_of(database: &Path) -> PathBuf {
+    beside(database, "-wal")
+}
+
+/// A file next to the database whose name begins with the database's.
+fn beside(database: &Path, suffix: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl Items<'_, Journal> {
                 if let Some(fact) = page.first_run {
                     set_first_run(transaction, &source, fact)?;
                 }
-                move_cursor(transaction, &source, page.cursor)
+                move_cursor(transaction, &source, page.cursor, now)
             })
             .await
     }

@@ -54,9 +54,14 @@ fn network_kind(number: i64) -> Option<&'static str> {
     NETWORK.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind)
 }
 
+/// Written once the database is there, so a missing database is a lost one. Its content says which
+/// configuration the state belongs to.
+pub(super) const USED: &str = "state.json";
+
 /// Files that heartbeat creates in a state folder.
-const OWN: [&str; 17] = [
+const OWN: [&str; 18] = [
     DATABASE,
+    USED,
     "heartbeat.db-wal",
     "heartbeat.db-shm",
     LOCK,
@@ -148,16 +153,35 @@ fn unusable(folder: &Path, source: io::Error) -> StoreError {
     StoreError::Folder { path: folder.into(), source, hint }
 }
 
-/// An empty database file next to traces of earlier runs has lost its content: SQLite would treat
-/// it as new and silently start over.
-pub(super) fn refuse_emptied(folder: &Path, database: &Path) -> Result<(), StoreError> {
-    let emptied = fs::metadata(database).is_ok_and(|data| data.len() == 0);
-    let log = fs::metadata(database.with_extension("db-wal")).is_ok_and(|data| data.len() > 0);
-    let ran = fs::read_dir(folder.join("runs")).is_ok_and(|mut runs| runs.next().is_some());
-    if emptied && ran && !log {
-        return Err(StoreError::Emptied { path: database.into() });
+/// Notes that this folder has a database.
+pub(super) fn mark_used(folder: &Path) -> Result<(), StoreError> {
+    let mark = folder.join(USED);
+    if mark.exists() {
+        return Ok(());
     }
-    Ok(())
+    private::write(&mark, b"{}\n").map_err(|error| unusable(folder, error))
+}
+
+/// Forgets that note: the database was set aside on purpose.
+pub(super) fn mark_unused(folder: &Path) -> io::Result<()> {
+    match fs::remove_file(folder.join(USED)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A missing or empty database next to traces of earlier runs has lost its content: SQLite would
+/// silently start over, every item would be paid for again and today's spending be forgotten.
+pub(super) fn refuse_lost(folder: &Path, database: &Path) -> Result<(), StoreError> {
+    let length = |path: &Path| fs::metadata(path).ok().map(|data| data.len());
+    let lost = length(database).unwrap_or(0) == 0;
+    let log = length(&super::log_of(database)).is_some_and(|length| length > 0);
+    let ran = fs::read_dir(folder.join("runs")).is_ok_and(|mut runs| runs.next().is_some());
+    match lost && !log && (ran || folder.join(USED).exists()) {
+        false => Ok(()),
+        true if database.exists() => Err(StoreError::Emptied { path: database.into() }),
+        true => Err(StoreError::Vanished { path: database.into() }),
+    }
 }
 
 #[cfg(test)]
@@ -196,11 +220,11 @@ mod tests {
     fn an_emptied_database_is_not_taken_for_a_new_one() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("heartbeat.db");
-        refuse_emptied(folder.path(), &database).unwrap();
+        refuse_lost(folder.path(), &database).unwrap();
         fs::write(&database, "").unwrap();
-        refuse_emptied(folder.path(), &database).unwrap();
+        refuse_lost(folder.path(), &database).unwrap();
         fs::create_dir_all(folder.path().join("runs/1")).unwrap();
-        let error = refuse_emptied(folder.path(), &database).unwrap_err();
+        let error = refuse_lost(folder.path(), &database).unwrap_err();
         assert!(error.to_string().contains("is damaged: the file is empty"), "{error}");
     }
 }

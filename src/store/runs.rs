@@ -1,13 +1,13 @@
 //! Runs: begun, ended, and closed at the next start if they crashed.
 
 use jiff::Timestamp;
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Params, Row, params};
 use serde::Serialize;
 
 use super::ndjson::catch_up;
 use super::rows::{Ms, from_optional_json, from_optional_word, from_word, to_json};
 use super::subjects::{Reader, Runs};
-use super::{Journal, Sql, Store, StoreError, outbox};
+use super::{Journal, Sql, Store, StoreError, budget, outbox};
 use crate::clock::Clock;
 use crate::event::fold::RunView;
 use crate::event::{Event, RunOutcome, RunSummary, Trigger};
@@ -63,13 +63,15 @@ impl Runs<'_, Journal> {
         outcome: RunOutcome,
         summary: RunSummary,
         digest: Digest,
-    ) -> Result<(), StoreError> {
+    ) -> Result<RunSummary, StoreError> {
         let now = self.0.clock().now();
         self.0
             .commit(move |transaction, events| {
+                let summary = with_money(transaction, run, with_queue(transaction, summary)?)?;
+                // A clock that was set back makes no negative time.
                 let started: Ms = transaction.query_row(
-                    "UPDATE runs SET ended_at = ?2, outcome = ?3, summary = ?4 WHERE run = ?1
-                 RETURNING started_at",
+                    "UPDATE runs SET ended_at = max(?2, started_at), outcome = ?3, summary = ?4
+                 WHERE run = ?1 RETURNING started_at",
                     params![run, Ms(now), outcome.into_str(), to_json(&summary)?],
                     |row| row.get(0),
                 )?;
@@ -85,7 +87,7 @@ impl Runs<'_, Journal> {
                     outbox::queue_digest(transaction, run, now)?;
                 }
                 events.push(Event::RunEnded { outcome, summary, duration_ms });
-                Ok(())
+                Ok(summary)
             })
             .await
     }
@@ -93,12 +95,8 @@ impl Runs<'_, Journal> {
 
 impl<R: Reader> Runs<'_, R> {
     pub async fn newest(self, limit: u32) -> Result<Vec<RunRow>, StoreError> {
-        self.rows(
-            "SELECT * FROM runs ORDER BY started_at DESC, run DESC LIMIT ?1",
-            [limit],
-            run_row,
-        )
-        .await
+        // In the order in which they began, whatever the clock said.
+        self.found("SELECT * FROM runs ORDER BY rowid DESC LIMIT ?1", [limit]).await
     }
 
     /// The newest run that judged or analysed an item.
@@ -106,12 +104,31 @@ impl<R: Reader> Runs<'_, R> {
         // Ids grow with time, so the newest match is found without sorting.
         let sql = "SELECT * FROM runs WHERE json_extract(summary, '$.triaged') > 0
                        OR json_extract(summary, '$.analysed') > 0 ORDER BY run DESC LIMIT 1";
-        self.first_row(sql, [], run_row).await
+        Ok(self.found(sql, []).await?.pop())
+    }
+
+    /// Rows of runs, with the money of the ledger.
+    async fn found(
+        self,
+        sql: &'static str,
+        values: impl Params + Send + 'static,
+    ) -> Result<Vec<RunRow>, StoreError> {
+        self.read(move |connection| {
+            let mut found: Vec<RunRow> =
+                connection.prepare_cached(sql)?.query_map(values, run_row)?.collect::<Sql<_>>()?;
+            for row in &mut found {
+                if let Some(summary) = row.summary {
+                    row.summary = Some(with_money(connection, row.run, summary)?);
+                }
+            }
+            Ok(found)
+        })
+        .await
     }
 
     /// The run in progress, if there is one.
     pub async fn current(self) -> Result<Option<RunRow>, StoreError> {
-        self.first_row("SELECT * FROM runs WHERE ended_at IS NULL LIMIT 1", [], run_row).await
+        Ok(self.found("SELECT * FROM runs WHERE ended_at IS NULL LIMIT 1", []).await?.pop())
     }
 
     /// The session limit that a run started with.
@@ -124,7 +141,7 @@ impl<R: Reader> Runs<'_, R> {
     /// One run by a prefix of its id; `None` if no run or several match.
     pub async fn with_prefix(self, beginning: String) -> Result<Option<RunRow>, StoreError> {
         let sql = "SELECT * FROM runs WHERE substr(run, 1, length(?1)) = ?1 LIMIT 2";
-        let mut found = self.rows(sql, [beginning], run_row).await?;
+        let mut found = self.found(sql, [beginning]).await?;
         Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
@@ -132,7 +149,7 @@ impl<R: Reader> Runs<'_, R> {
     pub async fn between(self, from: Timestamp, to: Timestamp) -> Result<Vec<RunRow>, StoreError> {
         let sql = "SELECT * FROM runs WHERE started_at >= ?1 AND started_at < ?2
                    ORDER BY started_at, run";
-        self.rows(sql, (Ms(from), Ms(to)), run_row).await
+        self.found(sql, (Ms(from), Ms(to))).await
     }
 
     /// Runs that were never ended. To the holder of the run lock they are crashed runs.
@@ -141,6 +158,33 @@ impl<R: Reader> Runs<'_, R> {
                    ORDER BY started_at DESC LIMIT 10";
         self.rows(sql, [], |row| row.get(0)).await
     }
+}
+
+/// The summary with the money and the sessions of the ledger, which also has what was settled after
+/// the run, such as a session that a crash had cut off.
+fn with_money(connection: &Connection, run: RunId, summary: RunSummary) -> Sql<RunSummary> {
+    let money = budget::in_run(connection, run)?;
+    // A run of a state from before there was a ledger keeps its own figures.
+    if money.sessions == 0 {
+        return Ok(summary);
+    }
+    Ok(RunSummary {
+        sessions: money.sessions.into(),
+        cost: money.billed,
+        cost_estimated: money.estimated,
+        cost_at_worst: money.assumed,
+        ..summary
+    })
+}
+
+/// The summary with what is left in the queue, whichever run put it there.
+fn with_queue(connection: &Connection, summary: RunSummary) -> Sql<RunSummary> {
+    let left = |phase: &str| {
+        let sql = "SELECT count(*) FROM heartbeat_state WHERE phase = ?1";
+        connection.query_row(sql, [phase], |row| row.get::<_, u32>(0)).map(u64::from)
+    };
+    let (deferred, waiting, parked) = (left("pending")?, left("waiting")?, left("parked")?);
+    Ok(RunSummary { deferred, waiting, parked, ..summary })
 }
 
 fn run_row(row: &Row<'_>) -> Sql<RunRow> {

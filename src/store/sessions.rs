@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::rows::{Ms, from_optional_json, optional_time};
 use super::subjects::{Reader, Sessions};
-use super::{Sql, StoreError, ledger};
+use super::{Spending, Sql, StoreError, budget, ledger};
 use crate::model::{ItemKey, Outcome, RunId, SessionId, SessionRef, Usage};
 use crate::process;
 
@@ -42,6 +42,8 @@ pub struct SessionRow {
     pub alive: bool,
     pub outcome: Option<Outcome>,
     pub usage: Option<Usage>,
+    /// What it is booked at.
+    pub money: Spending,
     /// Processes left alive; anything but 0 is an alarm.
     pub survivors: Option<u32>,
     /// The host it ran on; `None`: this machine.
@@ -118,9 +120,16 @@ impl<R: Reader> Sessions<'_, R> {
     }
 }
 
-/// Sessions with their keeper's identity, while they have a live row.
-const SESSIONS: &str = "SELECT s.*, a.keeper_start_time, a.keeper_pidfd_inode, a.boot_id
-     FROM sessions s LEFT JOIN heartbeat_active_sessions a USING (session)";
+/// Sessions with their keeper's identity, while they have a live row, and what they are booked at,
+/// as in [`budget::MONEY`].
+const SESSIONS: &str = "SELECT s.*, a.keeper_start_time, a.keeper_pidfd_inode, a.boot_id,
+         1 AS sessions, coalesce(b.spent, 0) AS spent,
+         iif(b.assumed = 0, coalesce(b.spent, 0), 0) AS billed,
+         iif(b.assumed = 0 AND b.estimated = 1, coalesce(b.spent, 0), 0) AS estimated,
+         iif(b.assumed = 1, coalesce(b.spent, 0), 0) AS assumed,
+         iif(b.spent IS NULL, coalesce(b.reserved, 0), 0) AS reserved
+     FROM sessions s LEFT JOIN heartbeat_active_sessions a USING (session)
+     LEFT JOIN budget b USING (session)";
 
 fn active(row: &Row<'_>) -> Sql<ActiveSession> {
     Ok(ActiveSession {
@@ -153,6 +162,7 @@ fn session(row: &Row<'_>) -> Sql<SessionRow> {
         alive: keeper_is_alive(row)?,
         outcome: from_optional_json(row, "outcome")?,
         usage: from_optional_json(row, "usage")?,
+        money: budget::spending(row)?,
         survivors: row.get("survivors")?,
         host: row.get("host")?,
     })

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::rows::{Ms, to_json};
 use super::subjects::{Reader, Sources};
 use super::{Journal, Sql, StoreError};
-use crate::model::{BoxFuture, ItemId, SourceRecord};
+use crate::model::{BoxFuture, ItemId, ItemKey, SourceRecord};
 use crate::ports::{SourceMemory, StateError};
 
 /// Progress of the first run on a state.
@@ -74,7 +74,9 @@ impl<R: Reader> Sources<'_, R> {
     ) -> Result<ToRead, StoreError> {
         self.read(move |connection| {
             Ok(ToRead {
-                cursor: cursor(connection, &source)?,
+                // One from a clock that was ahead, the tracker's or ours, would hide every change
+                // until then.
+                cursor: cursor(connection, &source)?.map(|at| at.min(ahead_of(now))),
                 revisit: to_revisit(connection, &source, now, limits)?,
                 undelivered: undelivered(connection, &source)?,
                 first_run: first_run(connection, &source)?,
@@ -140,6 +142,38 @@ impl Sources<'_, Journal> {
     pub async fn note_first_run(self, source: &str, fact: FirstRunFact) -> Result<(), StoreError> {
         let source = source.to_owned();
         self.0.commit(move |transaction, _| set_first_run(transaction, &source, fact)).await
+    }
+
+    /// Counts a run in which the query did not return this item; returns how many there were in a
+    /// row.
+    pub async fn note_absence(self, key: &ItemKey) -> Result<u32, StoreError> {
+        let name = absence_of(key);
+        self.0
+            .commit(move |transaction, _| {
+                transaction.query_row(
+                    "INSERT INTO facts (name, value) VALUES (?1, '1')
+                     ON CONFLICT (name) DO UPDATE
+                     SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)
+                     RETURNING CAST(value AS INTEGER)",
+                    [name],
+                    |row| row.get(0),
+                )
+            })
+            .await
+    }
+
+    /// The query returns this item, or it was given up.
+    pub async fn note_presence(self, key: &ItemKey) -> Result<(), StoreError> {
+        let name = absence_of(key);
+        let is_noted = "SELECT 1 FROM facts WHERE name = ?1";
+        if self.first_row(is_noted, [name.clone()], |_| Ok(())).await?.is_none() {
+            return Ok(());
+        }
+        self.0
+            .commit(move |transaction, _| {
+                transaction.execute("DELETE FROM facts WHERE name = ?1", [name]).map(drop)
+            })
+            .await
     }
 
     /// Stores that a source was read completely.
@@ -218,6 +252,10 @@ fn to_revisit(
     let of_source = format!("{source}/");
     let values = params![Ms(now), Ms(too_far), untriaged, triaged, urgent_priority, of_source];
     connection.prepare_cached(&sql)?.query_map(values, |row| row.get(0).map(ItemId))?.collect()
+}
+
+fn absence_of(key: &ItemKey) -> String {
+    format!("absent/{key}")
 }
 
 fn first_run(connection: &Connection, source: &str) -> Sql<Option<FirstRunFact>> {
@@ -303,19 +341,30 @@ fn set_fact(transaction: &Transaction<'_>, name: &str, value: &str) -> Sql<()> {
         .map(drop)
 }
 
-/// Moves forward only, so that a clock that was set back does not cause a complete reread.
+/// How far a tracker's clock may be ahead of ours.
+const AHEAD: SignedDuration = SignedDuration::from_mins(5);
+
+/// The latest time that a cursor can have.
+pub(super) fn ahead_of(now: Timestamp) -> Timestamp {
+    now.saturating_add(AHEAD).unwrap_or(now)
+}
+
+/// Moves forward only, so that a clock that was set back does not cause a complete reread; and never
+/// past our own clock, because a change between then and now would not be seen any more.
 pub(super) fn move_cursor(
     transaction: &Transaction<'_>,
     source: &str,
     to: Option<Timestamp>,
+    now: Timestamp,
 ) -> Sql<()> {
     let Some(to) = to else { return Ok(()) };
+    let most = ahead_of(now);
     transaction
         .execute(
             "INSERT INTO cursors (source, changed_since) VALUES (?1, ?2)
-             ON CONFLICT (source) DO UPDATE SET changed_since = max(changed_since, ?2)
-             WHERE changed_since < ?2",
-            params![source, Ms(to)],
+             ON CONFLICT (source) DO UPDATE SET changed_since = ?2
+             WHERE changed_since < ?2 OR changed_since > ?3",
+            params![source, Ms(to.min(most)), Ms(most)],
         )
         .map(drop)
 }

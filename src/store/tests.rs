@@ -301,6 +301,14 @@ async fn the_cursor_moves_with_the_page_and_only_forward() {
     let state = state().await;
     let journal = &state.journal;
     let at = |text: &str| Some(text.parse().unwrap());
+    let until = "2026-11-18T08:00:00Z".parse::<jiff::Timestamp>().unwrap();
+    let ahead = until.duration_since(journal.clock().now());
+    journal.clock().advance_ms(ahead.as_secs() * 1000);
+    // A tracker whose clock is ahead: never further than five minutes.
+    let record = PageRecord { cursor: at("2026-12-24T08:00:00Z"), ..PageRecord::default() };
+    journal.items().record_page("ahead", record).await.unwrap();
+    let cursor = journal.store().sources().cursor("ahead".into()).await.unwrap();
+    assert_eq!(cursor, at("2026-11-18T08:05:00Z"));
     for (to, expected) in [
         ("2026-11-16T08:00:00Z", "2026-11-16T08:00:00Z"),
         ("2026-11-15T08:00:00Z", "2026-11-16T08:00:00Z"),
@@ -381,8 +389,8 @@ async fn a_full_disk_is_reported_and_loses_neither_facts_nor_observations() {
     let state = state().await;
     store_much(&state, 1).await.unwrap();
     let limit = |pages: i64| {
-        let connection = state.journal.store().inner.connection();
-        connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+        let sql = format!("PRAGMA max_page_count = {pages}");
+        state.journal.store().inner.with(|c| c.query_row(&sql, [], |_| Ok(()))).unwrap();
     };
     limit(1);
     state.journal.emit(Event::FetchStarted);
@@ -403,7 +411,7 @@ async fn a_full_disk_is_reported_and_loses_neither_facts_nor_observations() {
 async fn a_busy_database_is_reported_and_nothing_is_lost() {
     let state = state().await;
     let store = state.journal.store();
-    store.inner.connection().busy_timeout(Duration::from_millis(20)).unwrap();
+    store.inner.with(|c| c.busy_timeout(Duration::from_millis(20))).unwrap();
     let other = Connection::open(store.folder().join(DATABASE)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = store_much(&state, 1).await.unwrap_err();

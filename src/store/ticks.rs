@@ -5,9 +5,10 @@ use rusqlite::{Transaction, params};
 
 use super::rows::Ms;
 use super::subjects::{Reader, Ticks};
-use super::{Journal, Sql, StoreError};
+use super::{Journal, Sql, StoreError, totals};
 use crate::event::Event;
 use crate::model::RunId;
+use crate::schedule::no_later_than;
 
 /// A scheduled time that was used or skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,17 +48,18 @@ impl Ticks<'_, Journal> {
 }
 
 impl<R: Reader> Ticks<'_, R> {
-    /// The newest scheduled time that was used or skipped, up to `until`: a clock that was ahead
-    /// may have left later ones.
+    /// The newest scheduled time that was used or skipped. If there are some that are too far ahead,
+    /// the clock was set back, and those that are still to come do not count.
     pub async fn last(
         self,
         schedule: String,
-        until: Timestamp,
+        now: Timestamp,
     ) -> Result<Option<Timestamp>, StoreError> {
         self.read(move |connection| {
             connection.query_row(
-                "SELECT max(nominal) FROM ticks WHERE schedule = ?1 AND nominal <= ?2",
-                params![schedule, Ms(until)],
+                "SELECT max(nominal) FROM ticks WHERE schedule = ?1 AND nominal <= iif(
+                     EXISTS (SELECT 1 FROM ticks WHERE schedule = ?1 AND nominal > ?3), ?2, ?3)",
+                params![schedule, Ms(now), Ms(no_later_than(now))],
                 |row| Ok(row.get::<_, Option<Ms>>(0)?.map(|ms| ms.0)),
             )
         })
@@ -66,6 +68,7 @@ impl<R: Reader> Ticks<'_, R> {
 }
 
 fn record_tick(transaction: &Transaction<'_>, now: Ms, tick: &TickRow) -> Sql<bool> {
+    forget_times_to_come(transaction, now, tick)?;
     let decision = if tick.run.is_some() { "fired" } else { "skipped" };
     let recorded = transaction.execute(
         "INSERT OR IGNORE INTO ticks (schedule, nominal, decided_at, decision, run, missed)
@@ -73,4 +76,34 @@ fn record_tick(transaction: &Transaction<'_>, now: Ms, tick: &TickRow) -> Sql<bo
         params![tick.schedule, Ms(tick.nominal), now, decision, tick.run, tick.missed],
     )?;
     Ok(recorded == 1)
+}
+
+/// The clock was set back: what it used of the time that is to come again must not block the
+/// schedule. The totals keep them.
+fn forget_times_to_come(transaction: &Transaction<'_>, now: Ms, tick: &TickRow) -> Sql<()> {
+    let ahead = Ms(no_later_than(now.0));
+    let was_ahead: bool = transaction.query_row(
+        "SELECT EXISTS (SELECT 1 FROM ticks WHERE schedule = ?1 AND nominal > ?2)",
+        params![tick.schedule, ahead],
+        |row| row.get(0),
+    )?;
+    if !was_ahead {
+        return Ok(());
+    }
+    let (fired, skipped, missed) = transaction.query_row(
+        "SELECT coalesce(sum(decision = 'fired'), 0), coalesce(sum(decision = 'skipped'), 0),
+                coalesce(sum(missed), 0)
+         FROM ticks WHERE schedule = ?1 AND nominal >= ?2",
+        params![tick.schedule, Ms(tick.nominal)],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
+    totals::add(transaction, totals::FIRED, fired)?;
+    totals::add(transaction, totals::SKIPPED, skipped)?;
+    totals::add(transaction, totals::MISSED, missed)?;
+    transaction
+        .execute(
+            "DELETE FROM ticks WHERE schedule = ?1 AND nominal >= ?2",
+            params![tick.schedule, Ms(tick.nominal)],
+        )
+        .map(drop)
 }

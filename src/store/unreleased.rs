@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::explain;
-use super::{
-    DATABASE, Sql, StoreError, connect, create_private_file, migrate, neighbours, prepare_folder,
-};
+use super::{DATABASE, Sql, StoreError, connect, migrate, neighbours, prepare_folder};
 
 /// What the old file is called after its content was taken over.
 const KEPT: &str = "heartbeat.db.before-0.1.0";
@@ -59,8 +57,8 @@ pub fn take_over(folder: &Path, old: &Path) -> Result<TakenOver, StoreError> {
     for name in [NEW.to_owned(), format!("{NEW}-wal"), format!("{NEW}-shm")] {
         fs::remove_file(folder.join(name)).or_else(ignore_missing).map_err(io)?;
     }
-    create_private_file(&new)?;
-    let mut connection = connect(&new, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let create = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let mut connection = connect(&new, create)?;
     migrate(&mut connection, &new)?;
     let rows = copy(&mut connection, old).map_err(|error| explain(old, error))?;
     neighbours::fill(&mut connection).map_err(|error| explain(&new, error))?;
@@ -91,8 +89,8 @@ fn settle(old: &Path) -> Result<(), StoreError> {
         Ok(()) => {
             return Err(StoreError::NotOurs {
                 path: old.into(),
-                why: "it is a state of this heartbeat, which needs no import; to move it, use \
-                      `heartbeat state export`"
+                why: "it is a state of this heartbeat, which needs no import; `heartbeat \
+                      state restore` puts it into a state folder"
                     .into(),
             });
         }
@@ -211,7 +209,7 @@ mod tests {
         let first_run = store.sources().first_run("ado".into()).await.unwrap();
         assert_eq!(first_run, Some(FirstRunFact::Over));
         let spent = store.budget().by_stage_since("2026-11-16".into()).await.unwrap();
-        assert_eq!(spent[0].estimated.micros(), 1_500_000, "the one without a cost");
+        assert_eq!(spent[0].money.estimated.micros(), 1_500_000, "the one without a cost");
         let messages = store.outbox().of_item(key(1)).await.unwrap();
         assert_eq!((messages[0].attempts, messages[0].revision), (1, Some(4)));
         let sql = "SELECT verdict FROM readings";

@@ -113,11 +113,11 @@ async fn the_figures(hub: &Hub) -> Result<Response, StoreError> {
     let mut days = BTreeMap::<String, Day>::new();
     for spent in store.budget().by_stage_since(day_in(zone, since)).await? {
         let day = days.entry(spent.day).or_default();
-        day.sessions += spent.sessions;
+        day.sessions += spent.money.sessions;
         match spent.stage {
-            Stage::Triage => day.triage += spent.spent,
-            Stage::Locate => day.locate += spent.spent,
-            Stage::Deep => day.deep += spent.spent,
+            Stage::Triage => day.triage += spent.money.spent,
+            Stage::Locate => day.locate += spent.money.spent,
+            Stage::Deep => day.deep += spent.money.spent,
         }
     }
     for at in store.findings().times_since(since).await? {

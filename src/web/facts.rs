@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::budgets::{OtherBudget, other_budgets};
 use crate::breaker::provider::Hold;
 use crate::clock::Clock;
-use crate::model::{Breaker, Phase, SourceRecord, Usd};
+use crate::model::{Breaker, Phase, SourceRecord, Stage, Usd};
 use crate::process::machine::Machine;
 use crate::process::program;
-use crate::schedule::{Schedule, day_in};
+use crate::schedule::{Schedule, date_in, day_in};
 use crate::settings::{AgentKind, Config};
 use crate::store::{
-    ActiveSession, Held, ItemState, Message, Pause, RunLock, RunRow, Spending, StageSpending,
-    Store, StoreError, Totals, Undelivered,
+    ActiveSession, Held, ItemState, Message, Pause, RunLock, RunRow, Spending, SpendingTotals,
+    StageSpending, Store, StoreError, Totals, Undelivered,
 };
 
 /// Runs in the history.
@@ -62,6 +62,10 @@ pub struct Facts {
     pub agent_fault: Option<String>,
     /// Today in the schedule's time zone.
     pub today: Spending,
+    /// Today, the last seven days and the month, with a forecast.
+    pub spending: SpendingTotals,
+    /// Money of all sessions ever, by purpose.
+    pub spent_by_stage: Vec<(Stage, Spending)>,
     /// The same by purpose.
     pub today_by_stage: Vec<StageSpending>,
     /// Budgets per month and per source.
@@ -142,6 +146,8 @@ impl Facts {
             outbox_messages: Vec::new(),
             agent_fault: None,
             today: Spending::default(),
+            spending: SpendingTotals::default(),
+            spent_by_stage: Vec::new(),
             today_by_stage: Vec::new(),
             other_budgets: Vec::new(),
             run_spending: Spending::default(),
@@ -198,7 +204,10 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     facts.items = store.items().phase_counts().await?;
     facts.item_states = store.items().state_counts().await?;
     let today = day_in(&config.schedule.timezone, facts.now);
-    facts.today = store.budget().on_day(today.clone()).await?;
+    let date = date_in(&config.schedule.timezone, facts.now);
+    facts.spending = store.budget().totals_on(date).await?;
+    facts.spent_by_stage = store.budget().by_stage().await?;
+    facts.today = facts.spending.today;
     facts.today_by_stage = store.budget().by_stage_since(today).await?;
     if let Some(run) = facts.runs.first() {
         facts.run_spending = store.budget().in_run(run.run).await?;

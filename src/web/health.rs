@@ -1,8 +1,13 @@
 //! Health as a pure function of the facts, with a reason for every problem. It is readable without
 //! sign-in, so a message never quotes a tracker, an agent, a provider or the configuration.
 //!
-//! | code | degraded | unhealthy |
+//! Two more words: `paused` by a person, and `blocked` if the next run cannot do its work, which is
+//! in the column of `degraded`.
+//!
+//! | code | degraded or blocked | unhealthy |
 //! |---|---|---|
+//! | `paused` | a person paused the schedule | |
+//! | `clock` | the clock was set back | |
 //! | `sessions_over_limit` | | more live sessions than allowed when the run started |
 //! | `load` | load per core above `max_load_per_core`: no session starts | above `unhealthy_load_per_core` |
 //! | `breaker_open` | the source's circuit breaker is open or half open | |
@@ -24,6 +29,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde::Serialize;
 
 use super::facts::Facts;
@@ -36,6 +42,8 @@ use crate::store::HolderHealth;
 
 /// Facts older than this cannot be judged.
 pub const STALE_AFTER: Duration = Duration::from_secs(15);
+/// Steps of the clock that are not reported.
+const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
 /// Percentage of the day's budget that is reported.
 const BUDGET_WARNING: i64 = 80;
 
@@ -44,11 +52,21 @@ const BUDGET_WARNING: i64 = 80;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Status {
+    /// The next scheduled run can do its work.
     Healthy,
+    /// A person paused the schedule.
+    Paused,
     /// It works, with a limitation.
     Degraded,
+    /// It works, but the next run cannot do its work until something outside changes.
+    Blocked,
     /// It does not work, or a process is out of control.
     Unhealthy,
+}
+
+impl Status {
+    pub const ALL: [Self; 5] =
+        [Self::Healthy, Self::Paused, Self::Degraded, Self::Blocked, Self::Unhealthy];
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -82,6 +100,8 @@ pub fn judge(facts: &Facts, age: Duration) -> Health {
         undelivered,
         budget,
         escaped,
+        paused,
+        clock,
     ];
     let mut reasons: Vec<HealthReason> = checks.iter().filter_map(|check| check(facts)).collect();
     if age > STALE_AFTER {
@@ -95,6 +115,26 @@ pub fn judge(facts: &Facts, age: Duration) -> Health {
 
 fn degraded(code: &'static str, message: String) -> HealthReason {
     HealthReason { code, status: Status::Degraded, message }
+}
+
+fn blocked(code: &'static str, message: String) -> HealthReason {
+    HealthReason { code, status: Status::Blocked, message }
+}
+
+/// Nobody can run what is paused, so it does not look like a schedule that works.
+fn paused(facts: &Facts) -> Option<HealthReason> {
+    let since = date_time(facts.paused.as_ref()?.since);
+    let message = format!("the schedule is paused since {since}; `heartbeat resume` resumes it");
+    Some(HealthReason { code: "paused", status: Status::Paused, message })
+}
+
+/// A newest run in the future: the clock was set back, or was ahead when that run began.
+fn clock(facts: &Facts) -> Option<HealthReason> {
+    let began = facts.runs.first()?.started_at;
+    let ahead = began.duration_since(facts.now) > CLOCK_TOLERANCE;
+    let began = date_time(began);
+    let message = format!("the clock went back: the newest run began at {began} by it");
+    ahead.then(|| degraded("clock", message))
 }
 
 fn unhealthy(code: &'static str, message: String) -> HealthReason {
@@ -209,7 +249,7 @@ fn provider(facts: &Facts) -> Option<HealthReason> {
     };
     let until = date_time(*until);
     let message = format!("the model provider {what} until {until}; `heartbeat status` says why");
-    Some(degraded(code, message))
+    Some(blocked(code, message))
 }
 
 fn agent_config(facts: &Facts) -> Option<HealthReason> {
@@ -222,8 +262,9 @@ fn budget(facts: &Facts) -> Option<HealthReason> {
     let (committed, cap) = (facts.today.committed(), facts.limits.per_day);
     let passed =
         committed.micros().saturating_mul(100) > cap.micros().saturating_mul(BUDGET_WARNING);
-    passed
-        .then(|| degraded("budget", format!("{committed} of today's {cap} are spent or reserved")))
+    let message = format!("{committed} of today's {cap} are spent or reserved");
+    let judge = if facts.today.spent >= cap { blocked } else { degraded };
+    passed.then(|| judge("budget", message))
 }
 
 fn escaped(facts: &Facts) -> Option<HealthReason> {

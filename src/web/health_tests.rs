@@ -76,13 +76,16 @@ fn load_average(facts: &mut Facts, load: f64) {
 }
 
 fn spend(facts: &mut Facts, spent: f64, reserved: f64) {
-    facts.today =
-        Spending { spent: Usd::from_dollars(spent), reserved: Usd::from_dollars(reserved) };
+    facts.today = Spending {
+        spent: Usd::from_dollars(spent),
+        reserved: Usd::from_dollars(reserved),
+        ..Spending::default()
+    };
 }
 
 #[test]
 fn every_reason_degrades_or_fails_as_documented() {
-    use Status::{Degraded, Healthy, Unhealthy};
+    use Status::{Blocked, Degraded, Healthy, Paused, Unhealthy};
     let cases: Vec<(&str, Status, &str, Change)> = vec![
         ("calm", Healthy, "", |_| {}),
         ("no run yet", Healthy, "", |f| f.runs.clear()),
@@ -118,13 +121,20 @@ fn every_reason_degrades_or_fails_as_documented() {
             held(f, "2026-11-16T07:59:30Z");
         }),
         ("run lost", Degraded, "run_lost", |f| f.runs.insert(0, run(None))),
-        ("provider", Degraded, "provider_suspended", |f| {
+        ("provider", Blocked, "provider_suspended", |f| {
             let (kind, reason) = (HoldKind::Limit, "usage limit".into());
             f.provider = Some(Hold { kind, until: f.now, reason });
         }),
         ("agent", Unhealthy, "agent_config", |f| f.agent_fault = Some("correct it".into())),
         ("budget at 80 %", Healthy, "", |f| spend(f, 10.0, 6.0)),
         ("budget above 80 %", Degraded, "budget", |f| spend(f, 10.0, 6.01)),
+        ("budget used up", Blocked, "budget", |f| spend(f, 20.0, 0.0)),
+        ("paused", Paused, "paused", |f| {
+            f.paused = Some(crate::store::Pause { since: f.now, note: String::new() });
+        }),
+        ("clock set back", Degraded, "clock", |f| {
+            f.now = f.runs[0].started_at - jiff::SignedDuration::from_hours(9);
+        }),
         ("unkillable", Unhealthy, "unkillable", |f| f.totals.unkillable = vec!["x".into()]),
         ("survivors", Unhealthy, "survivors", |f| f.totals.survivors = 1),
     ];

@@ -25,12 +25,12 @@ type Fill = fn(&mut Family<'_>, &Facts, &Health);
 
 /// Every family: name without the prefix, kind, help, samples.
 #[rustfmt::skip]
-pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
+pub const FAMILIES: [(&str, Kind, &str, Fill); 42] = [
     ("build_info", Kind::Gauge, "Always 1; the version is a label.", |family, _, _| {
         family.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     }),
     ("health_status", Kind::Gauge, "1 for the current status of /health, 0 for the others.", |family, _, health| {
-        for status in [Status::Healthy, Status::Degraded, Status::Unhealthy] {
+        for status in Status::ALL {
             family.add("", &[("status", status.into_str())], flag(health.status == status));
         }
     }),
@@ -123,14 +123,28 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
             family.add("", &[("fix", fix)], to_f64(*findings));
         }
     }),
-    ("cost_usd_total", Kind::Counter, "Cost as reported by the agent, in US dollars, by purpose; the worst case for sessions that reported no cost.", |family, facts, _| {
-        for (stage, totals) in by_stage(facts) {
-            family.add("", &[("phase", stage)], totals.iter().map(|total| total.cost.dollars()).sum());
+    ("cost_usd_total", Kind::Counter, "Billed and assumed cost of all sessions, in US dollars, by purpose.", |family, facts, _| {
+        for (stage, money) in &facts.spent_by_stage {
+            family.add("", &[("phase", stage.into_str())], money.spent.dollars());
         }
     }),
-    ("cost_today_usd", Kind::Gauge, "Spent since midnight UTC, in US dollars, by purpose.", |family, facts, _| {
+    ("cost_assumed_usd_total", Kind::Counter, "The assumed part of the cost, in US dollars, by purpose: the worst case of sessions that ended without a figure.", |family, facts, _| {
+        for (stage, money) in &facts.spent_by_stage {
+            family.add("", &[("phase", stage.into_str())], money.assumed.dollars());
+        }
+    }),
+    ("cost_month_usd", Kind::Gauge, "Cost of this month in US dollars, by kind (billed, assumed, reserved).", |family, facts, _| {
+        let month = facts.spending.month;
+        for (kind, amount) in [("billed", month.billed), ("assumed", month.assumed), ("reserved", month.reserved)] {
+            family.add("", &[("kind", kind)], amount.dollars());
+        }
+    }),
+    ("cost_month_forecast_usd", Kind::Gauge, "What this month will have cost if it goes on like this, in US dollars; from its third day.", |family, facts, _| {
+        family.maybe(facts.spending.month_forecast.map(crate::model::Usd::dollars));
+    }),
+    ("cost_today_usd", Kind::Gauge, "Spent today in the schedule's time zone, in US dollars, by purpose.", |family, facts, _| {
         for spent in &facts.today_by_stage {
-            family.add("", &[("phase", spent.stage.into_str())], spent.spent.dollars());
+            family.add("", &[("phase", spent.stage.into_str())], spent.money.spent.dollars());
         }
     }),
     ("tokens_total", Kind::Counter, "Tokens used, by type.", |family, facts, _| {
@@ -155,8 +169,8 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
         family.add("", &[("window", "day")], facts.today.reserved.dollars());
         family.add("", &[("window", "run")], in_progress(facts).reserved.dollars());
     }),
-    ("budget_estimated_usd", Kind::Gauge, "The estimated part of today's spending: from tokens and prices, or the worst case of sessions whose cost is not known.", |family, facts, _| {
-        family.set(facts.today_by_stage.iter().map(|stage| stage.estimated.dollars()).sum());
+    ("budget_estimated_usd", Kind::Gauge, "The part of today's spending that is computed from tokens and prices.", |family, facts, _| {
+        family.set(facts.today_by_stage.iter().map(|stage| stage.money.estimated.dollars()).sum());
     }),
     ("budget_remaining_usd", Kind::Gauge, "Budget neither spent nor reserved, in US dollars, by window.", |family, facts, _| {
         let left = |cap: crate::model::Usd, used: crate::store::Spending| cap.saturating_sub(used.committed()).dollars();

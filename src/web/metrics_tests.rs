@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::model::{Phase, Stage, Usd};
 use crate::settings::Config;
-use crate::store::StageSpending;
+use crate::store::{Spending, StageSpending};
 use crate::web::health::judge;
 
 fn facts() -> Facts {
@@ -33,11 +33,19 @@ fn facts() -> Facts {
     facts.today_by_stage = vec![StageSpending {
         day: "2026-11-16".into(),
         stage: Stage::Deep,
-        sessions: 6,
-        spent: Usd::from_dollars(1.5),
-        estimated: Usd::ZERO,
-        reserved: Usd::ZERO,
+        money: Spending {
+            sessions: 6,
+            spent: Usd::from_dollars(1.5),
+            billed: Usd::from_dollars(1.5),
+            ..Spending::default()
+        },
     }];
+    let all = |dollars: f64| Spending {
+        spent: Usd::from_dollars(dollars),
+        billed: Usd::from_dollars(dollars),
+        ..Spending::default()
+    };
+    facts.spent_by_stage = vec![(Stage::Triage, all(0.02)), (Stage::Deep, all(0.07))];
     facts.items = vec![(Phase::Done, 9), (Phase::Waiting, 1)];
     facts.next_run = Some(facts.now);
     facts

@@ -92,6 +92,8 @@ pub fn state(
             "run": facts.run_spending, "per_run": facts.limits.per_run,
             "by_stage": facts.today_by_stage,
             "others": facts.other_budgets,
+            "week": facts.spending.week, "month": facts.spending.month,
+            "month_forecast": facts.spending.month_forecast,
         },
         "schedule": {
             "cron": config.schedule.cron,

@@ -23,6 +23,7 @@ mod file_source;
 mod job;
 mod linked_commits;
 mod live;
+mod neighbours;
 mod operate;
 mod publishing;
 mod reload;

@@ -232,7 +232,7 @@ fn the_tests_named_beside_the_invariants_exist() {
         }
         seen += 1;
     }
-    assert_eq!(seen, 15, "I1 to I15");
+    assert_eq!(seen, 17, "I1 to I17");
 }
 
 /// The rules would hold by accident if no uses were found in the sources.

@@ -6,11 +6,13 @@
     reason = "a test fails by panicking, prints figures, and starts what it is about"
 )]
 
+mod absence;
 mod areas;
 mod background;
 mod bounds;
 mod fairness;
 mod locate;
+mod figures;
 mod model;
 mod order;
 mod outage;

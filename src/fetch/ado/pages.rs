@@ -323,6 +323,7 @@ impl QueryReader {
                 page.vanished.retain(|id| !self.named.contains(id));
             }
         }
+        page.undelivered.extend(batch.failed);
         Ok(page)
     }
 

@@ -1,6 +1,6 @@
 //! Reads items by id.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
@@ -102,7 +102,20 @@ impl Fields {
 #[derive(Debug)]
 pub(super) struct Fetched {
     ids: Vec<ItemId>,
-    answer: Answer,
+    /// `None`: the tracker cannot return this one item.
+    answer: Option<Answer>,
+}
+
+/// Failed requests without any answer after which the server is at fault, not an item: a batch, its
+/// halves and its quarters.
+const MOST_WITHOUT_ANSWER: u32 = 7;
+
+fn is_server_error(failure: &Failure) -> bool {
+    matches!(failure.class, FailureClass::Transient | FailureClass::Down)
+}
+
+fn set_aside(part: &[ItemId], failure: &Failure) {
+    tracing::error!(items = ?part, error = failure.message, "the tracker cannot return this item; the others are read without it");
 }
 
 /// The result of reading some ids.
@@ -112,6 +125,8 @@ pub(super) struct Batch {
     pub items: Vec<WorkItem>,
     /// Requested ids that were not returned.
     pub vanished: Vec<ItemId>,
+    /// Requested ids that the tracker cannot return: it fails, or the item is larger than allowed.
+    pub failed: Vec<ItemId>,
 }
 
 impl Inner {
@@ -130,25 +145,54 @@ impl Inner {
         if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
             self.load_known_fields().await?;
         }
-        let mut fetched = Vec::with_capacity(1);
-        let mut todo = vec![ids];
-        // A stack with smaller parts first, so that the order of the ids is kept.
-        while let Some(part) = todo.pop() {
+        let mut fetched: Vec<Fetched> = Vec::with_capacity(1);
+        let mut todo = VecDeque::from([ids]);
+        let (mut failures, mut alone) = (0, Vec::new());
+        while let Some(part) = todo.pop_front() {
             match self.send_for(part, &self.fields.names()).await {
-                Ok(answer) => fetched.push(Fetched { ids: part.to_vec(), answer }),
+                Ok(answer) => fetched.push(Fetched { ids: part.to_vec(), answer: Some(answer) }),
                 Err(failure) if failure.has_code(BODY_TOO_LONG) && part.len() > 1 => {
                     let (first, second) = part.split_at(part.len() / 2);
-                    todo.extend([second, first]);
+                    todo.extend([first, second]);
+                }
+                Err(failure) if failure.has_code(BODY_TOO_LONG) => {
+                    set_aside(part, &failure);
+                    fetched.push(Fetched { ids: part.to_vec(), answer: None });
+                }
+                // One item can make the server fail, so the batch is divided until it is alone.
+                // If nothing at all can be read, it is the server.
+                Err(failure) if is_server_error(&failure) => {
+                    failures += 1;
+                    if fetched.is_empty() && failures > MOST_WITHOUT_ANSWER {
+                        return Err(failure);
+                    }
+                    match part {
+                        [_] => alone.push((part, failure)),
+                        part => {
+                            let (first, second) = part.split_at(part.len() / 2);
+                            todo.extend([first, second]);
+                        }
+                    }
                 }
                 Err(failure)
                     if failure.has_code(UNKNOWN_FIELD) && !self.fields.known.initialized() =>
                 {
                     self.load_known_fields().await?;
-                    todo.push(part);
+                    todo.push_front(part);
                 }
                 Err(failure) => return Err(failure),
             }
         }
+        for (part, failure) in alone {
+            if fetched.is_empty() {
+                return Err(failure);
+            }
+            set_aside(part, &failure);
+            fetched.push(Fetched { ids: part.to_vec(), answer: None });
+        }
+        // In the order of the ids, however they were divided.
+        let place = |one: &Fetched| ids.iter().position(|id| Some(id) == one.ids.first());
+        fetched.sort_by_key(place);
         Ok(fetched)
     }
 
@@ -161,6 +205,10 @@ impl Inner {
         let decoder = self.fields.decoder();
         let mut batch = Batch::default();
         for Fetched { ids, answer } in fetched {
+            let Some(answer) = answer else {
+                batch.failed.extend(ids);
+                continue;
+            };
             let items = self.items_of(&answer)?;
             let mut by_id: HashMap<i64, Decoded> = HashMap::with_capacity(items.len());
             for wire in items {

@@ -64,7 +64,8 @@ impl StreamReader {
             if let Some(ids) = self.parts.pop_front() {
                 let page = self.read(&ids).await?;
                 // The stream has just listed them, so they exist.
-                let page = Page { undelivered: page.vanished, vanished: Vec::new(), ..page };
+                let undelivered = [page.vanished, page.undelivered].concat();
+                let page = Page { undelivered, vanished: Vec::new(), ..page };
                 return Ok(Some(self.with_place(page)));
             }
             if !self.gone.is_empty() {
@@ -94,7 +95,7 @@ impl StreamReader {
             self.cursor = self.cursor.max(Some(item.changed_at));
         }
         let (items, vanished, cursor) = (batch.items, batch.vanished, self.cursor);
-        Ok(Page { items, vanished, cursor, ..Page::default() })
+        Ok(Page { items, vanished, cursor, undelivered: batch.failed })
     }
 
     /// Requests the next batch. If no item in it matches, its end is still reported at the end of

@@ -115,12 +115,24 @@ struct BatchRequest {
 /// `POST workitemsbatch`.
 pub fn batch(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
     match serde_json::from_slice::<BatchRequest>(&request.body) {
+        Ok(request) if request.ids.iter().any(|id| is_poisoned(board, *id)) => {
+            Reply::error(500, "NullReferenceException", "Object reference not set.")
+        }
         Ok(request) => list(board, &request, base_url),
         Err(error) => {
             let text = format!("VS403357: Work items batch request is not valid: {error}");
             Reply::error(400, "VssPropertyValidationException", &text)
         }
     }
+}
+
+/// An item with this tag makes every request fail that asks for it.
+pub const POISON: &str = "simulator:poison";
+
+fn is_poisoned(board: &TrackerData, id: i64) -> bool {
+    let tags = board.item(id).and_then(|item| item.at(None)?.values.get("System.Tags"));
+    let tags = serde_json::to_value(tags).unwrap_or_default();
+    tags.as_str().is_some_and(|tags| tags.contains(POISON))
 }
 
 /// `GET workitems?ids=…`.

@@ -1,5 +1,5 @@
 // The pages of one run and of one session, and the figures by day and week.
-import { because, capital, clock, dollars, ending, h, itemPath, lasted, moment, partly, plural, prose, runPath, sessionPath, short, span, spent, stageName, untimed, words } from "./dom.js";
+import { because, booked, capital, clock, dollars, ending, h, itemPath, lasted, moment, partly, plural, prose, runPath, sessionPath, short, span, stageName, untimed, words } from "./dom.js";
 
 const tag = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const part = (title, ...content) => h("section", h("h3", title), ...content);
@@ -41,8 +41,8 @@ export function runPage(data, tools) {
       part(`Items (${items.total})`, items.total ? h("ul.list", items.listed.map((item) => itemRow(item))) : h("p.empty", "This run made no decision about any item."),
         items.total > items.listed.length && h("p.note", `and ${items.total - items.listed.length} more`)),
       part(`Sessions (${sessions.length})`, sessions.length ? sessionTable(sessions) : h("p.empty", "No session was started.")),
-      spending.length > 0 && part("Cost", table("Cost by stage", ["Stage", ".Sessions", ".Spent", ".Estimated part"],
-        spending.map((row) => [stageName(row.stage), String(row.sessions), dollars(row.spent), dollars(row.estimated)]))),
+      spending.length > 0 && part("Cost", table("Cost by stage", ["Stage", ".Sessions", ".Billed", ".Assumed", ".Reserved"],
+        spending.map((row) => [stageName(row.stage), String(row.sessions), partly(row.billed, row.estimated), dollars(row.assumed), dollars(row.reserved)]))),
       part("Log", data.older_lines > 0 && h("p.note", `The newest ${data.lines.length} lines; ${data.older_lines} older ones are in events.ndjson of the state folder.`),
         data.lines.length ? lines(data.lines, "Log of this run") : h("p.empty", "The log of this run was removed (older than state.keep_events)."))),
   ];
@@ -66,7 +66,7 @@ function itemRow(item) {
 /** Sessions, each with a link to its page. */
 export const sessionTable = (sessions) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
   link(sessionPath(row.session), moment(row.started_at)), stageName(row.stage), row.item ? link(itemPath(row.item), short(row.item)) : "–",
-  row.outcome || row.alive ? ending(row.outcome, row.host) : "crashed", String(row.attempt), time(row), row.usage ? spent(row.usage) : "–"]));
+  row.outcome || row.alive ? ending(row.outcome, row.host) : "crashed", String(row.attempt), time(row), booked(row.money)]));
 
 const TRANSCRIPT = { said: "said", read: "read", tool: "tool", failed: "failed" };
 
@@ -89,7 +89,7 @@ export function sessionPage(data, tools) {
   const { usage } = session;
   const facts = [
     ["Model", [life.model, life.agent_version && `agent ${life.agent_version}`].filter(Boolean).join(", ")],
-    ["Cost", usage ? `${spent(usage)}${life.worst_case ? ` of at most ${dollars(life.worst_case)}` : ""}` : life.worst_case && `at most ${dollars(life.worst_case)}`],
+    ["Cost", `${booked(session.money)}${life.worst_case ? ` of at most ${dollars(life.worst_case)}` : ""}`],
     ["Tokens", usage && `${usage.input_tokens} in, ${usage.output_tokens} out, ${usage.cache_read_tokens} from the cache`],
     ["Time", `${session.ended_at ? time(session) : span(Date.now() - Date.parse(session.started_at))}${life.limit_ms ? ` of ${span(life.limit_ms)}` : ""}`],
     ["Files read", life.files_read === null ? null : String(life.files_read)],

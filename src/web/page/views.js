@@ -1,6 +1,6 @@
 // The parts of the page, each a function of the newest state.
 import { findingRow } from "./finding.js";
-import { STATES, because, byId, clock, dollars, h, itemPath, keyed, lasted, mark, moment, partly, phaseName, plural, runPath, say, sessionPath, short, span, stageName, untimed, words } from "./dom.js";
+import { STATES, because, booked, byId, clock, dollars, h, itemPath, keyed, lasted, mark, moment, partly, phaseName, plural, runPath, say, sessionPath, short, span, stageName, untimed, words } from "./dom.js";
 
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
 const VERDICT_TONES = { working: "good", starting: "info", waiting_for_model: "info", quiet: "info", retrying: "warn", finished_not_exiting: "warn", suspect: "warn", hung: "bad" };
@@ -19,7 +19,7 @@ export function health(state) {
 
 export function reasons(state, close) {
   const list = state.health.reasons.map((doubt) =>
-    h("li", tag(doubt.status === "unhealthy" ? "bad" : "warn", words(doubt.code)), " ", doubt.message));
+    h("li", tag(doubt.status === "unhealthy" || doubt.status === "blocked" ? "bad" : "warn", words(doubt.code)), " ", doubt.message));
   return [
     h("div.bar", h("h2", { id: "reasons-title" }, `Health: ${state.health.status}`), h("button", { onclick: close }, "Close")),
     h("div.inside", list.length ? h("ul.bullets", list) : h("p", "No problems: sessions, load, source, state, budget and the last run are fine.")),
@@ -182,12 +182,12 @@ function sourceText(state, source, now) {
 export function limits(state, now) {
   const budget = state.budget;
   const committed = (money) => money.spent + money.reserved;
-  const reserved = (money) => (money.reserved > 0 ? ` + ${dollars(money.reserved)} reserved` : "");
   const rows = [
     ["Sessions", `${state.sessions.length} of ${state.limits.max_live_sessions}`, state.sessions.length / state.limits.max_live_sessions, "full is fine"],
-    ["Today", `${dollars(budget.day.spent)}${reserved(budget.day)} of ${dollars(budget.per_day)}`, committed(budget.day) / budget.per_day],
-    ["This run", `${dollars(budget.run.spent)}${reserved(budget.run)} of ${dollars(budget.per_run)}`, committed(budget.run) / budget.per_run],
-    ...(budget.others ?? []).map((other) => [`${other.source ? `Source ${other.source}` : "All"} per ${other.window}`, `${dollars(other.spent)}${reserved(other)} of ${dollars(other.limit)}`, committed(other) / other.limit]),
+    ["Today", `${booked(budget.day)} of ${dollars(budget.per_day)}`, committed(budget.day) / budget.per_day],
+    ["This month", `${dollars(budget.month.billed)} billed, ${dollars(budget.month.assumed)} assumed${budget.month_forecast ? `; about ${dollars(budget.month_forecast)} at its end` : ""}`, null],
+    ["This run", `${booked(budget.run)} of ${dollars(budget.per_run)}`, committed(budget.run) / budget.per_run],
+    ...(budget.others ?? []).map((other) => [`${other.source ? `Source ${other.source}` : "All"} per ${other.window}`, `${booked(other)} of ${dollars(other.limit)}`, committed(other) / other.limit]),
     ["Load per core", `${state.load.per_core.toFixed(2)} of ${state.load.limit.toFixed(2)}`, state.load.per_core / state.load.limit],
     ...state.sources.map((source) => [state.sources.length > 1 ? `Source ${source.name}` : "Source", sourceText(state, source, now), null]),
     ["Provider", state.provider ? `${PROVIDER[state.provider.kind] ?? "suspended"} until ${clock(state.provider.until)}: ${state.provider.reason}` : "available", null],

@@ -253,3 +253,33 @@ async fn a_stream_that_is_left_early_or_edited_while_read_loses_nothing() {
         assert!(!within || seen.contains(&(id, rev)), "revision {rev} of {id} was missed");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_that_makes_the_tracker_fail_or_is_too_large_is_set_aside_and_the_rest_is_read() {
+    let mut setup = Setup::new(items(120)).await;
+    setup.config.where_clause = String::new();
+    setup.config.max_body = 2 << 20;
+    let all: BTreeSet<i64> = setup.simulator.item_ids().into_iter().collect();
+    let numbers: Vec<i64> = all.iter().copied().collect();
+    let (first, last, large) = (numbers[0], numbers[119], numbers[60]);
+    for id in [first, last] {
+        setup.simulator.edit_item(id, &[("System.Tags", json!("simulator:poison"))]);
+    }
+    let text = "much ".repeat(1 << 20);
+    setup.simulator.edit_item(large, &[("System.Description", json!(text))]);
+    let pages = read_some(&setup, usize::MAX).await;
+    let aside: BTreeSet<i64> =
+        pages.iter().flat_map(|page| &page.undelivered).map(|id| id.0).collect();
+    assert_eq!(aside, BTreeSet::from([first, last, large]), "listed, so that they are seen");
+    let read = assert_each_once(&pages);
+    assert_eq!(read, all.difference(&aside).copied().collect());
+    // A server that fails for everything is not asked for every item.
+    for id in &numbers {
+        setup.simulator.edit_item(*id, &[("System.Tags", json!("simulator:poison"))]);
+    }
+    let before = setup.simulator.requests_of("batch");
+    let source = setup.source();
+    let mut failing = source.open(everything()).await.unwrap();
+    assert!(failing.next().await.is_err());
+    assert!(setup.simulator.requests_of("batch") - before <= 24);
+}

@@ -1,7 +1,7 @@
 //! An in-memory environment for runs on a real state: tracker, sessions, code base and gate, all
 //! scripted.
 
-mod sessions;
+pub mod sessions;
 mod tracker;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -60,6 +60,8 @@ pub enum Play {
     NoKeeper,
     /// Our own code panics during the session.
     Panics,
+    /// One of the ways in `sessions::endings`.
+    Ends(usize),
 }
 
 /// What happens to a comment.

@@ -209,6 +209,11 @@ fn end_of(job: &Job, play: Play) -> SessionEnd {
         (_, Stage::Deep) => Some(serde_json::to_value(finding()).unwrap()),
     };
     let output = output.filter(|_| outcome.is_success());
+    if let Play::Ends(which) = play {
+        let all = endings();
+        let (outcome, usage) = all[which % all.len()].clone();
+        return SessionEnd { usage, ..SessionEnd::empty(outcome) };
+    }
     SessionEnd { output, usage: cost, ..SessionEnd::empty(outcome) }
 }
 
@@ -221,6 +226,42 @@ fn last_first(prompt: &str) -> serde_json::Value {
         json!({ "item": number, "files": [{ "file": last, "functions": [] }] })
     });
     json!({ "items": items.collect::<Vec<_>>() })
+}
+
+/// Ways to end without a result: with a reported cost, with a computed one, with tokens alone, and
+/// without anything, and with figures that no session can have.
+pub fn endings() -> Vec<(Outcome, Usage)> {
+    use FailureKind::*;
+    let cost = |dollars: f64| Usage { cost: Some(Usd::from_dollars(dollars)), ..Usage::default() };
+    let tokens = Usage { input_tokens: 5000, output_tokens: 70, ..Usage::default() };
+    let computed = Usage { estimated: true, cost: Some(Usd::from_dollars(0.02)), ..tokens };
+    let absurd = Usage { input_tokens: u64::MAX, ..cost(1e300) };
+    let outcomes = [
+        Outcome::BadOutput { why: NoJson },
+        Outcome::BadOutput { why: NoResult },
+        Outcome::BadOutput { why: NotSent },
+        Outcome::AgentError { why: ApiError },
+        Outcome::AgentError { why: Refused },
+        Outcome::AgentError { why: InvalidRequest },
+        Outcome::AgentError { why: MaxOutputTokens },
+        Outcome::ExitCode { code: 1 },
+        Outcome::Signal { signal: 11 },
+        Outcome::SpawnFailed { why: NotFound },
+        Outcome::InitTimeout,
+        Outcome::TimedOut,
+        Outcome::Stalled,
+        Outcome::Cancelled { why: Operator },
+        Outcome::Cancelled { why: RunDeadline },
+        Outcome::BudgetReached,
+        Outcome::TooManyProcesses,
+        Outcome::TooMuchMemory,
+        Outcome::TooMuchDisk,
+        Outcome::TooManyReads,
+        Outcome::OutputFlood,
+        Outcome::ProviderLimit { why: RateLimit },
+    ];
+    let usages = [Usage::default(), tokens, computed, cost(0.03), absurd];
+    outcomes.into_iter().enumerate().map(|(n, outcome)| (outcome, usages[n % 5])).collect()
 }
 
 fn verdicts(prompt: &str) -> Vec<Verdict> {
