@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Reason;
-use crate::model::{BoxFuture, ProcessIdentity, SessionEnd, SessionId, SessionRef, SourceRecord};
+use crate::model::{
+    BoxFuture, ProcessIdentity, SessionEnd, SessionId, SessionRef, SourceRecord, Usage,
+};
 use crate::settings::HeldSecrets;
 
 /// The state could not be read or written, whatever stores it.
@@ -103,6 +105,12 @@ pub trait Ledger: Send + Sync {
 
     /// Records the agent's process once it runs.
     fn spawned(&self, session: SessionId, pid: u32) -> BoxFuture<'_, Result<(), LedgerError>>;
+
+    /// Records what a live session has used so far: what a crash cuts off is booked at that.
+    fn used(&self, session: SessionId, usage: Usage) -> BoxFuture<'_, Result<(), LedgerError>> {
+        let _ = (session, usage);
+        Box::pin(async { Ok(()) })
+    }
 
     /// Closes the row and keeps its result, with the output, in the history. Only allowed with zero
     /// survivors.

@@ -314,6 +314,7 @@ fn held(hold: &Hold, now: Timestamp) -> String {
         HoldKind::Credential => "REFUSES THE CREDENTIAL, no session starts",
         HoldKind::Limit => "SUSPENDED, no session starts",
         HoldKind::Probing => "being probed",
+        HoldKind::Program => "not asked: the agent's program does not work",
     };
     format!("{what} until {}: {}", moment(hold.until, now), hold.reason)
 }

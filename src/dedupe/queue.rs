@@ -23,6 +23,8 @@ pub struct QueuedItem {
     pub reason: Reason,
     /// Number of runs that deferred it.
     pub deferrals: u32,
+    /// Number of items among which triage failed with this one in it; 0: none.
+    pub suspect_among: u32,
 }
 
 impl QueuedItem {

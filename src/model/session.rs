@@ -43,6 +43,9 @@ pub struct SessionEnd {
     #[serde(with = "as_it_came")]
     pub stderr_tail: Untrusted,
     pub transcript: SessionTranscript,
+    /// The model that answered instead of the configured one.
+    #[serde(default)]
+    pub fell_back_to: Option<String>,
 }
 
 impl SessionEnd {
@@ -59,6 +62,7 @@ impl SessionEnd {
             survivors: 0,
             stderr_tail: Untrusted::default(),
             transcript: SessionTranscript::default(),
+            fell_back_to: None,
         }
     }
 

@@ -25,7 +25,9 @@ pub(super) fn result_of(
         Outcome::Completed => match finding_in(&end, root) {
             Ok(finding) => {
                 let comment = comments.then(|| analyze::comment(&finding));
-                let (model, prompt) = (cx.config.analyze.model.clone(), cx.prompts.version());
+                let configured = || cx.config.analyze.model.clone();
+                let model = end.fell_back_to.clone().unwrap_or_else(configured);
+                let prompt = cx.prompts.version();
                 let made_with = MadeWith { model, prompt: prompt.to_owned() };
                 return DeepResult::Finished { finding: Box::new(finding), made_with, comment };
             }

@@ -26,6 +26,18 @@ pub enum RunError {
     /// The agent's configuration does not work.
     #[error("{0}. The items stay queued and no attempt is counted")]
     AgentConfig(String),
+    /// The agent's program works for no session.
+    #[error(
+        "{0}. The items stay queued, no attempt is counted, nothing is parked; the next run tries \
+         one session first"
+    )]
+    AgentBroken(String),
+    /// Several items failed alike.
+    #[error(
+        "{0}. Their attempts are given back and nothing is parked; the next run tries one item \
+         first"
+    )]
+    FailsAlike(String),
     /// The model provider rejects the agent's credential.
     #[error(
         "the model provider refuses the agent's credential: {0}. A changed credential is tried at \
@@ -71,6 +83,8 @@ impl RunError {
             Self::AgentConfig(_) | Self::Prompt(_) => Reason::AgentConfig,
             Self::AgentCredential(_) => Reason::ProviderCredential,
             Self::NoCodeBase(_) => Reason::NoCodeBase,
+            Self::AgentBroken(_) => Reason::AgentBroken,
+            Self::FailsAlike(_) => Reason::FailsAlike,
             _ => Reason::CannotStart,
         }
     }
@@ -90,7 +104,8 @@ impl RunError {
             Self::Prompt(_) | Self::AgentConfig(_) | Self::NoCodeBase(_) => {
                 RunOutcome::ConfigRefused
             }
-            Self::FirstRun(_) | Self::CannotStart(_) => RunOutcome::NotNow,
+            Self::FirstRun(_) | Self::CannotStart(_) | Self::AgentBroken(_) => RunOutcome::NotNow,
+            Self::FailsAlike(_) => RunOutcome::SomeFailed,
             Self::AnalysisPanicked { .. } => RunOutcome::SomeFailed,
             Self::Panicked { .. } => RunOutcome::Crashed,
         }
@@ -104,6 +119,13 @@ pub(super) fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView)
         Some(RunError::SomeSources(_)) | None if cx.stop.requested() => RunOutcome::Interrupted,
         Some(error) => error.outcome(),
         None if view.triage_failed => RunOutcome::TriageFailed,
+        // What the provider or the agent's program kept from every analysis was not done.
+        None if view.held_up > 0
+            && figures.analysed == 0
+            && (figures.triaged == 0 || view.to_analyse > 0) =>
+        {
+            RunOutcome::NotNow
+        }
         None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
         None if view.work == 0 => RunOutcome::NothingNew,
         // There was work, but no session was allowed to start.

@@ -12,6 +12,7 @@
 //! [`Edges`], so the same code runs on the real tracker and agent, on the simulators, and in tests.
 
 mod analyse;
+mod blame;
 mod context;
 mod deep_result;
 mod dry_run;

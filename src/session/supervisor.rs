@@ -248,7 +248,7 @@ impl Supervisor {
             self.events.emit(Event::SessionProgressed { session, what });
             (end, row) = self.ask_again(&again, agent, end, stop).await;
         }
-        end.usage = metered(spec, end.usage);
+        end.usage = metered(spec, &end.outcome, finished.json_lines > 0, end.usage);
         redact(spec.session.id, &mut end, &self.secrets.held_now().await);
         if row == Some(Row::Close) {
             remove_folder(&spec.scratch).await;
@@ -334,8 +334,10 @@ fn with_cost(spec: &SessionSpec, agent: &dyn Agent, mut finished: Finished) -> F
 
 /// What the session used, by the provider's own counts as the gateway saw them. The agent's figure
 /// is only compared, or stands in for a price that nobody knows.
-fn metered(spec: &SessionSpec, said: Usage) -> Usage {
-    let Some(account) = spec.gateway.as_ref().map(|gateway| gateway.account()) else { return said };
+fn metered(spec: &SessionSpec, outcome: &Outcome, spoke: bool, said: Usage) -> Usage {
+    let Some(account) = spec.gateway.as_ref().map(|gateway| gateway.account()) else {
+        return if spoke { said } else { unless_unreadable(outcome, said) };
+    };
     if account.requests == 0 {
         let nothing = said.cost.is_none() && said.tokens() == 0;
         return Usage { cost: if nothing { Some(Usd::ZERO) } else { said.cost }, ..said };
@@ -355,6 +357,14 @@ fn metered(spec: &SessionSpec, said: Usage) -> Usage {
     account.usage
 }
 
+/// An agent that never wrote a line of its protocol has not spoken to its provider, unless what it
+/// wrote cannot be read.
+fn unless_unreadable(outcome: &Outcome, said: Usage) -> Usage {
+    let readable = !matches!(outcome, Outcome::BadOutput { .. } | Outcome::Completed);
+    let nothing = readable && said.cost.is_none() && said.tokens() == 0;
+    Usage { cost: if nothing { Some(Usd::ZERO) } else { said.cost }, ..said }
+}
+
 /// Corrects an outcome by what the gateway saw: it knows why requests ended, the agent only says so
 /// in its own words. What heartbeat itself decided stays.
 fn witnessed(account: &Account, outcome: Outcome) -> Outcome {
@@ -365,6 +375,7 @@ fn witnessed(account: &Account, outcome: Outcome) -> Outcome {
             | Outcome::BadOutput { .. }
             | Outcome::ProviderLimit { .. }
             | Outcome::ExitCode { .. }
+            | Outcome::InitTimeout
             | Outcome::Stalled
             | Outcome::TimedOut
     );
@@ -466,6 +477,7 @@ fn judge(spec: &SessionSpec, agent: &dyn Agent, finished: &Finished) -> SessionE
         survivors: finished.survivors,
         stderr_tail: words_of(spec, account.as_ref(), finished),
         transcript: plain_transcript(&finished.transcript),
+        fell_back_to: finished.fell_back_to.as_deref().map(plain_text),
         outcome,
     }
 }

@@ -12,7 +12,7 @@ use crate::model::{Complexity, ItemId, ItemKey, Verdict};
 
 /// Reads all items of a page in one statement: starting a statement costs as much as finding a row.
 const KNOWN: &str = "SELECT seen.key, phase, reason, revision, fingerprint, processed_fingerprint,
-         next_attempt, deferrals, verdict, attempts, area_path
+         next_attempt, deferrals, verdict, attempts, area_path, suspect_among
      FROM json_each(?1) AS seen CROSS JOIN heartbeat_state AS item ON item.key = seen.value";
 
 /// Attempts on a text that is not the one in the row.
@@ -32,6 +32,7 @@ fn known_item(row: &Row<'_>) -> Sql<KnownItem> {
         verdict: from_optional_json(row, 8)?,
         attempts: row.get(9)?,
         area_path: row.get(10)?,
+        suspect_among: row.get(11)?,
     })
 }
 
@@ -158,7 +159,7 @@ pub(super) fn requeue_item(
             "UPDATE heartbeat_state
              SET phase = 'pending', reason = 'retry_requested', attempts = 0,
                  next_attempt = NULL, processed_fingerprint = NULL, verdict = ?2,
-                 triage_failures = 0
+                 triage_failures = 0, suspect_among = 0, excused = 0
              WHERE key = ?1 AND phase <> 'claimed'",
         )?
         .execute(params![key, verdict])?;

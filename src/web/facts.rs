@@ -208,7 +208,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     facts.provider_breaker = providers.breaker();
     facts.agent_fault = providers.agent_fault();
     facts.provider_breakers =
-        providers.0.into_iter().map(|(agent, record)| (agent.into_str(), record.breaker)).collect();
+        providers.0.iter().map(|(agent, one)| (agent.into_str(), one.worst_breaker())).collect();
     facts.outbox = store.outbox().undelivered().await?;
     if facts.outbox != Undelivered::default() {
         facts.outbox_messages = store.outbox().open(MESSAGES).await?;

@@ -206,6 +206,8 @@ fn provider(facts: &Facts) -> Option<HealthReason> {
         HoldKind::Outage | HoldKind::Probing => ("provider_down", "is down"),
         HoldKind::Credential => ("provider_credential", "refuses the credential"),
         HoldKind::Limit => ("provider_suspended", "is suspended"),
+        // `agent_config` reports it.
+        HoldKind::Program => return None,
     };
     let until = date_time(*until);
     let message = format!("the model provider {what} until {until}; `heartbeat status` says why");

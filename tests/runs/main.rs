@@ -8,6 +8,7 @@
 
 mod areas;
 mod background;
+mod blame;
 mod bounds;
 mod fairness;
 mod model;

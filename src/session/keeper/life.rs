@@ -60,7 +60,24 @@ struct Times {
     kill: Option<Instant>,
 }
 
+/// A keeper that woke up this much too late was stopped itself, with its whole tree or the machine:
+/// that time counts for no limit.
+const STOPPED_AFTER: Duration = Duration::from_secs(15);
+
 impl Times {
+    /// heartbeat's beats come more often, so this wakes nobody up for nothing.
+    fn look_again(&self, now: Instant) -> Instant {
+        self.next().min(now + self.lease_length / 2)
+    }
+
+    /// Moves every limit by the time that we did not run.
+    fn pass_over(&mut self, lost: Duration) {
+        self.hard += lost;
+        self.lease += lost;
+        self.terminate = self.terminate.map(|at| at + lost);
+        self.kill = self.kill.map(|at| at + lost);
+    }
+
     fn next(&self) -> Instant {
         let next = self.kill.unwrap_or(self.hard).min(self.lease);
         self.terminate.map_or(next, |terminate| terminate.min(next))
@@ -183,7 +200,12 @@ impl KeeperLoop {
                 return false;
             }
             self.track();
-            self.wait(times.next().min(Instant::now() + LOOK_EVERY));
+            let until = times.look_again(Instant::now()).min(Instant::now() + LOOK_EVERY);
+            self.wait(until);
+            let late = Instant::now().saturating_duration_since(until);
+            if late >= STOPPED_AFTER {
+                times.pass_over(late);
+            }
         }
     }
 
