@@ -52,6 +52,8 @@ pub struct Status {
     pub sessions: Vec<ActiveSession>,
     /// Number of items per phase.
     pub items: Vec<(Phase, u32)>,
+    /// When the work that waits will be through; `None` if the next run can do it.
+    pub backlog: Option<String>,
     pub open: OpenItems,
     /// Today in the schedule's time zone.
     pub today: Spending,
@@ -131,6 +133,7 @@ pub async fn status(
         last_run,
         sessions: store.sessions().active().await?,
         items: store.items().phase_counts().await?,
+        backlog: crate::report::backlog::text(store.items().waiting_work().await?, config),
         open: store.items().open(most_items).await?,
         today: store.budget().on_day(day_in(zone, now)).await?,
         spending: store
@@ -188,6 +191,9 @@ pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
     let counts: Vec<String> =
         status.items.iter().map(|(phase, n)| format!("{n} {}", in_words(phase))).collect();
     row("items", if counts.is_empty() { "none yet".into() } else { counts.join(", ") });
+    if let Some(backlog) = &status.backlog {
+        row("backlog", backlog.clone());
+    }
     row(
         "today",
         format!(

@@ -233,7 +233,7 @@ async fn record(
     if let Blame::Everybody(reason) = session.blame {
         end.close = Some(reason);
     }
-    let words = blame::last_words(&session.end);
+    let words = session.end.last_words();
     cx.journal.results().apply_deep(id, cx.id, key.clone(), print, result.clone()).await?;
     if let Some(alike) = blame::failed_alike(cx, Stage::Deep, &key, id, &result, &words).await? {
         end.close = Some(alike.refusal());

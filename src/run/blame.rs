@@ -10,13 +10,9 @@ use super::provider::{self, Canary};
 use super::{RunContext, RunError, deep_result};
 use crate::breaker::blame::{self, Suspect};
 use crate::event::Reason;
-use crate::model::text::clip;
 use crate::model::{FailureKind, ItemKey, Outcome, SessionEnd, SessionId, Stage};
 use crate::settings::{AgentKind, Config};
 use crate::store::DeepResult;
-
-/// Of an agent's own words, in characters.
-const LONGEST_WORDS: usize = 400;
 
 /// What an end means for the items of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +42,7 @@ pub(super) async fn after_session(
 ) -> Result<Meaning, RunError> {
     let advice = provider::setting_to_correct(&end.outcome, stage, &cx.config);
     if let Some(advice) = &advice {
-        tracing::error!(%stage, %advice, stderr = %last_words(end), "the agent is not usable");
+        tracing::error!(%stage, %advice, stderr = %end.last_words(), "the agent is not usable");
     }
     let (agent_fault, works) = (advice.clone(), end.outcome.is_success());
     let (model, own) = (cx.config.model_of(stage).to_owned(), item.cloned());
@@ -59,13 +55,10 @@ pub(super) async fn after_session(
     });
     let answers_others = answers_others.await?;
     if let Some(advice) = advice {
-        return Ok(Meaning {
-            blame: Blame::AsItSays,
-            fault: Some(RunError::AgentConfig(advice)),
-        });
+        return Ok(Meaning { blame: Blame::AsItSays, fault: Some(RunError::AgentConfig(advice)) });
     }
     if let Outcome::SpawnFailed { .. } = end.outcome {
-        let said = last_words(end);
+        let said = end.last_words();
         let why = if said.is_empty() { end.outcome.to_string() } else { said };
         return Ok(Meaning { blame: Blame::AsItSays, fault: Some(RunError::CannotStart(why)) });
     }
@@ -126,9 +119,7 @@ pub(super) fn deep_result(
     match session.blame {
         Blame::AsItSays => as_it_says(session.end.clone()),
         Blame::Everybody(reason) => DeepResult::NotCounted(outcome, reason),
-        Blame::Excused(reason) => {
-            excused(cx, session.id, session.attempt, outcome, reason)
-        }
+        Blame::Excused(reason) => excused(cx, session.id, session.attempt, outcome, reason),
     }
 }
 
@@ -214,21 +205,10 @@ pub(super) fn alike_text(
     )
 }
 
-/// The end of the agent's standard error, or of what the model said: bounded, plain, without
-/// tokens.
-pub(super) fn last_words(end: &SessionEnd) -> String {
-    let said = end.stderr_tail.last_line(LONGEST_WORDS);
-    if !said.is_empty() || end.outcome.is_success() {
-        return said;
-    }
-    let last = end.transcript.lines.back();
-    last.map(|line| clip(&line.text.replace('\n', " "), LONGEST_WORDS)).unwrap_or_default()
-}
-
 /// Why the agent's program does not work, and what to do.
 pub(super) fn program_text(end: &SessionEnd, kind: AgentKind, config: &Config) -> String {
     let (command, own) = (config.command_of(kind).join(" "), kind.section());
-    let said = last_words(end);
+    let said = end.last_words();
     let said = if said.is_empty() { String::new() } else { format!(". It said: {said}") };
     let install = format!("install a version that works, or correct [{own}] command");
     let (what, fix) = match &end.outcome {
@@ -249,7 +229,10 @@ pub(super) fn program_text(end: &SessionEnd, kind: AgentKind, config: &Config) -
         ),
         outcome => (format!("ended with {outcome} before it asked the model"), install),
     };
-    format!("the agent {command:?} {what}{said}. {}; `heartbeat doctor` checks it", capitalised(&fix))
+    format!(
+        "the agent {command:?} {what}{said}. {}; `heartbeat doctor` checks it",
+        capitalised(&fix)
+    )
 }
 
 fn capitalised(text: &str) -> String {

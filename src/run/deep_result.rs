@@ -104,6 +104,7 @@ pub(super) fn deferral_reason(outcome: &Outcome) -> Reason {
         Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
         outcome if outcome.is_of_one_host() => Reason::ProviderLimit,
         Outcome::AgentError { why: FailureKind::ApiError } => Reason::ProviderDown,
+        Outcome::Orphaned => Reason::CutOff,
         outcome if outcome.is_configuration() => Reason::AgentConfig,
         Outcome::SpawnFailed { .. } => Reason::CannotStart,
         Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::blame::{last_words, program_text};
+use super::blame::program_text;
 use super::launch::claim_for;
 use super::{RunContext, RunError};
 use crate::breaker::blame::{Suspect, suspect};
@@ -85,10 +85,9 @@ fn closed(cx: &RunContext, hold: &Hold) -> ProviderGate {
             Reason::ProviderLimit,
             format!("the provider is suspended until {until}: {why}"),
         ),
-        HoldKind::Program => ProviderGate::Closed(
-            Reason::AgentBroken,
-            format!("{why}; next attempt at {until}"),
-        ),
+        HoldKind::Program => {
+            ProviderGate::Closed(Reason::AgentBroken, format!("{why}; next attempt at {until}"))
+        }
         HoldKind::Credential => ProviderGate::Closed(
             Reason::ProviderCredential,
             format!("the provider refuses the credential: {why}; next attempt at {until}"),
@@ -235,7 +234,7 @@ pub(super) async fn note<T: Send + 'static>(
     let (agent, model) = (cx.config.agent_of(stage), cx.config.model_of(stage).to_owned());
     let (outcome, until, now) = (end.outcome.clone(), end.suspended_until, cx.now());
     let item = item.cloned();
-    let said = last_words(end);
+    let said = end.last_words();
     let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
     let reason = match &outcome {
         Outcome::ProviderLimit { why } => {
@@ -269,7 +268,11 @@ pub(super) async fn ensure_credential(cx: &RunContext) -> Result<(), RunError> {
     }
 }
 
-pub(super) fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Option<String> {
+pub(super) fn setting_to_correct(
+    outcome: &Outcome,
+    stage: Stage,
+    config: &Config,
+) -> Option<String> {
     let kind = config.agent_of(stage);
     let (section, model, fallback) = match stage {
         Stage::Triage => ("triage", &config.triage.model, ""),
@@ -293,7 +296,9 @@ pub(super) fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Confi
         ),
         FailureKind::CommandLine => format!(
             "{command:?} rejects its command line: correct the extra arguments in [{own}] command, \
-             or install a newer agent; `heartbeat doctor` checks it"
+             or install a newer agent. If it is a script that starts another program, name that \
+             program's folder in agent.read_paths: sessions can read nothing else. `heartbeat \
+             doctor` checks it"
         ),
         _ => format!(
             "cannot start {command:?} ({}): correct [{own}] command; `heartbeat doctor` checks it",
@@ -337,7 +342,7 @@ mod tests {
             (error(FailureKind::ModelNotFound), Stage::Triage, ["no-such-model", "[triage] model"]),
             (error(FailureKind::ModelNotFound), Stage::Deep, ["sonnet", "fallback_model"]),
             (error(FailureKind::BadSetting), Stage::Deep, ["[analyze] model", "[agent] command"]),
-            (spawn(FailureKind::CommandLine), Stage::Deep, ["claude", "[agent] command"]),
+            (spawn(FailureKind::CommandLine), Stage::Deep, ["agent.read_paths", "[agent] command"]),
             (spawn(FailureKind::NotFound), Stage::Triage, ["not found", "[agent] command"]),
         ] {
             assert!(outcome.is_configuration());

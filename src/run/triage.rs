@@ -326,11 +326,20 @@ impl<'a> Triage<'a> {
         // Without another answer in this run, a probe shows whether requests are accepted at all.
         let accepted = self.answered
             || (about_it && provider::canary(self.cx, Stage::Triage).await? == Canary::Works);
-        if accepted && (about_it || failure.exhausted) {
-            return self.set_aside(&keys, &failure).await;
-        }
-        if failure.exhausted {
+        let is_urgent = |key: &ItemKey| {
+            let fallback = self.items.get(key).map(|item| triage::fallback(&item.item));
+            fallback.is_some_and(|fallback| fallback.destination == Destination::Deep)
+        };
+        // Too urgent to be left to a person only because triage takes too long for it.
+        if failure.exhausted
+            && !about_it
+            && !is_outage(&failure.outcome)
+            && keys.iter().all(is_urgent)
+        {
             return self.apply_defaults(&keys).await;
+        }
+        if failure.exhausted || (accepted && about_it) {
+            return self.set_aside(&keys, &failure).await;
         }
         self.defer(&keys, Reason::TriageFailed).await
     }
@@ -420,7 +429,7 @@ impl<'a> Triage<'a> {
         let (most, alone) = (cx.config.limits.max_attempts, subject.len() == 1);
         let out = cx.journal.results().triage_failed(Some(id), subject, most, alone).await?;
         Ok(BatchOutcome::Failed(Failure {
-            words: blame::last_words(&end),
+            words: end.last_words(),
             outcome: end.outcome,
             exhausted: !out.is_empty(),
         }))
@@ -428,8 +437,13 @@ impl<'a> Triage<'a> {
 
     /// Whether the provider answers requests other than the one that it just failed on.
     async fn is_answered_otherwise(&self) -> Result<bool, RunError> {
-        let canary = async || provider::canary(self.cx, Stage::Triage).await;
-        Ok(self.answered_last || canary().await? == Canary::Works)
+        if self.answered_last {
+            return Ok(true);
+        }
+        let stage = Stage::Triage;
+        let record = self.cx.store().provider().record(self.cx.config.agent_of(stage)).await?;
+        let down = record.hold_of(self.cx.config.model_of(stage), self.cx.now()).is_some();
+        Ok(!down && provider::canary(self.cx, stage).await? == Canary::Works)
     }
 
     /// Sweeps the session, if one was alive, and returns the items that failed too often.

@@ -265,6 +265,7 @@ impl Supervisor {
             swept: end.swept,
             survivors: end.survivors,
             host: None,
+            words: end.last_words(),
         });
         Ok(end)
     }
@@ -390,8 +391,17 @@ fn witnessed(account: &Account, outcome: Outcome) -> Outcome {
         (Some(Stop::Budget), _) => Outcome::BudgetReached,
         (Some(Stop::Calls), _) => Outcome::AgentError { why: MaxTurns },
         (None, Some(failure)) if !is_agents_end => failure.class.outcome(),
+        // It started well enough to ask: what is missing is the answer.
+        (None, None) if outcome == Outcome::InitTimeout && is_unanswered(account) => {
+            Outcome::AgentError { why: FailureKind::ApiError }
+        }
         _ => outcome,
     }
+}
+
+/// The agent asked and nothing came back.
+const fn is_unanswered(account: &Account) -> bool {
+    account.requests > 0 && account.calls == 0
 }
 
 /// A complete answer that fits its schema is paid for and counts, whatever the agent says
@@ -420,6 +430,9 @@ fn words_of(spec: &SessionSpec, account: Option<&Account>, finished: &Finished) 
             Some(format!("the session reached its budget of {}", spec.worst_case))
         }
         Some(Stop::Calls) => Some("the session called the model as often as it may".to_owned()),
+        None if account.failure.is_none() && is_unanswered(account) => {
+            Some(Failure::outage("no answer came").text())
+        }
         None => account.failure.as_ref().map(Failure::text),
     });
     match why {

@@ -19,6 +19,14 @@ const KNOWN: &str = "SELECT seen.key, phase, reason, revision, fingerprint, proc
 const USED: &str =
     "SELECT count(*) FROM attempts WHERE key = ?1 AND fingerprint = ?2 AND counted = 1";
 
+/// Items that wait for their turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct WaitingWork {
+    pub untriaged: u32,
+    /// With a verdict that asks for analysis.
+    pub triaged: u32,
+}
+
 /// By position, since this is read for every fetched item.
 fn known_item(row: &Row<'_>) -> Sql<KnownItem> {
     Ok(KnownItem {
@@ -68,6 +76,15 @@ impl<R: Reader> Items<'_, R> {
             Ok(known)
         })
         .await
+    }
+
+    /// How much work waits for the next runs.
+    pub async fn waiting_work(self) -> Result<WaitingWork, StoreError> {
+        let sql = "SELECT count(*) FILTER (WHERE verdict IS NULL),
+                          count(*) FILTER (WHERE verdict IS NOT NULL)
+                   FROM heartbeat_state WHERE phase = 'pending'";
+        let read = |row: &Row<'_>| Ok(WaitingWork { untriaged: row.get(0)?, triaged: row.get(1)? });
+        self.read(move |connection| connection.query_row(sql, [], read)).await
     }
 
     /// Known items with this number, of all sources.

@@ -51,11 +51,7 @@ pub enum DeepResult {
     NotCounted(Outcome, Reason),
     /// Ended by the provider, the machine or a crash of ours. Not counted, unless the item's last
     /// sessions all ended like this: then `counted` applies.
-    Excused {
-        outcome: Outcome,
-        reason: Reason,
-        counted: Box<DeepResult>,
-    },
+    Excused { outcome: Outcome, reason: Reason, counted: Box<DeepResult> },
     /// A user ended it: parked, and the attempt is not counted.
     Stopped(Outcome),
     /// The item was deleted meanwhile: finished, and the attempt is not counted.

@@ -60,6 +60,8 @@ pub struct Facts {
     pub outbox_messages: Vec<Message>,
     /// What is wrong with the agent's configuration, according to the last session.
     pub agent_fault: Option<String>,
+    /// When the work that waits will be through; `None` if the next run can do it.
+    pub backlog: Option<String>,
     /// Today in the schedule's time zone.
     pub today: Spending,
     /// The same by purpose.
@@ -141,6 +143,7 @@ impl Facts {
             outbox: Undelivered::default(),
             outbox_messages: Vec::new(),
             agent_fault: None,
+            backlog: None,
             today: Spending::default(),
             today_by_stage: Vec::new(),
             other_budgets: Vec::new(),
@@ -197,6 +200,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     }
     facts.items = store.items().phase_counts().await?;
     facts.item_states = store.items().state_counts().await?;
+    facts.backlog = crate::report::backlog::text(store.items().waiting_work().await?, config);
     let today = day_in(&config.schedule.timezone, facts.now);
     facts.today = store.budget().on_day(today.clone()).await?;
     facts.today_by_stage = store.budget().by_stage_since(today).await?;

@@ -72,7 +72,7 @@ async fn a_broken_agent_program_is_nobodys_fault_and_comes_back_by_itself() {
                 tick(&world).await;
                 outside(&world, |outside| outside.outage.clear());
             }
-            let before = spent(&world);
+            let before = if triaged_before { spent(&world) } else { 0 };
             outside(&world, |outside| {
                 outside.broken_agent = Some((outcome.clone(), "GLIBC_2.38 not found"));
             });
@@ -97,11 +97,7 @@ async fn a_broken_agent_program_is_nobodys_fault_and_comes_back_by_itself() {
 async fn an_item_that_breaks_the_agent_alone_is_told_from_a_broken_agent() {
     let folder = tempfile::tempdir().unwrap();
     let world = world(folder.path(), 6);
-    outside(&world, |outside| {
-        outside.poison.insert(3, Outcome::ExitCode { code: 134 });
-        // Triage reads it well.
-        outside.poison.remove(&0);
-    });
+    outside(&world, |outside| drop(outside.poison.insert(3, Outcome::ExitCode { code: 134 })));
     for _ in 0..8 {
         tick(&world).await;
         world.clock.advance_ms(24 * 3_600_000);
@@ -113,7 +109,8 @@ async fn an_item_that_breaks_the_agent_alone_is_told_from_a_broken_agent() {
 
 #[tokio::test]
 async fn one_poisonous_item_is_isolated_and_everybody_else_is_judged() {
-    for outcome in [REFUSED, TOO_LARGE, EXHAUSTED, OUTAGE, Outcome::TimedOut, Outcome::BudgetReached]
+    for outcome in
+        [REFUSED, TOO_LARGE, EXHAUSTED, OUTAGE, Outcome::TimedOut, Outcome::BudgetReached]
     {
         for (items, poison) in [(19, 7), (19, 19), (2, 1), (33, 16)] {
             let folder = tempfile::tempdir().unwrap();

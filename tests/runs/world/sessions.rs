@@ -128,6 +128,7 @@ impl ScriptedSessions {
             swept: 0,
             survivors: 0,
             host: None,
+            words: end.last_words(),
         });
     }
 
@@ -147,10 +148,16 @@ impl ScriptedSessions {
         let some = Usage { cost: Some(Usd::from_dollars(0.01)), input_tokens: 9, ..nothing };
         if let Some((outcome, words)) = &outside.broken_agent {
             let stderr_tail = (*words).into();
-            return Some(SessionEnd { stderr_tail, usage: nothing, ..SessionEnd::empty(outcome.clone()) });
+            return Some(SessionEnd {
+                stderr_tail,
+                usage: nothing,
+                ..SessionEnd::empty(outcome.clone())
+            });
         }
         if let Some((percent, seed)) = &mut outside.brown_out {
-            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             if (*seed >> 33) % 100 < *percent {
                 let outcome = Outcome::AgentError { why: FailureKind::ApiError };
                 return Some(SessionEnd { usage: nothing, ..SessionEnd::empty(outcome) });
@@ -226,7 +233,9 @@ impl ScriptedSessions {
 fn end_of(job: &Job, play: Play) -> SessionEnd {
     let spent = if matches!(play, Play::Silent | Play::Outage) { 0.0 } else { 0.01 };
     let cost = (play != Play::Silent).then(|| Usd::from_dollars(spent));
-    let cost = Usage { cost, ..Usage::default() };
+    // It spoke: only then something may have been spent.
+    let input_tokens = if play == Play::Silent { 9 } else { 0 };
+    let cost = Usage { cost, input_tokens, ..Usage::default() };
     let outcome = match play {
         Play::Fails => Outcome::AgentError { why: FailureKind::MaxTurns },
         Play::Outage => Outcome::AgentError { why: FailureKind::ApiError },
