@@ -26,15 +26,13 @@ pub enum Suspect {
 const KILLED: i32 = 9;
 
 pub fn suspect(outcome: &Outcome, usage: &Usage) -> Suspect {
-    use FailureKind::{
-        ApiError, InvalidRequest, KeeperFailed, NoJson, NoResult, NotSent, RunDeadline,
-    };
+    use FailureKind::{ApiError, InvalidRequest, NoJson, NoResult, NotSent, RunDeadline};
     let answered = usage.tokens() > 0;
     match outcome {
         Outcome::AgentError { why: ApiError } => Suspect::Provider,
         // A request that the provider had accepted before, on an earlier turn.
         Outcome::AgentError { why: InvalidRequest } if answered => Suspect::Provider,
-        Outcome::Orphaned | Outcome::AgentError { why: KeeperFailed } => Suspect::Machine,
+        Outcome::Orphaned => Suspect::Machine,
         Outcome::Signal { signal: KILLED } if answered => Suspect::Machine,
         Outcome::ExitCode { .. }
         | Outcome::Signal { .. }

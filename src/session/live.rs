@@ -67,10 +67,6 @@ pub struct Live<'a> {
     used: Option<Usage>,
 }
 
-/// A loop that did not turn for this long was stopped, with the machine or its whole tree: nobody's
-/// limits count that time.
-const STOPPED_AFTER: Duration = Duration::from_secs(15);
-
 /// What the loop waits for.
 enum Turn {
     Keeper(Option<FromKeeper>),
@@ -178,13 +174,13 @@ impl<'a> Live<'a> {
     }
 
     /// Moves every limit by the time that we did not run ourselves: a laptop asleep, a paused
-    /// virtual machine, a stopped tree.
+    /// virtual machine, a stopped tree. A loop that did not turn for half of a lease was stopped.
     fn notice_stop(&mut self, now: Instant) {
         let since = now.saturating_duration_since(self.turned);
         self.turned = now;
         let usual = self.settings.check_every;
         let lost = since.saturating_sub(usual);
-        if lost < STOPPED_AFTER {
+        if lost < self.settings.lease / 2 {
             return;
         }
         for at in [&mut self.init_at, &mut self.drain_at, &mut self.give_up_at] {

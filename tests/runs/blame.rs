@@ -296,8 +296,10 @@ async fn crashes_of_ours_count_for_nobody_who_was_not_there_each_time() {
     assert_eq!(phases(&world, "done"), 5);
     let at_most_once = "SELECT max(attempts) FROM heartbeat_state";
     assert_eq!(world.count(at_most_once), 1);
-    let worst = "SELECT count(*) FROM budget WHERE spent >= 250000";
-    assert_eq!(world.count(worst), 0, "none is booked at its worst case");
+    let crashes = world.count("SELECT count(*) FROM sessions WHERE outcome LIKE '%orphaned%'");
+    let answered = world.count("SELECT count(*) FROM sessions WHERE outcome LIKE '%completed%'");
+    assert!(crashes >= 4, "{crashes}");
+    assert_eq!(spent(&world), crashes * 20_000 + answered * 10_000, "what was used by then");
 }
 
 #[tokio::test]
@@ -328,6 +330,25 @@ async fn a_provider_that_fails_every_analysis_is_not_a_completed_run() {
         assert!(ended.summary.failed_sessions > 0, "{:?}", ended.summary);
     }
     assert_eq!(world.outside.lock().unwrap().probed.first().unwrap(), "sonnet", "as it failed");
+}
+
+#[tokio::test]
+async fn a_full_machine_during_a_probe_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(folder.path(), 3);
+    outside(&world, |outside| outside.outage = vec![Stage::Triage]);
+    for _ in 0..3 {
+        tick(&world).await;
+    }
+    outside(&world, |outside| {
+        outside.outage.clear();
+        outside.plays = [Play::MachineFull, Play::MachineFull].into();
+    });
+    let ended = tick(&world).await;
+    assert_eq!(ended.outcome, RunOutcome::NotNow, "{:?}", ended.error);
+    assert_eq!(world.count("SELECT count(*) FROM budget WHERE spent IS NULL"), 0);
+    outside(&world, |outside| outside.plays.clear());
+    assert_eq!(tick(&world).await.outcome, RunOutcome::Completed);
 }
 
 #[tokio::test]

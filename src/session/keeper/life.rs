@@ -60,18 +60,18 @@ struct Times {
     kill: Option<Instant>,
 }
 
-/// A keeper that woke up this much too late was stopped itself, with its whole tree or the machine:
-/// that time counts for no limit.
-const STOPPED_AFTER: Duration = Duration::from_secs(15);
-
 impl Times {
     /// heartbeat's beats come more often, so this wakes nobody up for nothing.
     fn look_again(&self, now: Instant) -> Instant {
         self.next().min(now + self.lease_length / 2)
     }
 
-    /// Moves every limit by the time that we did not run.
+    /// Moves every limit by the time that we did not run: who wakes up half of a lease too late was
+    /// stopped, with the whole tree or the machine.
     fn pass_over(&mut self, lost: Duration) {
+        if lost < self.lease_length / 2 {
+            return;
+        }
         self.hard += lost;
         self.lease += lost;
         self.terminate = self.terminate.map(|at| at + lost);
@@ -202,10 +202,7 @@ impl KeeperLoop {
             self.track();
             let until = times.look_again(Instant::now()).min(Instant::now() + LOOK_EVERY);
             self.wait(until);
-            let late = Instant::now().saturating_duration_since(until);
-            if late >= STOPPED_AFTER {
-                times.pass_over(late);
-            }
+            times.pass_over(Instant::now().saturating_duration_since(until));
         }
     }
 

@@ -55,6 +55,8 @@ pub enum Play {
     Silent,
     /// Never started: no process could be created.
     NoKeeper,
+    /// Every slot of this machine is in use.
+    MachineFull,
     /// Our own code panics during the session.
     Panics,
 }

@@ -183,6 +183,9 @@ impl ScriptedSessions {
             let stderr_tail = "Resource temporarily unavailable (os error 11)".into();
             return Ok(SessionEnd { stderr_tail, ..SessionEnd::empty(outcome) });
         }
+        if play == Play::MachineFull {
+            return Err(LedgerError::MachineFull { live: 4, max: 4 });
+        }
         let max = self.world.config.limits.max_live_sessions;
         self.journal.register(self.row(&job), max).await?;
         self.tell_start(&job);
@@ -194,6 +197,10 @@ impl ScriptedSessions {
         tokio::task::yield_now().await;
         assert!(play != Play::Panics, "a bug in the code beside a session");
         if play == Play::DiesWithRow {
+            let cost = Some(Usd::from_dollars(0.02));
+            let used = Usage { cost, input_tokens: 9, estimated: true, ..Usage::default() };
+            self.journal.spawned(job.session.id, 77).await?;
+            self.journal.used(job.session.id, used).await?;
             self.die();
             return std::future::pending().await;
         }
