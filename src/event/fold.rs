@@ -343,7 +343,7 @@ impl RunView {
         }
         // A provider limit or an operator's stop is not a failure of the analysis.
         let failed = outcome.retry_class() == RetryClass::CountsAsAttempt;
-        self.failed += u64::from(failed || is_outage(outcome));
+        self.failed += u64::from(failed || was_cut_off(outcome));
         self.failed_analyses += u64::from(failed && stage == Stage::Deep);
     }
 
@@ -374,8 +374,9 @@ impl RunView {
     }
 }
 
-const fn is_outage(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::AgentError { why: FailureKind::ApiError })
+/// By the provider, or with a lost host: it failed, and counts against nobody.
+const fn was_cut_off(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::AgentError { why: FailureKind::ApiError } | Outcome::Orphaned)
 }
 
 /// Display name of a model provider, by its agent.

@@ -131,11 +131,15 @@ impl Reason {
         match self {
             Self::SameFingerprint => "no change since".to_owned(),
             Self::OwnWriteBack => "only heartbeat's own comment is new".to_owned(),
+            Self::AgentBroken => "the agent's program does not work".to_owned(),
+            Self::FailsAlike => "several items failed alike".to_owned(),
+            Self::CutOff => "its session was cut off; not counted".to_owned(),
+            Self::FailsTriage => "triage fails because of this item alone".to_owned(),
             other => in_words(other),
         }
     }
 
-    /// Whether the provider or the agent's program kept the work from being done.
+    /// Whether the provider, the agent's program or a lost session kept the work from being done.
     pub const fn is_agents(self) -> bool {
         matches!(
             self,
@@ -144,6 +148,7 @@ impl Reason {
                 | Self::ProviderCredential
                 | Self::AgentBroken
                 | Self::FailsAlike
+                | Self::CutOff
         )
     }
 

@@ -176,7 +176,7 @@ pub(super) async fn failed_alike(
     let stopped = cx.journal.provider().update(cx.config.agent_of(stage), update).await?;
     let Some(sessions) = stopped else { return Ok(None) };
     cx.journal.results().give_attempts_back(sessions, Reason::FailsAlike).await?;
-    Ok(Some(RunError::FailsAlike(why)))
+    Ok(Some(RunError::FailsAlike(stage, why)))
 }
 
 /// Whether earlier items of this stage failed alike: one is tried before the others.

@@ -5,7 +5,7 @@ use crate::context::CodeError;
 use crate::event::fold::RunView;
 use crate::event::{Reason, RunOutcome};
 use crate::fetch::FetchError;
-use crate::model::FailureClass;
+use crate::model::{FailureClass, Stage};
 use crate::prompt::PromptError;
 use crate::store::StoreError;
 
@@ -34,10 +34,10 @@ pub enum RunError {
     AgentBroken(String),
     /// Several items failed alike.
     #[error(
-        "{0}. Their attempts are given back and nothing is parked; the next run tries one item \
+        "{1}. Their attempts are given back and nothing is parked; the next run tries one item \
          first"
     )]
-    FailsAlike(String),
+    FailsAlike(Stage, String),
     /// The model provider rejects the agent's credential.
     #[error(
         "the model provider refuses the agent's credential: {0}. A changed credential is tried at \
@@ -77,6 +77,11 @@ fn each_source(unread: &[UnreadSource]) -> String {
 }
 
 impl RunError {
+    /// Whether only one stage is concerned: the other one goes on.
+    pub(super) const fn is_of_one_stage(&self) -> bool {
+        matches!(self, Self::AgentBroken(_) | Self::FailsAlike(..))
+    }
+
     /// The deferral reason for items that this error affects.
     pub(super) const fn refusal(&self) -> Reason {
         match self {
@@ -84,7 +89,7 @@ impl RunError {
             Self::AgentCredential(_) => Reason::ProviderCredential,
             Self::NoCodeBase(_) => Reason::NoCodeBase,
             Self::AgentBroken(_) => Reason::AgentBroken,
-            Self::FailsAlike(_) => Reason::FailsAlike,
+            Self::FailsAlike(..) => Reason::FailsAlike,
             _ => Reason::CannotStart,
         }
     }
@@ -105,7 +110,8 @@ impl RunError {
                 RunOutcome::ConfigRefused
             }
             Self::FirstRun(_) | Self::CannotStart(_) | Self::AgentBroken(_) => RunOutcome::NotNow,
-            Self::FailsAlike(_) => RunOutcome::SomeFailed,
+            Self::FailsAlike(Stage::Triage, _) => RunOutcome::TriageFailed,
+            Self::FailsAlike(Stage::Deep, _) => RunOutcome::SomeFailed,
             Self::AnalysisPanicked { .. } => RunOutcome::SomeFailed,
             Self::Panicked { .. } => RunOutcome::Crashed,
         }

@@ -64,9 +64,12 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
     recover::finish_interrupted(cx).await?;
     let ReadSources { queues, out_of_budget, unread } = sources::read_all(cx).await?;
     provider::probe_if_due(cx, &queues).await?;
-    let deep = triage::judge(cx, queues, &out_of_budget).await?;
+    let (deep, stopped) = triage::judge(cx, queues, &out_of_budget).await?;
     analyse::analyse_all(cx, deep).await?;
     provider::ensure_credential(cx).await?;
+    if let Some(stopped) = stopped {
+        return Err(stopped);
+    }
     unread
 }
 

@@ -36,12 +36,13 @@ const NO_TRIAGE: &str = "What causes this, and what has to change?";
 type Untriaged = HashMap<ItemKey, QueuedItem>;
 
 /// Gives every item a verdict and returns those for deep analysis, in queue order. Verdicts of
-/// earlier runs still apply. Items of sources `out_of_budget` wait.
+/// earlier runs still apply. Items of sources `out_of_budget` wait. Also returns what stopped triage
+/// alone: analyses go on.
 pub(super) async fn judge(
     cx: &RunContext,
     queues: Queues,
     out_of_budget: &HashSet<String>,
-) -> Result<Vec<QueuedItem>, RunError> {
+) -> Result<(Vec<QueuedItem>, Option<RunError>), RunError> {
     let Queues { untriaged, triaged } = queues;
     let mut deep = settle_by_rule(cx, triaged).await?;
     let (mut failed, mut fault) = (0, None);
@@ -60,8 +61,10 @@ pub(super) async fn judge(
     }
     let triaged = cx.journal.view().triaged;
     cx.emit(Event::TriageEnded { triaged, deep: deep.len() as u64, failed });
-    if let Some(fault) = fault {
-        cx.refuse_for(None, &fault);
+    if let Some(fault) = &fault {
+        cx.refuse_for(None, fault);
+    }
+    if let Some(fault) = fault.take_if(|fault| !fault.is_of_one_stage()) {
         return Err(fault);
     }
     // They take no place in the queue.
@@ -69,7 +72,7 @@ pub(super) async fn judge(
         deep.into_iter().partition(|item| out_of_budget.contains(item.key().source()));
     let waiting = waiting.iter().map(|item| item.key().clone()).collect();
     cx.journal.items().defer(waiting, Reason::SourceBudget).await?;
-    Ok(in_order(deep, &cx.config.order))
+    Ok((in_order(deep, &cx.config.order), fault))
 }
 
 /// Marks every item for analysis without a triage session.
@@ -313,7 +316,7 @@ impl<'a> Triage<'a> {
         keys.extend(std::mem::take(&mut self.undecided).iter().flat_map(|(one, _)| one.keys()));
         self.defer(&keys, reason).await?;
         cx.journal.results().acquit(self.items.keys().cloned().collect()).await?;
-        self.fault.get_or_insert(RunError::FailsAlike(why));
+        self.fault.get_or_insert(RunError::FailsAlike(Stage::Triage, why));
         Ok(reason)
     }
 

@@ -195,6 +195,21 @@ async fn where_everything_fails_alike_it_is_none_of_the_items() {
 }
 
 #[tokio::test]
+async fn a_triage_that_stops_does_not_stop_the_analyses() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(folder.path(), 4);
+    outside(&world, |outside| outside.outage = vec![Stage::Deep]);
+    tick(&world).await;
+    (11..=14).for_each(|id| world.add(id, 1, 3));
+    outside(&world, |outside| {
+        outside.outage.clear();
+        (11..=14).for_each(|id| drop(outside.poison.insert(id, EXHAUSTED)));
+    });
+    assert_eq!(tick(&world).await.outcome, RunOutcome::TriageFailed);
+    assert_eq!(phases(&world, "done"), 4, "what was triaged before is analysed");
+}
+
+#[tokio::test]
 async fn analyses_that_fail_alike_are_paid_for_three_times_and_not_thirty() {
     let folder = tempfile::tempdir().unwrap();
     let world = world_with(folder.path(), 10, |config| config.limits.max_live_sessions = 1);
