@@ -34,6 +34,10 @@ CREATE TABLE heartbeat_state (
     deferrals             INTEGER NOT NULL DEFAULT 0,
     -- Triage sessions in a row that failed with this item in them.
     triage_failures       INTEGER NOT NULL DEFAULT 0,
+    -- The smallest number of items among which triage failed with this one in it; 0: none.
+    suspect_among         INTEGER NOT NULL DEFAULT 0,
+    -- Sessions in a row that the provider, the machine or a crash ended, and that did not count.
+    excused               INTEGER NOT NULL DEFAULT 0,
     -- Triage's answer for the present fingerprint, as JSON.
     verdict               TEXT,
     first_seen            INTEGER NOT NULL,
@@ -139,7 +143,10 @@ CREATE TABLE heartbeat_active_sessions (
     started_at         INTEGER NOT NULL,
     deadline_at        INTEGER NOT NULL,
     -- NULL: on this machine; '': given to the fleet and not taken by a host yet; else the host's name.
-    host               TEXT
+    host               TEXT,
+    -- What it has used so far, as JSON, so that a crash does not have to be booked at the worst
+    -- case. NULL: nothing is known.
+    used               TEXT
 ) STRICT;
 
 -- Every session that ever had a row, with its end.

@@ -112,11 +112,15 @@
 //!   `a_provider_limit_in_triage_counts_for_nobody_and_ends_the_run`,
 //!   `a_provider_that_accepts_and_never_answers_counts_no_attempt_and_no_cost`,
 //!   `a_machine_that_can_start_nothing_costs_no_item_its_attempts`,
-//!   `what_a_person_stopped_is_left_to_people_and_costs_no_attempt`.
+//!   `what_a_person_stopped_is_left_to_people_and_costs_no_attempt`,
+//!   `a_broken_agent_program_is_nobodys_fault_and_comes_back_by_itself`,
+//!   `a_brown_out_parks_nobody`, `a_bad_week_parks_nothing_and_ends_by_itself`.
 //! - **I12** Waiting work does not block the triage of new work. Held by
 //!   `an_item_is_triaged_as_soon_as_those_ahead_of_it_are`,
 //!   `an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nobody`,
-//!   `an_urgent_newcomer_does_not_wait_behind_the_backlog_nor_starve_it`.
+//!   `an_urgent_newcomer_does_not_wait_behind_the_backlog_nor_starve_it`,
+//!   `with_twenty_thousand_waiting_nobody_starves_in_five_hundred_runs`,
+//!   `one_poisonous_item_is_isolated_and_everybody_else_is_judged`.
 //! - **I13** heartbeat signals only processes that one of its sessions started, verified by pid,
 //!   start time and boot. Held by `reused_pids_are_never_killed`.
 //! - **I14** Text that a person would not see in the tracker does not reach a prompt unmarked.
@@ -149,8 +153,14 @@
 //!   between, the next run applies the output that was already paid for.
 //! - The answer of the locate step is not stored: after a crash its question is asked once more, which
 //!   costs less than the machinery to keep it.
-//! - An attempt that ended with a crash of heartbeat counts. Otherwise an item that crashes the
-//!   machine would be retried forever.
+//! - An attempt counts only if the agent had a working program, provider and machine ([`breaker::blame`]).
+//!   What the end does not say itself, other sessions of the same model or one probe decide.
+//! - A crash of heartbeat, a lost host and a process that the machine killed cost no attempt. An item
+//!   that causes them is told by what ran when: from the third time in a row that it was running it
+//!   counts, and a crash without it begins the count anew. What was used until then is booked, by the
+//!   last figure of the gateway, not the worst case.
+//! - A triage session that one item can have spoiled is divided until that item is alone; only it is
+//!   set aside. Three failures of one kind without a success are nobody's: the stage stops.
 //! - A session starts only if its time limit fits into the remaining time of the run.
 //! - No global state except two registries of child processes, no `unwrap` outside tests, no
 //!   free-text failure: every end of a session is an [`model::Outcome`].

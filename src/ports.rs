@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Reason;
 use crate::model::{
     BoxFuture, ProcessIdentity, SessionEnd, SessionId, SessionRef, SessionTranscript, SourceRecord,
+    Usage,
 };
 use crate::settings::HeldSecrets;
 
@@ -113,6 +114,12 @@ pub trait Ledger: Send + Sync {
         _session: SessionId,
         _transcript: SessionTranscript,
     ) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Records what a live session has used so far: what a crash cuts off is booked at that.
+    fn used(&self, session: SessionId, usage: Usage) -> BoxFuture<'_, Result<(), LedgerError>> {
+        let _ = (session, usage);
         Box::pin(async { Ok(()) })
     }
 

@@ -35,7 +35,7 @@ exit_codes! {
     SourcesFailed = 12: "some of several sources could not be read; the items of the others were processed",
     Unavailable = 69: "the source is unavailable, or its circuit breaker is open",
     Store = 74: "the state database cannot be read or written",
-    NotNow = 75: "did not run now: another run is in progress, or a budget or machine limit was reached",
+    NotNow = 75: "did not work now: another run is in progress, a budget or machine limit was reached, or the provider or the agent's program let nothing through",
     ServerLost = 76: "lost the fleet's server, or the right to run on this state; the items stay queued",
     Credential = 77: "the credential was rejected",
     Config = 78: "invalid configuration, or it names something that does not exist; the message names the key",

@@ -123,7 +123,16 @@ impl Lines {
                 warn!(target: TARGET, run_id, session_id, work_item_id, pid, signal = "SIGINT",
                     reason, asked_by, "kill");
             }
-            Event::SessionEnded { outcome, usage, duration_ms, swept, survivors, host, .. } => {
+            Event::SessionEnded {
+                outcome,
+                usage,
+                duration_ms,
+                swept,
+                survivors,
+                host,
+                words,
+                ..
+            } => {
                 self.stale.remove(&session);
                 let (exit_code, outcome_name) = (outcome.exit_code(), outcome.to_string());
                 let cost_usd = usage.cost.unwrap_or_default().dollars();
@@ -132,7 +141,8 @@ impl Lines {
                         "processes outlived their session");
                 }
                 info!(target: TARGET, run_id, session_id, work_item_id, pid, exit_code,
-                    outcome = outcome_name, host, duration_ms, swept, survivors, cost_usd, "complete");
+                    outcome = outcome_name, host, duration_ms, swept, survivors, cost_usd,
+                    words = (!words.is_empty()).then_some(words), "complete");
             }
             Event::OrphanResolved { killed, .. } => {
                 warn!(target: TARGET, run_id, session_id, work_item_id, killed, "orphaned session ended");

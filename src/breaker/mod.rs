@@ -4,6 +4,7 @@
 //! Pure and serialisable: time is an argument and the store keeps the state, so a scheduled run,
 //! `--once` and a restart see the same breaker.
 
+pub mod blame;
 pub mod provider;
 
 use jiff::{SignedDuration, Timestamp};

@@ -1,15 +1,20 @@
-//! State of an agent's model provider: its breaker, its stated limits, the credential it rejected.
+//! State of an agent's model provider: its breakers, its stated limits, the credential it rejected.
 //! Pure; the store keeps one record per provider.
 //!
-//! Outages (5xx, overload, dropped connections) count across sessions, stages and runs and open the
-//! breaker. A rejected credential opens it at once, until the credential changes. Usage limits hold
-//! until their stated reset. During a hold no session starts and no item loses an attempt.
+//! Each model has a breaker of its own. Outages (5xx, overload, dropped connections) count across
+//! sessions, stages and runs and open it; an agent's program that does not work opens it at once. A
+//! rejected credential opens the breaker of the account, until the credential changes. Usage limits
+//! hold until their stated reset. During a hold no session starts and no item loses an attempt.
+
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{Admission, Policy, Signal};
-use crate::model::{Breaker, BreakerState, FailureClass, FailureKind, Outcome};
+use crate::model::{
+    Breaker, BreakerState, FailureClass, FailureKind, ItemKey, Outcome, SessionId, Stage,
+};
 use crate::settings::AgentKind;
 
 /// Shorter holds than the tracker's: a probe is one cheap request, and a quarter-hourly schedule
@@ -29,8 +34,10 @@ const LONGEST_LIMIT: SignedDuration = SignedDuration::from_hours(24 * 8);
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProviderRecord {
-    /// Opened by outages and by a rejected credential.
+    /// Opened by a rejected credential: it concerns every model.
     pub breaker: Breaker,
+    /// By the model's name in the configuration.
+    pub models: BTreeMap<String, ModelRecord>,
     /// An account limit that the provider stated.
     pub limit: Option<Limit>,
     /// Fingerprint of the credential in use when the provider last refused work.
@@ -43,6 +50,123 @@ pub struct ProviderRecord {
     pub last_answer: Option<Timestamp>,
     /// What is wrong with the agent's configuration, according to the last session.
     pub agent_fault: Option<String>,
+}
+
+/// What sessions with one model showed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelRecord {
+    pub breaker: Breaker,
+    /// What opened it.
+    pub fault: Fault,
+    /// The last failure, with what to do.
+    pub last_failure: Option<String>,
+    /// When a session last got an answer.
+    pub last_answer: Option<Timestamp>,
+    /// Whether the latest sessions got an answer, oldest first.
+    pub recent: Vec<Recent>,
+    /// Failures of one kind in a row, by stage; empty after a success.
+    pub alike: BTreeMap<String, Alike>,
+}
+
+/// Who is to blame for an open breaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    #[default]
+    Provider,
+    /// The agent's program.
+    Program,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recent {
+    pub answered: bool,
+    /// `None` for triage and probes.
+    pub item: Option<ItemKey>,
+}
+
+/// Sessions of one stage that failed alike, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alike {
+    pub outcome: Outcome,
+    /// One for each item.
+    pub ends: Vec<(ItemKey, SessionId)>,
+    /// They stopped the stage: the next run tries one item first.
+    pub stopped: bool,
+}
+
+/// Sessions of different items that fail alike before their stage is stopped.
+pub const MOST_ALIKE: usize = 3;
+/// Sessions that show whether a model answers most requests.
+const RECENT: usize = 12;
+
+impl ModelRecord {
+    /// Whether others got answers, as a rule: three of four of the latest sessions. In a brown-out
+    /// a failure says nothing about its item.
+    pub fn answers_others(&self, item: Option<&ItemKey>) -> bool {
+        let others = self.recent.iter().filter(|one| item.is_none() || one.item.as_ref() != item);
+        let (all, good) = others.fold((0_usize, 0_usize), |(all, good), one| {
+            (all + 1, good + usize::from(one.answered))
+        });
+        all > 0 && good * 4 >= all * 3
+    }
+
+    pub fn answered_since(&self, at: Timestamp) -> bool {
+        self.last_answer.is_some_and(|answer| answer > at)
+    }
+
+    pub fn is_open(&self) -> bool {
+        !matches!(self.breaker.state, BreakerState::Closed)
+    }
+
+    fn saw(&mut self, answered: bool, item: Option<&ItemKey>) {
+        self.recent.push(Recent { answered, item: item.cloned() });
+        let over = self.recent.len().saturating_sub(RECENT);
+        self.recent.drain(..over);
+    }
+
+    fn succeed(&mut self, now: Timestamp) {
+        self.breaker.record(Signal::Succeeded, now, &PROVIDER);
+        self.fault = Fault::Provider;
+        self.last_failure = None;
+        self.last_answer = Some(now);
+    }
+
+    /// The agent's program does not work with this model: nothing starts until a probe succeeds.
+    pub fn program_failed(&mut self, reason: String, now: Timestamp) {
+        self.fault = Fault::Program;
+        self.last_failure = Some(reason);
+        self.breaker.record(Signal::Failed(FailureClass::Down), now, &PROVIDER);
+    }
+
+    /// Everything in this stage failed alike: the next run tries one item first.
+    pub fn stop(&mut self, stage: Stage, outcome: Outcome) {
+        let stopped = Alike { outcome, ends: Vec::new(), stopped: true };
+        self.alike.insert(stage.to_string(), stopped);
+    }
+
+    /// A failure that every item may have. Returns the sessions that failed alike, this one
+    /// included, if they are enough to stop the stage.
+    pub fn failed_alike(
+        &mut self,
+        stage: Stage,
+        outcome: &Outcome,
+        end: (ItemKey, SessionId),
+    ) -> Option<Vec<SessionId>> {
+        let fresh = || Alike { outcome: outcome.clone(), ends: Vec::new(), stopped: false };
+        let alike = self.alike.entry(stage.to_string()).or_insert_with(fresh);
+        if alike.outcome != *outcome {
+            *alike = fresh();
+        }
+        // An item that fails again and again says nothing about the others.
+        alike.ends.retain(|(item, _)| *item != end.0);
+        alike.ends.push(end);
+        let over = alike.ends.len().saturating_sub(MOST_ALIKE);
+        alike.ends.drain(..over);
+        alike.stopped |= alike.ends.len() >= MOST_ALIKE;
+        alike.stopped.then(|| alike.ends.iter().map(|(_, session)| *session).collect())
+    }
 }
 
 /// The provider accepts no work until a stated time.
@@ -58,6 +182,8 @@ pub struct Request<'a> {
     pub now: Timestamp,
     /// Fingerprint of the credential in use; `None` if unknown.
     pub credential: Option<&'a str>,
+    /// Empty if it concerns the account alone.
+    pub model: &'a str,
     /// A person started this run: the probe does not wait for the end of the hold.
     pub by_hand: bool,
 }
@@ -81,6 +207,8 @@ pub enum HoldKind {
     Limit,
     /// Only another credential helps.
     Credential,
+    /// The agent's program does not work.
+    Program,
 }
 
 /// The records of the agents in use.
@@ -98,10 +226,7 @@ impl Providers {
 
     /// The breaker that most needs attention.
     pub fn breaker(&self) -> Breaker {
-        let breakers = self.0.iter().map(|(_, record)| &record.breaker);
-        let open = |breaker: &Breaker| !matches!(breaker.state, BreakerState::Closed);
-        let most = breakers.max_by_key(|breaker| (open(breaker), breaker.failures));
-        most.cloned().unwrap_or_default()
+        most_open(self.0.iter().flat_map(|(_, record)| record.breakers()))
     }
 
     pub fn agent_fault(&self) -> Option<String> {
@@ -135,9 +260,31 @@ pub struct Report<'a> {
     pub credential: Option<&'a str>,
     /// The failure, as text.
     pub reason: String,
+    pub model: &'a str,
+    /// `None` for triage and probes.
+    pub item: Option<&'a ItemKey>,
+}
+
+/// The breaker that most needs attention.
+fn most_open<'a>(breakers: impl Iterator<Item = &'a Breaker>) -> Breaker {
+    let open = |breaker: &Breaker| !matches!(breaker.state, BreakerState::Closed);
+    breakers.max_by_key(|breaker| (open(breaker), breaker.failures)).cloned().unwrap_or_default()
 }
 
 impl ProviderRecord {
+    fn breakers(&self) -> impl Iterator<Item = &Breaker> {
+        std::iter::once(&self.breaker).chain(self.models.values().map(|model| &model.breaker))
+    }
+
+    /// The breaker that most needs attention, of the account and its models.
+    pub fn worst_breaker(&self) -> Breaker {
+        most_open(self.breakers())
+    }
+
+    pub fn model(&mut self, name: &str) -> &mut ModelRecord {
+        self.models.entry(name.to_owned()).or_default()
+    }
+
     /// Whether a session may start. Letting a probe through changes the record.
     pub fn admit(&mut self, request: Request<'_>) -> ProviderAdmission {
         let now = request.now;
@@ -149,27 +296,50 @@ impl ProviderRecord {
             return ProviderAdmission::Refused(hold);
         }
         let waived = request.by_hand || (changed && self.is_refused_credential());
-        let before = self.breaker.state.clone();
-        let admission = match waived {
-            true => self.breaker.admit_changed(now, &PROVIDER),
-            false => self.breaker.admit(now, &PROVIDER),
+        let admit = |breaker: &mut Breaker| match waived {
+            true => breaker.admit_changed(now, &PROVIDER),
+            false => breaker.admit(now, &PROVIDER),
         };
-        match admission {
+        let before = self.breaker.state.clone();
+        match admit(&mut self.breaker) {
+            Admission::Go => {}
+            Admission::Probe => return ProviderAdmission::Probe,
+            Admission::Refused { until } => {
+                return ProviderAdmission::Refused(self.account_hold(&before, until));
+            }
+        }
+        let Some(model) = self.models.get_mut(request.model) else { return ProviderAdmission::Go };
+        let before = model.breaker.state.clone();
+        match admit(&mut model.breaker) {
             Admission::Go => ProviderAdmission::Go,
             Admission::Probe => ProviderAdmission::Probe,
-            Admission::Refused { until } => {
-                ProviderAdmission::Refused(self.breaker_hold(&before, until))
-            }
+            Admission::Refused { until } => ProviderAdmission::Refused(model.hold(&before, until)),
         }
     }
 
     /// The current hold, for display. Changes nothing.
     pub fn hold(&self, now: Timestamp) -> Option<Hold> {
+        let models = || self.models.keys().find_map(|model| self.model_hold(model, now));
+        self.account_holds(now).or_else(models)
+    }
+
+    /// What prevents sessions with this model.
+    pub fn hold_of(&self, model: &str, now: Timestamp) -> Option<Hold> {
+        self.account_holds(now).or_else(|| self.model_hold(model, now))
+    }
+
+    fn account_holds(&self, now: Timestamp) -> Option<Hold> {
         let open = || {
             let until = self.breaker.state.until().filter(|until| *until > now)?;
-            Some(self.breaker_hold(&self.breaker.state, until))
+            Some(self.account_hold(&self.breaker.state, until))
         };
         self.limit_hold(now).or_else(open)
+    }
+
+    fn model_hold(&self, model: &str, now: Timestamp) -> Option<Hold> {
+        let model = self.models.get(model)?;
+        let until = model.breaker.state.until().filter(|until| *until > now)?;
+        Some(model.hold(&model.breaker.state, until))
     }
 
     /// Records how a session ended.
@@ -177,10 +347,13 @@ impl ProviderRecord {
         let now = report.now;
         match report.outcome {
             outcome if is_outage(outcome) => {
-                self.last_failure = Some(report.reason);
+                let model = self.model(report.model);
+                model.saw(false, report.item);
+                model.fault = Fault::Provider;
+                model.last_failure = Some(report.reason);
                 // Sessions that were already running when it opened add no information.
-                if self.breaker.state.until().is_none() {
-                    self.breaker.record(Signal::Failed(FailureClass::Transient), now, &PROVIDER);
+                if model.breaker.state.until().is_none() {
+                    model.breaker.record(Signal::Failed(FailureClass::Transient), now, &PROVIDER);
                 }
             }
             Outcome::ProviderLimit { why: FailureKind::Authentication } => {
@@ -191,6 +364,8 @@ impl ProviderRecord {
                 self.refuse(report.credential, &report.reason);
                 // The provider answered, so this is not an outage.
                 self.breaker.record(Signal::ProbeSucceeded, now, &PROVIDER);
+                let model = self.model(report.model);
+                model.breaker.record(Signal::ProbeSucceeded, now, &PROVIDER);
                 let until = report.until.unwrap_or(later(now, UNSTATED_LIMIT));
                 let until = until.min(later(now, LONGEST_LIMIT));
                 let known = self.limit.as_ref().map(|limit| limit.until).filter(|t| *t > now);
@@ -204,6 +379,9 @@ impl ProviderRecord {
                 self.refused_credential = None;
                 self.last_failure = None;
                 self.last_answer = Some(now);
+                let model = self.model(report.model);
+                model.saw(true, report.item);
+                model.succeed(now);
             }
             _ => {}
         }
@@ -211,23 +389,22 @@ impl ProviderRecord {
 
     /// The probe did not run for a reason of ours: the next request may probe.
     pub fn abandon_probe(&mut self, now: Timestamp) {
-        if matches!(self.breaker.state, BreakerState::HalfOpen { .. }) {
-            self.breaker.state = BreakerState::Open { until: now, class: FailureClass::Transient };
+        let models = self.models.values_mut().map(|model| &mut model.breaker);
+        for breaker in models.chain([&mut self.breaker]) {
+            if matches!(breaker.state, BreakerState::HalfOpen { .. }) {
+                breaker.state = BreakerState::Open { until: now, class: FailureClass::Transient };
+            }
         }
     }
 
     /// Closed by a person who fixed the cause.
     pub fn close(&mut self) {
         self.breaker.close();
+        self.models.clear();
         self.limit = None;
         self.refused_credential = None;
         self.last_failure = None;
-    }
-
-    /// Whether this end counts against the item. An outage does not, unless the provider answered
-    /// another session while this one ran.
-    pub fn blames_item(&self, outcome: &Outcome, started: Timestamp) -> bool {
-        is_outage(outcome) && self.last_answer.is_some_and(|answer| answer > started)
+        self.agent_fault = None;
     }
 
     fn refuse(&mut self, credential: Option<&str>, reason: &str) {
@@ -251,17 +428,30 @@ impl ProviderRecord {
         holds.then_some(Hold { kind: HoldKind::Limit, until, reason })
     }
 
-    fn breaker_hold(&self, state: &BreakerState, until: Timestamp) -> Hold {
+    fn account_hold(&self, state: &BreakerState, until: Timestamp) -> Hold {
         let kind = match state {
-            BreakerState::Open { class: FailureClass::Auth, .. } => HoldKind::Credential,
             BreakerState::HalfOpen { .. } => HoldKind::Probing,
-            _ => HoldKind::Outage,
+            _ => HoldKind::Credential,
         };
-        let reason = match kind {
-            HoldKind::Probing => "a probe is under way".to_owned(),
-            _ => self.last_failure.clone().unwrap_or_else(|| "it does not answer".to_owned()),
+        Hold { kind, until, reason: reason_of(kind, self.last_failure.as_ref()) }
+    }
+}
+
+impl ModelRecord {
+    fn hold(&self, state: &BreakerState, until: Timestamp) -> Hold {
+        let kind = match (state, self.fault) {
+            (BreakerState::HalfOpen { .. }, _) => HoldKind::Probing,
+            (_, Fault::Program) => HoldKind::Program,
+            (_, Fault::Provider) => HoldKind::Outage,
         };
-        Hold { kind, until, reason }
+        Hold { kind, until, reason: reason_of(kind, self.last_failure.as_ref()) }
+    }
+}
+
+fn reason_of(kind: HoldKind, last_failure: Option<&String>) -> String {
+    match kind {
+        HoldKind::Probing => "a probe is under way".to_owned(),
+        _ => last_failure.cloned().unwrap_or_else(|| "it does not answer".to_owned()),
     }
 }
 
@@ -311,14 +501,15 @@ mod tests {
     }
 
     fn ask(record: &mut ProviderRecord, seconds: i64, credential: &str) -> ProviderAdmission {
-        let request = Request { now: at(seconds), credential: Some(credential), by_hand: false };
-        record.admit(request)
+        let (now, credential) = (at(seconds), Some(credential));
+        record.admit(Request { now, credential, model: "m", by_hand: false })
     }
 
     fn note(record: &mut ProviderRecord, outcome: &Outcome, until: Option<i64>, seconds: i64) {
         let (until, now) = (until.map(at), at(seconds));
         let credential = Some("old");
-        record.note(Report { outcome, until, now, credential, reason: outcome.to_string() });
+        let (reason, model, item) = (outcome.to_string(), "m", None);
+        record.note(Report { outcome, until, now, credential, reason, model, item });
     }
 
     fn refused(admission: ProviderAdmission) -> (HoldKind, Timestamp) {
@@ -343,7 +534,7 @@ mod tests {
         assert_eq!(ask(&mut record, 184, "old"), ProviderAdmission::Probe);
         note(&mut record, &Outcome::Completed, None, 185);
         assert_eq!(ask(&mut record, 186, "old"), ProviderAdmission::Go);
-        assert_eq!(record.breaker, Breaker::default());
+        assert_eq!(record.worst_breaker(), Breaker::default());
     }
 
     #[test]
@@ -390,7 +581,7 @@ mod tests {
     fn a_person_neither_waits_for_the_hold_nor_sends_two_probes() {
         let mut record = ProviderRecord::default();
         (0..3).for_each(|second| note(&mut record, &OUTAGE, None, second));
-        let by_hand = Request { now: at(4), credential: None, by_hand: true };
+        let by_hand = Request { now: at(4), credential: None, model: "m", by_hand: true };
         assert_eq!(record.admit(by_hand), ProviderAdmission::Probe);
         assert_eq!(refused(record.admit(by_hand)).0, HoldKind::Probing);
         record.abandon_probe(at(5));
@@ -399,13 +590,54 @@ mod tests {
         assert_eq!(ask(&mut record, 6, "old"), ProviderAdmission::Go);
     }
 
+    fn item(number: i64) -> ItemKey {
+        ItemKey::new("ado", crate::model::ItemId(number))
+    }
+
     #[test]
-    fn an_item_is_blamed_only_if_the_provider_answered_others_meanwhile() {
+    fn in_a_brown_out_no_failure_is_an_items() {
+        let mut model = ModelRecord::default();
+        let own = item(1);
+        assert!(!model.answers_others(Some(&own)), "nobody was answered yet");
+        (0..4).for_each(|_| model.saw(false, Some(&own)));
+        model.saw(true, None);
+        assert!(model.answers_others(Some(&own)), "it fails, and a probe does not");
+        (2..20).for_each(|number| model.saw(number % 6 == 0, Some(&item(number))));
+        assert!(!model.answers_others(Some(&own)), "most fail");
+        (2..20).for_each(|number| model.saw(number % 6 != 0, Some(&item(number))));
+        assert!(model.answers_others(Some(&own)), "most are answered");
+        assert!(model.recent.len() <= RECENT);
+    }
+
+    #[test]
+    fn a_program_that_does_not_work_holds_its_model_until_a_probe_succeeds() {
         let mut record = ProviderRecord::default();
-        assert!(!record.blames_item(&OUTAGE, at(0)));
-        note(&mut record, &Outcome::Completed, None, 10);
-        assert!(record.blames_item(&OUTAGE, at(5)), "it answered while the session ran");
-        assert!(!record.blames_item(&OUTAGE, at(11)), "it answered before, and not since");
-        assert!(!record.blames_item(&REFUSED, at(5)));
+        record.model("m").program_failed("exit code 1".into(), at(0));
+        assert_eq!(refused(ask(&mut record, 1, "old")), (HoldKind::Program, at(900)));
+        let other = Request { now: at(1), credential: None, model: "n", by_hand: false };
+        assert_eq!(record.admit(other), ProviderAdmission::Go, "another model is not concerned");
+        assert_eq!(ask(&mut record, 900, "old"), ProviderAdmission::Probe);
+        note(&mut record, &Outcome::Completed, None, 901);
+        assert_eq!(ask(&mut record, 902, "old"), ProviderAdmission::Go);
+        assert!(!record.model("m").is_open());
+    }
+
+    #[test]
+    fn three_items_that_fail_alike_stop_their_stage_and_one_item_does_not() {
+        let mut model = ModelRecord::default();
+        let outcome = Outcome::AgentError { why: FailureKind::SchemaExhausted };
+        let session = |number: u128| SessionId(uuid::Uuid::from_u128(number));
+        for number in 1..=5 {
+            let end = (item(1), session(number));
+            assert_eq!(model.failed_alike(Stage::Deep, &outcome, end), None);
+        }
+        assert_eq!(model.failed_alike(Stage::Deep, &outcome, (item(2), session(6))), None);
+        let other = Outcome::ExitCode { code: 1 };
+        assert_eq!(model.failed_alike(Stage::Deep, &other, (item(3), session(7))), None);
+        assert_eq!(model.failed_alike(Stage::Deep, &other, (item(4), session(8))), None);
+        let stopped = model.failed_alike(Stage::Deep, &other, (item(5), session(9)));
+        assert_eq!(stopped, Some(vec![session(7), session(8), session(9)]));
+        let again = model.failed_alike(Stage::Deep, &other, (item(6), session(10)));
+        assert!(again.is_some(), "the next run stops after one");
     }
 }

@@ -60,6 +60,8 @@ pub struct Status {
     pub sessions: Vec<ActiveSession>,
     /// Number of items per phase.
     pub items: Vec<(Phase, u32)>,
+    /// When the work that waits will be through; `None` if the next run can do it.
+    pub backlog: Option<String>,
     pub open: OpenItems,
     /// Today in the schedule's time zone.
     pub today: Spending,
@@ -156,6 +158,7 @@ pub async fn status(
         sessions: store.sessions().active().await?,
         empty_runs: if items.is_empty() { u32::try_from(empty_runs).unwrap_or(0) } else { 0 },
         items,
+        backlog: crate::report::backlog::text(store.items().waiting_work().await?, config),
         open: store.items().open(most_items).await?,
         today: store.budget().on_day(day_in(zone, now)).await?,
         spending_totals: store.budget().totals_on(date_in(zone, now)).await?,
@@ -220,6 +223,9 @@ pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
     let counts: Vec<String> =
         status.items.iter().map(|(phase, n)| format!("{n} {}", in_words(phase))).collect();
     row("items", if counts.is_empty() { "none yet".into() } else { counts.join(", ") });
+    if let Some(backlog) = &status.backlog {
+        row("backlog", backlog.clone());
+    }
     row("today", format!("{} of {}", status.today.to_text(), status.budget_per_day));
     let totals = &status.spending_totals;
     row("last 7 days", format!("{} in {} sessions", totals.week.to_text(), totals.week.sessions));
@@ -359,6 +365,7 @@ fn held(hold: &Hold, now: Timestamp) -> String {
         HoldKind::Credential => "REFUSES THE CREDENTIAL, no session starts",
         HoldKind::Limit => "SUSPENDED, no session starts",
         HoldKind::Probing => "being probed",
+        HoldKind::Program => "not asked: the agent's program does not work",
     };
     format!("{what} until {}: {}", moment(hold.until, now), hold.reason)
 }

@@ -64,6 +64,8 @@ pub struct KnownItem {
     pub deferrals: u32,
     /// `None`: not read since the state stores it; empty: the item has none.
     pub area_path: Option<String>,
+    /// Number of items among which triage failed with this one in it; 0: none.
+    pub suspect_among: u32,
 }
 
 /// Total: every combination has a decision.
@@ -210,6 +212,7 @@ mod tests {
             attempts: 0,
             deferrals: 0,
             area_path: Some(String::new()),
+            suspect_among: 0,
         }
     }
 

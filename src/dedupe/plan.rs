@@ -131,7 +131,16 @@ impl Plan {
                 let Decided { reason, verdict, .. } = decided;
                 let ReadItem { item, fingerprint, .. } = read;
                 let deferrals = known.map_or(0, |known| known.deferrals);
-                over = self.enqueue(QueuedItem { item, fingerprint, verdict, reason, deferrals });
+                let same = known.filter(|known| known.fingerprint == fingerprint);
+                let suspect_among = same.map_or(0, |known| known.suspect_among);
+                over = self.enqueue(QueuedItem {
+                    item,
+                    fingerprint,
+                    verdict,
+                    reason,
+                    deferrals,
+                    suspect_among,
+                });
                 if let Some((_, limit)) = over.take_if(|(key, _)| *key == planned.key) {
                     planned.decision = Decision::Deferred;
                     planned.reason = limit;

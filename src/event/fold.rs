@@ -10,7 +10,7 @@ use crate::event::{
 };
 use crate::model::text::in_words;
 use crate::model::{
-    Alarms, ItemKey, Outcome, RetryClass, RunId, SessionId, Stage, Tier, Usage, Usd,
+    Alarms, FailureKind, ItemKey, Outcome, RetryClass, RunId, SessionId, Stage, Tier, Usage, Usd,
 };
 
 /// Items with alarms that are listed by name; the rest are only counted.
@@ -78,6 +78,8 @@ pub struct RunView {
     pub failed: u64,
     /// Items deferred to the next run.
     pub deferred: u64,
+    /// Those of them that the provider or the agent's program held up.
+    pub held_up: u64,
     /// Items whose attempt failed and will be retried.
     pub waiting: u64,
     pub parked: u64,
@@ -260,6 +262,7 @@ impl RunView {
             Event::ItemSettled { .. } => self.settled += 1,
             Event::ItemDeferred { item, reason } => {
                 self.deferred += 1;
+                self.held_up += u64::from(reason.is_agents());
                 if matches!(reason, Reason::MaxItemsPerRun | Reason::MaxDeepPerRun) {
                     // Over a limit, so not part of this run's work.
                     self.titles.remove(item);
@@ -340,7 +343,7 @@ impl RunView {
         }
         // A provider limit or an operator's stop is not a failure of the analysis.
         let failed = outcome.retry_class() == RetryClass::CountsAsAttempt;
-        self.failed += u64::from(failed);
+        self.failed += u64::from(failed || was_cut_off(outcome));
         self.failed_analyses += u64::from(failed && stage == Stage::Deep);
     }
 
@@ -369,6 +372,11 @@ impl RunView {
     pub fn title(&self, item: &ItemKey) -> &str {
         self.titles.get(item).map_or("", String::as_str)
     }
+}
+
+/// By the provider, or with a lost host: it failed, and counts against nobody.
+const fn was_cut_off(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::AgentError { why: FailureKind::ApiError } | Outcome::Orphaned)
 }
 
 /// Display name of a model provider, by its agent.

@@ -306,6 +306,9 @@ pub enum Event {
         /// Set if it ran on another host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
+        /// The last words of an agent that failed: bounded, plain, without tokens.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        words: String,
     },
     /// A session row of an earlier process was resolved.
     OrphanResolved {

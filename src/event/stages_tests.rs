@@ -66,6 +66,7 @@ fn analysis_failed() -> Event {
         swept: 0,
         survivors: 0,
         host: None,
+        words: String::new(),
     }
 }
 

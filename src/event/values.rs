@@ -80,6 +80,12 @@ pub enum Reason {
     ProviderCredential,
     /// The agent's configuration does not work.
     AgentConfig,
+    /// The agent's program works for no session; a probe finds out when it does.
+    AgentBroken,
+    /// Several items in a row failed alike; the next run tries one first.
+    FailsAlike,
+    /// The machine, a lost host or a crash ended its session; the attempt is not counted.
+    CutOff,
     /// The item's code base does not exist.
     NoCodeBase,
     /// This machine cannot start processes.
@@ -94,6 +100,8 @@ pub enum Reason {
     /// A person stopped its session; stays so until it changes or is requeued.
     StoppedByOperator,
     TriageFailed,
+    /// Triage fails because of this item alone; stays so until it changes or is requeued.
+    FailsTriage,
     /// Triage gave no usable verdict; the default applies.
     NoVerdict,
     /// The next attempt is in the future.
@@ -123,8 +131,25 @@ impl Reason {
         match self {
             Self::SameFingerprint => "no change since".to_owned(),
             Self::OwnWriteBack => "only heartbeat's own comment is new".to_owned(),
+            Self::AgentBroken => "the agent's program does not work".to_owned(),
+            Self::FailsAlike => "several items failed alike".to_owned(),
+            Self::CutOff => "its session was cut off; not counted".to_owned(),
+            Self::FailsTriage => "triage fails because of this item alone".to_owned(),
             other => in_words(other),
         }
+    }
+
+    /// Whether the provider, the agent's program or a lost session kept the work from being done.
+    pub const fn is_agents(self) -> bool {
+        matches!(
+            self,
+            Self::ProviderDown
+                | Self::ProviderLimit
+                | Self::ProviderCredential
+                | Self::AgentBroken
+                | Self::FailsAlike
+                | Self::CutOff
+        )
     }
 
     /// The configuration key of the limit, if there is one.

@@ -41,7 +41,9 @@ impl Worker {
         let reason = outcome.to_string();
         let change = move |record: &mut ProviderRecord| {
             let credential = credential.as_deref();
-            record.note(Report { outcome: &outcome, until, now, credential, reason });
+            // The coordinator keeps what concerns a model.
+            let (outcome, model, item) = (&outcome, "", None);
+            record.note(Report { outcome, until, now, credential, reason, model, item });
             record.hold(now)
         };
         if let Some(hold) = self.journal.provider().update(agent, change).await? {
@@ -61,7 +63,7 @@ impl Worker {
             let request = (self.clock.now(), self.credential(agent, &record).await);
             let ask = move |record: &mut ProviderRecord| {
                 let (now, credential) = (request.0, request.1.as_deref());
-                record.admit(Request { now, credential, by_hand: false })
+                record.admit(Request { now, credential, model: "", by_hand: false })
             };
             let asked = self.journal.provider().update(agent, ask).await;
             // The next session is the probe.

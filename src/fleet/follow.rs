@@ -436,6 +436,7 @@ impl Follower {
             swept: end.swept,
             survivors: end.survivors,
             host,
+            words: end.last_words(),
         });
         Ok(end)
     }

@@ -170,7 +170,10 @@ impl Failure {
     /// One line for people.
     pub fn text(&self) -> String {
         match self.status {
-            0 => format!("the provider: {}", self.words),
+            0 => format!(
+                "the provider: {}; check this machine's way to it: network, DNS, proxy",
+                self.words
+            ),
             200 => format!("the provider, inside its answer: {}", self.words),
             status => format!("the provider: status {status}: {}", self.words),
         }

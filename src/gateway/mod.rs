@@ -21,6 +21,7 @@ use std::sync::Arc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clock::Clock;
+use crate::model::Usage;
 
 pub use failure::{Class, Failure};
 pub use meter::{Account, Bounds, Stop};
@@ -82,6 +83,12 @@ impl Gateway {
     /// What the session has used and how its requests ended, up to now.
     pub fn account(&self) -> Account {
         self.meter.account()
+    }
+
+    /// What the session has used up to now, with its open requests as far as they are known.
+    pub fn used(&self) -> Usage {
+        let Account { usage, .. } = self.account();
+        Usage { estimated: true, ..usage }
     }
 
     /// Allows the same number of calls again, for a second question of the same session.

@@ -131,7 +131,7 @@ pub fn render(prompts: &Prompts, batch: &Batch, fence: &Fence) -> Result<Rendere
     let numbers: Vec<i64> = batch.numbered().map(|(number, ..)| number).collect();
     let system = context! { fence => fence.tag() };
     let values = context! { fence => fence.tag(), items, numbers };
-    let schema = schema::for_batch(LOCATE_SCHEMA, batch.0.len())?;
+    let schema = schema::for_batch(LOCATE_SCHEMA)?;
     prompts.compose((Template::LocateSystem, system), (Template::LocateUser, values), schema)
 }
 
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn an_answer_orders_the_files_of_its_own_item() {
         let output = json!({ "items": [entry(2, &[5]), entry(1, &[3, 1, 3])] });
-        let schema = schema::for_batch(LOCATE_SCHEMA, 2).unwrap();
+        let schema = schema::for_batch(LOCATE_SCHEMA).unwrap();
         assert_eq!(violations(&schema, &output), Vec::<String>::new());
         let answer = check_answer(&two(), &output);
         assert_eq!(paths(&answer, "web/1").unwrap(), ["c.rs", "a.rs"]);

@@ -192,6 +192,8 @@ impl Outcome {
             Self::Cancelled { .. } | Self::ProviderLimit { .. } => RetryClass::DoesNotCount,
             // The provider failed, not the item.
             Self::AgentError { why: FailureKind::ApiError } => RetryClass::DoesNotCount,
+            // Our own crash, or a lost host.
+            Self::Orphaned => RetryClass::DoesNotCount,
             // Nothing was started: the cause is the machine or the configuration.
             Self::SpawnFailed { .. } => RetryClass::DoesNotCount,
             outcome if outcome.is_configuration() => RetryClass::DoesNotCount,

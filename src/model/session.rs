@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use serde::{Deserialize, Serialize};
 
+use super::text::clip;
 use super::{ItemKey, Outcome, RunId, SessionId, SessionTranscript, Stage, Untrusted, Usage};
 
 /// A session and what it was started for.
@@ -47,6 +48,9 @@ pub struct SessionEnd {
     #[serde(with = "as_it_came")]
     pub stderr_tail: Untrusted,
     pub transcript: SessionTranscript,
+    /// The model that answered instead of the configured one.
+    #[serde(default)]
+    pub fell_back_to: Option<String>,
 }
 
 impl SessionEnd {
@@ -64,7 +68,20 @@ impl SessionEnd {
             survivors: 0,
             stderr_tail: Untrusted::default(),
             transcript: SessionTranscript::default(),
+            fell_back_to: None,
         }
+    }
+
+    /// The last words of an agent that failed: the end of its standard error, else of what the
+    /// model said. One line, plain, without tokens.
+    pub fn last_words(&self) -> String {
+        const LONGEST: usize = 400;
+        if self.outcome.is_success() {
+            return String::new();
+        }
+        let said = self.stderr_tail.last_line(LONGEST);
+        let last = || self.transcript.lines.back().map(|line| line.text.replace('\n', " "));
+        if said.is_empty() { clip(&last().unwrap_or_default(), LONGEST) } else { said }
     }
 
     /// The texts in the output, so that secrets can be removed from them.

@@ -26,16 +26,10 @@ pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
     found
 }
 
-/// The schema of triage or locate for a batch of this size: its list has one entry per item.
-pub fn for_batch(schema: &str, items: usize) -> Result<Value, serde_json::Error> {
-    let mut schema: Value = serde_json::from_str(schema)?;
-    for list in ["/properties/verdicts", "/properties/items"] {
-        if let Some(list) = schema.pointer_mut(list).and_then(Value::as_object_mut) {
-            list.insert("minItems".to_owned(), json!(items));
-            list.insert("maxItems".to_owned(), json!(items));
-        }
-    }
-    Ok(schema)
+/// The schema of triage or locate. It does not say how many entries there must be: a CLI that enforces
+/// it would reject all of them for one that is missing. Each id is checked when the answer is read.
+pub fn for_batch(schema: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(schema)
 }
 
 /// The schema in the form that strict providers require: closed objects, every property required,
@@ -252,7 +246,7 @@ mod tests {
             let text = in_order(&schema);
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), schema);
         }
-        let text = in_order(&for_batch(TRIAGE_SCHEMA, 2).unwrap());
+        let text = in_order(&for_batch(TRIAGE_SCHEMA).unwrap());
         let place = |name: &str| text.find(name).unwrap();
         assert!(place("\"reason\":") < place("\"needs_deep_analysis\":"));
         assert!(place("\"needs_deep_analysis\":") < place("\"complexity\":"));
@@ -260,14 +254,13 @@ mod tests {
 
     #[test]
     fn each_kind_of_violation_is_named_with_its_place() {
-        let schema = for_batch(TRIAGE_SCHEMA, 2).unwrap();
+        let schema = for_batch(TRIAGE_SCHEMA).unwrap();
         let output =
             json!({"verdicts": [{"id": "7", "complexity": "huge", "modules": [1], "x": 1}]});
         let optional = ["reason", "doubt", "confidence", "terms", "related", "duplicates"];
         assert_eq!(
             violations_but(&schema, &output, &optional),
             [
-                "/verdicts: shorter than 2 (is 1)",
                 "/verdicts/0/needs_deep_analysis: missing",
                 "/verdicts/0/complexity: must be one of [\"trivial\",\"simple\",\"moderate\",\"complex\"]",
                 "/verdicts/0/id: must be integer",

@@ -164,6 +164,7 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
         swept,
         survivors,
         host,
+        words,
         ..
     } = event
     else {
@@ -183,6 +184,9 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
     }
     if *survivors > 0 {
         line.push_str(&format!(", {survivors} SURVIVORS"));
+    }
+    if !words.is_empty() {
+        line.push_str(&format!("; it said: {}", clip(words, 200)));
     }
     Some(line)
 }

@@ -1,5 +1,6 @@
 //! What people and programs see of a run: folds over its events, and their output.
 
+pub mod backlog;
 pub mod code_links;
 pub mod digest;
 pub mod fixes;

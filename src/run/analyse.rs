@@ -11,6 +11,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::Instrument as _;
 
+use super::blame::{self, Blame};
 use super::checker::Checker;
 use super::context::deferral_reason;
 use super::deep_result::result_of;
@@ -36,6 +37,8 @@ struct ItemEnd {
     close: Option<Reason>,
     /// Error that the run reports at its end; the first one counts.
     fault: Option<RunError>,
+    /// A finding was stored.
+    succeeded: bool,
 }
 
 pub(super) struct LiveItem {
@@ -52,6 +55,8 @@ pub(super) async fn analyse_all(
     let limits = &cx.config.limits;
     let most = usize::try_from(limits.max_deep_per_run).unwrap_or(usize::MAX);
     let slots = usize::try_from(limits.max_live_sessions).unwrap_or(1).max(1);
+    // After items that failed alike, one is tried before the others.
+    let mut careful = blame::is_stopped(cx, Stage::Deep).await?;
     let mut queue: VecDeque<QueuedItem> = items.into();
     let over = queue.split_off(most.min(queue.len()));
     cx.journal.items().defer(keys(&over), Reason::MaxDeepPerRun).await?;
@@ -69,6 +74,7 @@ pub(super) async fn analyse_all(
     loop {
         end.close = end.close.or_else(|| cx.stop.reason().map(deferral_reason));
         // After a panic nothing starts until the others are done and the panic is cleaned up.
+        let slots = if careful { 1 } else { slots };
         while end.close.is_none() && panicked.is_empty() && tasks.len() < slots {
             let Some(item) = queue.pop_front() else { break };
             let stop = StopHandle::new();
@@ -87,6 +93,7 @@ pub(super) async fn analyse_all(
                         Err(error @ RunError::Store(_)) => return Err(error),
                         Err(error) => defer_failed(cx, item.clone(), error).await?,
                     };
+                    careful &= !analysed.succeeded;
                     end.close = end.close.or(analysed.close);
                     if let (None, Some(fault)) = (&end.fault, analysed.fault) {
                         cx.refuse_for(item, &fault);
@@ -120,7 +127,7 @@ async fn defer_failed(
 ) -> Result<ItemEnd, RunError> {
     let items = item.into_iter().collect();
     cx.journal.items().defer(items, error.refusal()).await?;
-    Ok(ItemEnd { close: None, fault: Some(error) })
+    Ok(ItemEnd { fault: Some(error), ..ItemEnd::default() })
 }
 
 /// Analyses one item: code context, session, stored finding.
@@ -140,7 +147,8 @@ async fn analyse(
         // Other items may have a code base.
         Err(missing) => {
             cx.journal.items().defer(vec![key], Reason::NoCodeBase).await?;
-            return Ok(ItemEnd { close: None, fault: Some(RunError::NoCodeBase(missing)) });
+            let fault = Some(RunError::NoCodeBase(missing));
+            return Ok(ItemEnd { fault, ..ItemEnd::default() });
         }
     };
     let checker = Arc::new(Checker::of(&cx, &item, &context));
@@ -160,7 +168,7 @@ async fn analyse(
             cx.journal.items().defer(vec![key], reason).await?;
             // The budget of one source does not limit the others.
             let close = Some(reason).filter(|reason| *reason != Reason::SourceBudget);
-            Ok(ItemEnd { close, fault: None })
+            Ok(ItemEnd { close, ..ItemEnd::default() })
         }
         Launched::NotPending => Ok(ItemEnd::default()),
     }
@@ -229,17 +237,29 @@ async fn record(
     session: EndedSession,
     checker: &Checker,
 ) -> Result<ItemEnd, RunError> {
-    let EndedSession { id, attempt, end, fault } = session;
+    let (id, attempt) = (session.id, session.attempt);
     let (key, print) = (item.key().clone(), item.fingerprint.clone());
     let comments = cx.edges.publisher_of(&key).is_some() && cx.config.writes_back(item.facts());
-    let result = result_of(cx, &key, id, end, attempt, Some(checker), comments).await;
-    let close = closes_run(&result);
+    let result = blame::deep_result(cx, &session, async |end| {
+        result_of(cx, &key, id, end, attempt, Some(checker), comments).await
+    })
+    .await;
     let is_finished = matches!(result, DeepResult::Finished { .. });
-    cx.journal.results().apply_deep(id, cx.id, key, print, result).await?;
+    let mut end =
+        ItemEnd { close: closes_run(&result), fault: session.fault, succeeded: is_finished };
+    if let Blame::Everybody(reason) = session.blame {
+        end.close = Some(reason);
+    }
+    let words = session.end.last_words();
+    cx.journal.results().apply_deep(id, cx.id, key.clone(), print, result.clone()).await?;
+    if let Some(alike) = blame::failed_alike(cx, Stage::Deep, &key, id, &result, &words).await? {
+        end.close = Some(alike.refusal());
+        end.fault = end.fault.or(Some(alike));
+    }
     if is_finished {
         outbox::deliver_comments(cx).await?;
     }
-    Ok(ItemEnd { close, fault })
+    Ok(end)
 }
 
 /// The reason, if no other session of this run can work either.

@@ -34,6 +34,8 @@ pub struct RunContext {
     pub(super) stop: RunStop,
     /// See [`Self::of_past_items`].
     pub(super) past: bool,
+    /// Sessions that end together are judged one after the other (see `blame`).
+    pub(super) judging: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl RunContext {
@@ -48,7 +50,8 @@ impl RunContext {
         stop: StopHandle,
     ) -> Self {
         let stop = RunStop::new(stop, &config);
-        Self { id, trigger, config, prompts, journal, edges, stop, past: false }
+        let judging = Arc::default();
+        Self { id, trigger, config, prompts, journal, edges, stop, past: false, judging }
     }
 
     /// For items of the past, each at its own time: all are analysed without triage, and none gets

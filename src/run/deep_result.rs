@@ -28,7 +28,9 @@ pub(super) async fn result_of(
                 let comments =
                     comments && (!finding.is_unproven() || cx.config.verify.write_back_unproven);
                 let comment = comments.then(|| analyze::comment(&finding));
-                let (model, prompt) = (cx.config.analyze.model.clone(), cx.prompts.version());
+                let configured = || cx.config.analyze.model.clone();
+                let model = end.fell_back_to.clone().unwrap_or_else(configured);
+                let prompt = cx.prompts.version();
                 let made_with = MadeWith { model, prompt: prompt.to_owned() };
                 return DeepResult::Finished { finding: Box::new(finding), made_with, comment };
             }
@@ -107,6 +109,7 @@ pub(super) fn deferral_reason(outcome: &Outcome) -> Reason {
         Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
         outcome if outcome.is_of_one_host() => Reason::ProviderLimit,
         Outcome::AgentError { why: FailureKind::ApiError } => Reason::ProviderDown,
+        Outcome::Orphaned => Reason::CutOff,
         outcome if outcome.is_configuration() => Reason::AgentConfig,
         Outcome::SpawnFailed { .. } => Reason::CannotStart,
         Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,

@@ -5,7 +5,7 @@ use crate::context::CodeError;
 use crate::event::fold::RunView;
 use crate::event::{Reason, RunOutcome};
 use crate::fetch::FetchError;
-use crate::model::FailureClass;
+use crate::model::{FailureClass, Stage};
 use crate::prompt::PromptError;
 use crate::store::StoreError;
 
@@ -26,6 +26,18 @@ pub enum RunError {
     /// The agent's configuration does not work.
     #[error("{0}. The items stay queued and no attempt is counted")]
     AgentConfig(String),
+    /// The agent's program works for no session.
+    #[error(
+        "{0}. The items stay queued, no attempt is counted, nothing is parked; the next run tries \
+         one session first"
+    )]
+    AgentBroken(String),
+    /// Several items failed alike.
+    #[error(
+        "{1}. Their attempts are given back and nothing is parked; the next run tries one item \
+         first"
+    )]
+    FailsAlike(Stage, String),
     /// The model provider rejects the agent's credential.
     #[error(
         "the model provider refuses the agent's credential: {0}. A changed credential is tried at \
@@ -65,12 +77,19 @@ fn each_source(unread: &[UnreadSource]) -> String {
 }
 
 impl RunError {
+    /// Whether only one stage is concerned: the other one goes on.
+    pub(super) const fn is_of_one_stage(&self) -> bool {
+        matches!(self, Self::AgentBroken(_) | Self::FailsAlike(..))
+    }
+
     /// The deferral reason for items that this error affects.
     pub(super) const fn refusal(&self) -> Reason {
         match self {
             Self::AgentConfig(_) | Self::Prompt(_) => Reason::AgentConfig,
             Self::AgentCredential(_) => Reason::ProviderCredential,
             Self::NoCodeBase(_) => Reason::NoCodeBase,
+            Self::AgentBroken(_) => Reason::AgentBroken,
+            Self::FailsAlike(..) => Reason::FailsAlike,
             _ => Reason::CannotStart,
         }
     }
@@ -90,7 +109,9 @@ impl RunError {
             Self::Prompt(_) | Self::AgentConfig(_) | Self::NoCodeBase(_) => {
                 RunOutcome::ConfigRefused
             }
-            Self::FirstRun(_) | Self::CannotStart(_) => RunOutcome::NotNow,
+            Self::FirstRun(_) | Self::CannotStart(_) | Self::AgentBroken(_) => RunOutcome::NotNow,
+            Self::FailsAlike(Stage::Triage, _) => RunOutcome::TriageFailed,
+            Self::FailsAlike(Stage::Deep, _) => RunOutcome::SomeFailed,
             Self::AnalysisPanicked { .. } => RunOutcome::SomeFailed,
             Self::Panicked { .. } => RunOutcome::Crashed,
         }
@@ -104,6 +125,13 @@ pub(super) fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView)
         Some(RunError::SomeSources(_)) | None if cx.stop.requested() => RunOutcome::Interrupted,
         Some(error) => error.outcome(),
         None if view.triage_failed => RunOutcome::TriageFailed,
+        // What the provider or the agent's program kept from every analysis was not done.
+        None if view.held_up > 0
+            && figures.analysed == 0
+            && (figures.triaged == 0 || view.to_analyse > 0) =>
+        {
+            RunOutcome::NotNow
+        }
         None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
         None if view.work == 0 => RunOutcome::NothingNew,
         // There was work, but no session was allowed to start.

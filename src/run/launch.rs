@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::blame::{self, Blame, Meaning};
 use super::context::{deferral_reason, readable};
-use super::provider::{self, Meaning, ProviderGate};
+use super::provider::{self, ProviderGate};
 use super::{RunContext, RunError};
 use crate::event::{Event, Reason};
 use crate::model::{ItemKey, SessionEnd, SessionId, Stage};
@@ -56,6 +57,7 @@ pub(super) struct EndedSession {
     /// From 1.
     pub(super) attempt: u32,
     pub(super) end: SessionEnd,
+    pub(super) blame: Blame,
     /// Set if no other session of this run can work either.
     pub(super) fault: Option<RunError>,
 }
@@ -251,13 +253,13 @@ async fn ended(
     end: SessionEnd,
 ) -> Result<Launched, RunError> {
     let end = without_secrets(cx, id, end).await;
-    let Meaning { outcome, fault } = provider::after_session(cx, launch.stage, &end).await?;
+    let Meaning { blame, fault } =
+        blame::after_session(cx, launch.stage, launch.item(), &end).await?;
     // The transcript is informational: a failure is logged and changes nothing.
     if !end.transcript.lines.is_empty()
         && let Err(error) = cx.journal.sessions().keep_transcript(id, end.transcript.clone()).await
     {
         tracing::warn!(session_id = %id, %error, "could not store the transcript");
     }
-    let end = SessionEnd { outcome, ..end };
-    Ok(Launched::Ended(Box::new(EndedSession { id, attempt, end, fault })))
+    Ok(Launched::Ended(Box::new(EndedSession { id, attempt, end, blame, fault })))
 }

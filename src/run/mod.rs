@@ -13,8 +13,9 @@
 //! [`Edges`], so the same code runs on the real tracker and agent, on the simulators, and in tests.
 
 mod analyse;
-mod commands;
+mod blame;
 mod checker;
+mod commands;
 mod context;
 mod deep_result;
 mod dry_run;
@@ -71,10 +72,13 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
         outbox::deliver_comments(cx).await?;
     }
     provider::probe_if_due(cx, &queues).await?;
-    let deep = triage::judge(cx, queues, &out_of_budget).await?;
+    let (deep, stopped) = triage::judge(cx, queues, &out_of_budget).await?;
     let located = locate::order_files(cx, &deep).await?;
     analyse::analyse_all(cx, deep, located).await?;
     provider::ensure_credential(cx).await?;
+    if let Some(stopped) = stopped {
+        return Err(stopped);
+    }
     unread
 }
 

@@ -1,23 +1,26 @@
 //! The gate of the model providers: no session starts while its agent's provider is down, rejects
-//! the credential or has stated a limit. After a hold, one cheap probe session tests whether it
-//! answers. Each kind of agent has its own provider, independent of the others.
+//! the credential or has stated a limit, or while the agent's program does not work. After a hold,
+//! one cheap probe session with the same model tests whether it answers. Each kind of agent has its
+//! own provider and each model its own breaker, independent of the others.
 //!
-//! Every session's end is evidence about provider and agent. If a setting or the machine made it
-//! fail, every other session would end the same way, so the run ends too: the attempt is not
-//! counted, and the next run tries again. After the setting is corrected, no further action is
-//! needed.
+//! Every session's end is evidence about provider and agent (see `blame`). If a setting or the
+//! machine made it fail, every other session would end the same way, so the run ends too: the
+//! attempt is not counted, and the next run tries again. After the setting is corrected, no further
+//! action is needed.
 
 use std::sync::Arc;
 
+use super::blame::program_text;
 use super::launch::claim_for;
 use super::{RunContext, RunError};
+use crate::breaker::blame::{Suspect, suspect};
 use crate::breaker::provider::{
     Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request,
 };
 use crate::dedupe::Queues;
 use crate::event::{Reason, Trigger};
 use crate::model::text::in_words;
-use crate::model::{FailureKind, Outcome, SessionEnd, Stage, Usd};
+use crate::model::{FailureKind, ItemKey, Outcome, SessionEnd, Stage, Usd};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::session::{Job, StopHandle};
@@ -26,8 +29,6 @@ use crate::store::{Claim, StoreError, fault};
 
 /// Maximum cost of a probe.
 const PROBE_COST: Usd = Usd::from_micros(50_000);
-/// Of an agent's standard error, in characters.
-const LONGEST_LINE: usize = 400;
 
 pub(super) enum ProviderGate {
     Open,
@@ -38,13 +39,13 @@ pub(super) enum ProviderGate {
 
 /// Checks the gate, and probes the provider if a probe is due.
 pub(super) async fn admit(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> {
-    let agent = cx.config.agent_of(stage);
+    let (agent, model) = (cx.config.agent_of(stage), cx.config.model_of(stage).to_owned());
     let (now, by_hand) = (cx.now(), cx.trigger == Trigger::Manual);
     let secrets = Arc::clone(&cx.edges.secrets);
     let ask = move |record: &mut ProviderRecord| {
         let key = record.fingerprint_key.as_deref();
         let credential = key.and_then(|key| secrets.agent_fingerprint(agent, key));
-        record.admit(Request { now, credential: credential.as_deref(), by_hand })
+        record.admit(Request { now, credential: credential.as_deref(), model: &model, by_hand })
     };
     match cx.journal.provider().update(agent, ask).await? {
         ProviderAdmission::Go => Ok(ProviderGate::Open),
@@ -62,11 +63,11 @@ pub(super) async fn probe_if_due(cx: &RunContext, queues: &Queues) -> Result<(),
     }
     let mut asked = None;
     for (stage, waiting) in [(Stage::Triage, &queues.untriaged), (Stage::Deep, &queues.triaged)] {
-        let agent = Some(cx.config.agent_of(stage));
-        if !waiting.is_empty() && asked != agent {
+        let used = Some((cx.config.agent_of(stage), cx.config.model_of(stage)));
+        if !waiting.is_empty() && asked != used {
             // The start of a session checks again and reports the reason.
             admit(cx, stage).await?;
-            asked = agent;
+            asked = used;
         }
     }
     Ok(())
@@ -84,6 +85,9 @@ fn closed(cx: &RunContext, hold: &Hold) -> ProviderGate {
             Reason::ProviderLimit,
             format!("the provider is suspended until {until}: {why}"),
         ),
+        HoldKind::Program => {
+            ProviderGate::Closed(Reason::AgentBroken, format!("{why}; next attempt at {until}"))
+        }
         HoldKind::Credential => ProviderGate::Closed(
             Reason::ProviderCredential,
             format!("the provider refuses the credential: {why}; next attempt at {until}"),
@@ -91,18 +95,48 @@ fn closed(cx: &RunContext, hold: &Hold) -> ProviderGate {
     }
 }
 
-/// Settings of a probe: triage's model, or, for another agent, the model of its stage.
+/// Settings of a probe: the model of its stage.
 fn probe_settings(config: &Config, stage: Stage) -> Triage {
-    let (agent, own) = (config.agent_of(stage), config.triage.clone());
-    let triage = Triage { agent: Some(agent), max_cost: PROBE_COST, ..own };
-    match agent == config.agent_of(Stage::Triage) {
-        true => triage,
-        false => Triage {
+    let own = Triage {
+        agent: Some(config.agent_of(stage)),
+        max_cost: PROBE_COST,
+        ..config.triage.clone()
+    };
+    match stage {
+        Stage::Triage => own,
+        Stage::Deep => Triage {
             model: config.model_of(stage).to_owned(),
             effort: config.analyze.effort.clone(),
-            ..triage
+            ..own
         },
     }
+}
+
+/// What one cheap session shows about agent and model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Canary {
+    Works,
+    /// With why, and what to do.
+    Fails(String),
+    /// It could not run.
+    Unknown,
+}
+
+/// Runs one minimal session, whatever the state of the gate is.
+pub(super) async fn canary(cx: &RunContext, stage: Stage) -> Result<Canary, RunError> {
+    let began = cx.now();
+    if cx.stop.reason().is_some() {
+        return Ok(Canary::Unknown);
+    }
+    probe(cx, stage).await?;
+    let record = cx.store().provider().record(cx.config.agent_of(stage)).await?;
+    let model = record.models.get(cx.config.model_of(stage)).cloned().unwrap_or_default();
+    let answered = model.last_answer.is_some_and(|at| at >= began);
+    Ok(match record.hold_of(cx.config.model_of(stage), cx.now()) {
+        Some(hold) => Canary::Fails(hold.reason),
+        None if answered && !model.is_open() => Canary::Works,
+        None => Canary::Unknown,
+    })
 }
 
 /// Runs one minimal session.
@@ -131,19 +165,28 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
     fault::point();
     match performed {
         Ok(end) => {
-            let now = cx.now();
-            let hold = note(cx, agent, &end, move |record| {
+            let (now, model) = (cx.now(), cx.config.model_of(stage).to_owned());
+            let broken = suspect(&end.outcome, &end.usage) == Suspect::Program;
+            let why = broken.then(|| program_text(&end, agent, &cx.config));
+            let works = end.outcome.is_success();
+            let hold = note(cx, stage, None, &end, move |record| {
+                if let Some(why) = why {
+                    record.agent_fault = Some(why.clone());
+                    record.model(&model).program_failed(why, now);
+                } else if works {
+                    record.agent_fault = None;
+                }
                 // A probe that we ended shows nothing.
                 record.abandon_probe(now);
-                record.hold(now)
+                record.hold_of(&model, now)
             });
             let hold = hold.await?;
             cx.journal.results().apply_triage(Some(claim.session), Vec::new()).await?;
             Ok(hold.map_or(ProviderGate::Open, |hold| closed(cx, &hold)))
         }
-        Err(LedgerError::Full { live, max }) => {
+        Err(full @ (LedgerError::Full { .. } | LedgerError::MachineFull { .. })) => {
             cx.journal.claims().give_back(claim).await?;
-            abandon(ProviderGate::Busy(format!("{live} of {max} session slots are in use"))).await
+            abandon(ProviderGate::Busy(full.to_string())).await
         }
         Err(LedgerError::NotStarted(reason, detail)) => {
             cx.journal.claims().give_back(claim).await?;
@@ -172,63 +215,33 @@ fn probe_prompt() -> Rendered {
     }
 }
 
-/// What a session's end means beyond its output.
-pub(super) struct Meaning {
-    /// The outcome that counts for the item: an outage counts against it only if the provider
-    /// answered other sessions meanwhile.
-    pub(super) outcome: Outcome,
-    /// Set if no other session of this run can work either.
-    pub(super) fault: Option<RunError>,
-}
-
-/// Records what a session's end shows about the provider and the agent; `status` reads it.
-pub(super) async fn after_session(
-    cx: &RunContext,
-    stage: Stage,
-    end: &SessionEnd,
-) -> Result<Meaning, RunError> {
-    let advice = setting_to_correct(&end.outcome, stage, &cx.config);
-    if let Some(advice) = &advice {
-        let stderr = last_line(end);
-        tracing::error!(%stage, %advice, %stderr, "the agent is not usable");
-    }
-    let (outcome, agent_fault) = (end.outcome.clone(), advice.clone());
-    let started = cx.now().saturating_sub(end.duration).unwrap_or_default();
-    let agent = cx.config.agent_of(stage);
-    let outcome = note(cx, agent, end, move |record| {
-        // Only a reply of the model proves that the agent works.
-        if agent_fault.is_some() || outcome.is_success() {
-            record.agent_fault = agent_fault;
-        }
-        match record.blames_item(&outcome, started) {
-            true => Outcome::AgentError { why: FailureKind::RequestFailed },
-            false => outcome,
-        }
-    });
-    let outcome = outcome.await?;
-    let fault = match (advice, &end.outcome) {
-        (Some(advice), _) => Some(RunError::AgentConfig(advice)),
-        (None, Outcome::SpawnFailed { .. }) => {
-            let said = last_line(end);
-            let why = if said.is_empty() { end.outcome.to_string() } else { said };
-            Some(RunError::CannotStart(why))
-        }
-        _ => None,
+/// A session of this stage delivered its result: earlier ones that failed alike mean nothing more.
+pub(super) async fn succeeded(cx: &RunContext, stage: Stage) -> Result<(), RunError> {
+    let model = cx.config.model_of(stage).to_owned();
+    let forget = move |record: &mut ProviderRecord| {
+        record.model(&model).alike.remove(stage.into_str());
     };
-    Ok(Meaning { outcome, fault })
+    Ok(cx.journal.provider().update(cx.config.agent_of(stage), forget).await?)
 }
 
 /// Records what a session's end shows about the provider and runs `also` in the same transaction.
-async fn note<T: Send + 'static>(
+pub(super) async fn note<T: Send + 'static>(
     cx: &RunContext,
-    agent: AgentKind,
+    stage: Stage,
+    item: Option<&ItemKey>,
     end: &SessionEnd,
     also: impl FnOnce(&mut ProviderRecord) -> T + Send + 'static,
 ) -> Result<T, RunError> {
+    let (agent, model) = (cx.config.agent_of(stage), cx.config.model_of(stage).to_owned());
     let (outcome, until, now) = (end.outcome.clone(), end.suspended_until, cx.now());
+    let item = item.cloned();
+    let said = end.last_words();
+    let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
     let reason = match &outcome {
-        Outcome::ProviderLimit { why } => provider_reason(*why, agent, &cx.config),
-        outcome => outcome.to_string(),
+        Outcome::ProviderLimit { why } => {
+            format!("{}{said}", provider_reason(*why, agent, &cx.config))
+        }
+        outcome => format!("{outcome}{said}"),
     };
     let secrets = Arc::clone(&cx.edges.secrets);
     let change = move |record: &mut ProviderRecord| {
@@ -239,7 +252,8 @@ async fn note<T: Send + 'static>(
             refused = secrets.agent_fingerprint(agent, key);
         }
         let credential = refused.as_deref();
-        record.note(Report { outcome: &outcome, until, now, credential, reason });
+        let (outcome, model, item) = (&outcome, model.as_str(), item.as_ref());
+        record.note(Report { outcome, until, now, credential, reason, model, item });
         also(record)
     };
     Ok(cx.journal.provider().update(agent, change).await?)
@@ -255,11 +269,11 @@ pub(super) async fn ensure_credential(cx: &RunContext) -> Result<(), RunError> {
     }
 }
 
-fn last_line(end: &SessionEnd) -> String {
-    end.stderr_tail.last_line(LONGEST_LINE)
-}
-
-fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Option<String> {
+pub(super) fn setting_to_correct(
+    outcome: &Outcome,
+    stage: Stage,
+    config: &Config,
+) -> Option<String> {
     let kind = config.agent_of(stage);
     let (section, model, fallback) = match stage {
         Stage::Triage | Stage::Locate => ("triage", &config.triage.model, ""),
@@ -283,7 +297,9 @@ fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Optio
         ),
         FailureKind::CommandLine => format!(
             "{command:?} rejects its command line: correct the extra arguments in [{own}] command, \
-             or install a newer agent; `heartbeat doctor` checks it"
+             or install a newer agent. If it is a script that starts another program, name that \
+             program's folder in agent.read_paths: sessions can read nothing else. `heartbeat \
+             doctor` checks it"
         ),
         _ => format!(
             "cannot start {command:?} ({}): correct [{own}] command; `heartbeat doctor` checks it",
@@ -294,8 +310,15 @@ fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Optio
 
 /// Why the provider refuses work, with the setting to check.
 fn provider_reason(why: FailureKind, agent: AgentKind, config: &Config) -> String {
-    if why != FailureKind::Authentication {
-        return in_words(why);
+    match why {
+        FailureKind::Authentication => {}
+        FailureKind::Billing => {
+            return format!(
+                "{}: the account has no credit; add credit at the provider, or use another key",
+                in_words(why)
+            );
+        }
+        _ => return in_words(why),
     }
     let fix = match (agent, config.agent.auth) {
         (AgentKind::Claude, AgentAuth::Login) => {
@@ -320,7 +343,7 @@ mod tests {
             (error(FailureKind::ModelNotFound), Stage::Triage, ["no-such-model", "[triage] model"]),
             (error(FailureKind::ModelNotFound), Stage::Deep, ["sonnet", "fallback_model"]),
             (error(FailureKind::BadSetting), Stage::Deep, ["[analyze] model", "[agent] command"]),
-            (spawn(FailureKind::CommandLine), Stage::Deep, ["claude", "[agent] command"]),
+            (spawn(FailureKind::CommandLine), Stage::Deep, ["agent.read_paths", "[agent] command"]),
             (spawn(FailureKind::NotFound), Stage::Triage, ["not found", "[agent] command"]),
         ] {
             assert!(outcome.is_configuration());

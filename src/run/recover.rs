@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use super::checker::Checker;
 use super::launch::{claim_for, without_secrets};
 use super::triage::unless_check_panics;
-use super::{RunContext, RunError, deep_result, outbox};
+use super::{RunContext, RunError, blame, deep_result, outbox};
+use crate::breaker::blame::{Suspect, suspect};
 use crate::dedupe::QueuedItem;
-use crate::event::Event;
+use crate::event::{Event, Reason};
 use crate::model::{ItemKey, Outcome, SessionEnd, Stage, Usd};
 use crate::store::{BudgetCaps, Claim, StoreError, TriageResult, UnappliedSession};
 use crate::triage::check_late_answer;
@@ -16,7 +17,15 @@ use crate::triage::check_late_answer;
 /// Only while no session of this run is alive.
 pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> {
     cx.edges.sessions.resolve_orphans().await.map_err(StoreError::Ledger)?;
-    for session in cx.journal.results().recover().await? {
+    let left = cx.journal.results().recover().await?;
+    // Those that were not running when it crashed did not crash it.
+    let cut_off = left.iter().filter(|session| session.outcome == Outcome::Orphaned);
+    let running: Vec<ItemKey> =
+        cut_off.flat_map(|session| session.subject.iter().map(|(key, _)| key.clone())).collect();
+    if !running.is_empty() {
+        cx.journal.results().acquit_all_but(running).await?;
+    }
+    for session in left {
         match session.stage {
             Stage::Triage => apply_triage(cx, session).await?,
             // Its items are asked about again when they are analysed.
@@ -85,9 +94,15 @@ async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunEr
     let end = end_of(cx, left).await;
     let checker = checker_for(cx, key.clone()).await?;
     let comments = writes_back(cx, &key).await?;
-    let result =
-        deep_result::result_of(cx, &key, session, end, attempt, checker.as_ref(), comments);
-    let result = result.await;
+    let result = match suspect(&end.outcome, &end.usage) {
+        Suspect::Machine => {
+            blame::excused(cx, session, attempt, end.outcome.clone(), Reason::CutOff)
+        }
+        _ => {
+            let checker = checker.as_ref();
+            deep_result::result_of(cx, &key, session, end, attempt, checker, comments).await
+        }
+    };
     Ok(cx.journal.results().apply_deep(session, cx.id, key, print, result).await?)
 }
 

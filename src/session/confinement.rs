@@ -184,13 +184,26 @@ pub fn program_folder(script: &Path, private: &[PathBuf]) -> Option<PathBuf> {
     is_dedicated.then_some(folder)
 }
 
-/// The program's file; for a script also its interpreter, and its folder if that is a program
-/// folder.
+/// Scripts that start each other: more are a mistake.
+const MOST_SHIMS: u32 = 3;
+
+/// The program's file; for a script also its interpreter, its folder if that is a program folder,
+/// and the program that it hands over to.
 fn program_files(
     program: &Path,
     env: &[(OsString, OsString)],
     private: &[PathBuf],
 ) -> Vec<PathBuf> {
+    let (mut found, mut next) = (Vec::new(), Some(program.to_owned()));
+    for _ in 0..=MOST_SHIMS {
+        let Some(file) = next.take() else { break };
+        found.extend(files_of(&file, env, private));
+        next = handed_over_to(&real(&file));
+    }
+    found
+}
+
+fn files_of(program: &Path, env: &[(OsString, OsString)], private: &[PathBuf]) -> Vec<PathBuf> {
     let file = real(program);
     let mut found = vec![file.clone()];
     let Some(line) = first_line(&file) else { return found };
@@ -202,6 +215,24 @@ fn program_files(
         found.extend(resolved.map(|interpreter| real(&interpreter)));
     }
     found
+}
+
+/// The program of a shim: a shell script that ends with `exec /path/of/agent "$@"`. Only a path that
+/// is written out counts; for another one the user names the folder in `agent.read_paths`.
+fn handed_over_to(script: &Path) -> Option<PathBuf> {
+    const LONGEST: u64 = 16 << 10;
+    let shell = first_line(script)?;
+    if !shell.split(['/', ' ']).any(|word| matches!(word, "sh" | "bash" | "dash" | "zsh" | "ksh")) {
+        return None;
+    }
+    let mut text = String::new();
+    std::fs::File::open(script).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
+    let words = text.lines().filter_map(|line| line.trim_start().strip_prefix("exec "));
+    let paths = words.filter_map(|rest| {
+        let mut words = rest.split_ascii_whitespace().map(|word| word.trim_matches(['"', '\'']));
+        words.find(|word| word.starts_with('/')).map(PathBuf::from)
+    });
+    paths.filter(|path| path.is_absolute() && path.is_file()).last()
 }
 
 /// The `#!` line of a script, without the marker.
@@ -335,6 +366,33 @@ mod tests {
         assert!(found.contains(&script) && found.contains(&shell), "{found:?}");
         assert!(found.contains(&script.parent().unwrap().to_owned()));
     }
+
+    #[test]
+    fn a_shim_brings_the_program_that_it_hands_over_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = real(folder.path());
+        let write = |name: &str, text: &str| {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let binary = write("opt/agent/1.2/claude", "\u{7f}ELF");
+        let inner = write(
+            "opt/shims/inner",
+            &format!("#!/bin/bash\nexec -a claude '{}'\n", binary.display()),
+        );
+        let text = format!("#!/bin/sh\n# exec /bin/no\n  exec \"{}\" \"$@\"\n", inner.display());
+        let shim = write("bin/claude", &text);
+        let found = program_files(&shim, &[], std::slice::from_ref(&root));
+        for file in [&shim, &inner, &binary] {
+            assert!(found.contains(file), "{found:?}");
+        }
+        let by_variable = write("bin/other", "#!/bin/sh\nexec \"$HOME/claude\" \"$@\"\n");
+        assert_eq!(handed_over_to(&by_variable), None);
+        assert_eq!(handed_over_to(&write("bin/a.py", "#!/usr/bin/python3\nexec /bin/sh\n")), None);
+    }
+
     /// Rules cover whole subtrees: the folder of `~/claude.sh` would open `~/.ssh`.
     #[test]
     fn a_script_in_a_folder_with_other_things_opens_only_itself() {

@@ -143,6 +143,11 @@ impl Conversation {
         self.decoder.notes().suspended_until
     }
 
+    /// The model that the agent switched to, if it did.
+    pub fn fell_back_to(&self) -> Option<String> {
+        self.decoder.notes().fallback_model.clone()
+    }
+
     /// The limit that the agent has exceeded, independent of its CLI's limits.
     pub fn beyond(&self, limits: &SessionLimits) -> Option<Cause> {
         let counted = [
@@ -152,6 +157,15 @@ impl Conversation {
         ];
         let beyond = counted.iter().find(|(max, count, _)| max.is_some_and(|max| *count > max));
         beyond.map(|(.., cause)| *cause)
+    }
+
+    /// Nothing happened for this long because nothing could: no limit counts it.
+    pub fn pass_over(&mut self, lost: Duration, now: Instant) {
+        let moved = |at: Instant| (at + lost).min(now);
+        self.last_progress = moved(self.last_progress);
+        self.last_output = moved(self.last_output);
+        self.retry_until = self.retry_until.map(|at| at + lost);
+        self.provider_wait.pass_over(lost, now);
     }
 
     /// Memory is bounded by the longest line.

@@ -47,6 +47,8 @@ pub struct Finished {
     pub provider_failed: bool,
     /// Summary of what it read and said.
     pub transcript: SessionTranscript,
+    /// The model that the agent fell back to.
+    pub fell_back_to: Option<String>,
     /// When the provider accepts requests again, if it stated a limit.
     pub suspended_until: Option<Timestamp>,
 }

@@ -20,10 +20,10 @@ use super::stop::{StopSignal, StopState};
 use super::supervisor::SupervisorSettings;
 use super::{SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
-use crate::model::{FailureKind, Untrusted, milliseconds};
+use crate::model::{FailureKind, Untrusted, Usage, Usd, milliseconds};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::process;
-use crate::settings::HeldSecrets;
+use crate::settings::{HeldSecrets, Price};
 
 /// Longest wait for pipes that another process holds open.
 const DRAIN_WITHIN: Duration = Duration::from_secs(1);
@@ -71,6 +71,10 @@ pub struct Live<'a> {
     /// We ended it because the provider kept it waiting.
     provider_failed: bool,
     folder: FolderWatch,
+    /// When the loop last turned; its timers turn it every second.
+    turned: Instant,
+    /// What the ledger knows that it has used.
+    used: Option<Usage>,
 }
 
 /// What the loop waits for.
@@ -124,6 +128,8 @@ impl<'a> Live<'a> {
             detail: String::new(),
             provider_failed: false,
             folder: FolderWatch::default(),
+            turned: now,
+            used: None,
         }
     }
 
@@ -155,13 +161,17 @@ impl<'a> Live<'a> {
                 () = tokio::time::sleep_until(alarm) => Turn::Alarm,
                 state = stop.changed(known) => Turn::Stop(state),
             };
+            self.notice_stop(Instant::now());
             match turn {
                 Turn::Keeper(message) => self.on_keeper(message, keeper).await,
                 Turn::Output(Ok(read)) if read > 0 => self.on_output(&out[..read]),
                 Turn::Output(_) => out_open = false,
                 Turn::Errors(Ok(read)) if read > 0 => self.stderr.push(&err[..read]),
                 Turn::Errors(_) => err_open = false,
-                Turn::Check => self.on_check(keeper),
+                Turn::Check => {
+                    self.on_check(keeper);
+                    self.keep_used().await;
+                }
                 Turn::Liveness => self.on_liveness(),
                 Turn::Beat => keeper.to.send(&ToKeeper::Beat(self.timers.next_beat())).await,
                 Turn::Alarm => self.on_alarm(),
@@ -190,6 +200,42 @@ impl<'a> Live<'a> {
         let said = self.ledger.said(self.spec.session.id, shown_transcript(said, self.held));
         if let Ok(Err(error)) = tokio::time::timeout(SAID_WITHIN, said).await {
             tracing::debug!(session = %self.spec.session.id, %error, "could not show the transcript");
+        }
+    }
+
+    /// Moves every limit by the time that we did not run ourselves: a laptop asleep, a paused
+    /// virtual machine, a stopped tree. A loop that did not turn for half of a lease was stopped.
+    fn notice_stop(&mut self, now: Instant) {
+        let since = now.saturating_duration_since(self.turned);
+        self.turned = now;
+        let usual = self.settings.check_every;
+        let lost = since.saturating_sub(usual);
+        if lost < self.settings.lease / 2 {
+            return;
+        }
+        for at in [&mut self.init_at, &mut self.drain_at, &mut self.give_up_at] {
+            *at = at.map(|at| at + lost);
+        }
+        self.hard_at += lost;
+        self.started += lost;
+        self.conversation.pass_over(lost, now);
+        let what = format!("was stopped for {} s, which count for no limit", lost.as_secs());
+        self.events.emit(Event::SessionProgressed { session: self.spec.session.id, what });
+    }
+
+    /// Keeps what the session has used in the ledger, so that a crash of ours is not booked at the
+    /// worst case.
+    async fn keep_used(&mut self) {
+        let used = match &self.spec.gateway {
+            Some(gateway) => gateway.used(),
+            None => priced(self.conversation.usage(), self.spec.price),
+        };
+        if self.used == Some(used) {
+            return;
+        }
+        self.used = Some(used);
+        if let Err(error) = self.ledger.used(self.spec.session.id, used).await {
+            tracing::warn!(session = %self.spec.session.id, %error, "could not store what the session has used");
         }
     }
 
@@ -498,6 +544,7 @@ impl<'a> Live<'a> {
             reads: self.conversation.reads(),
             files_read: self.conversation.files_read(),
             suspended_until: self.conversation.suspended_until(),
+            fell_back_to: self.conversation.fell_back_to(),
             usage: self.conversation.usage(),
             transcript: self.conversation.transcript,
             result: self.conversation.result,
@@ -508,6 +555,16 @@ impl<'a> Live<'a> {
             provider_failed: self.provider_failed,
         }
     }
+}
+
+/// An agent that reports no cost is priced by the list; nothing seen is nothing spent.
+fn priced(usage: Usage, price: Option<Price>) -> Usage {
+    let cost = match (usage.cost, price) {
+        (None, _) if usage.tokens() == 0 => Some(Usd::ZERO),
+        (None, Some(price)) => Some(price.of(&usage)),
+        (cost, _) => cost,
+    };
+    Usage { cost, estimated: usage.cost.is_none() && cost.is_some(), ..usage }
 }
 
 async fn read_rest(

@@ -53,6 +53,11 @@ impl ProviderWait {
         self.begun = false;
     }
 
+    /// The agent could not run for this long, so the provider did not keep it waiting.
+    pub fn pass_over(&mut self, lost: Duration, now: Instant) {
+        self.due_since = self.due_since.map(|since| (since + lost).min(now));
+    }
+
     /// Whether the provider caused the end of a session that ran for `elapsed`: it was silent for
     /// the whole stall limit, was failing at the deadline, or kept requests waiting for at least
     /// half of the time.

@@ -250,7 +250,7 @@ impl Supervisor {
         } else if let Some(again) = self.objected(spec, agent, &end, &finished, &stop).await {
             (end, row) = self.ask_again(&again, agent, end, stop).await;
         }
-        end.usage = metered(spec, end.usage);
+        end.usage = metered(spec, &end.outcome, finished.json_lines > 0, end.usage);
         redact(spec.session.id, &mut end, &self.secrets.held_now().await);
         if row == Some(Row::Close) {
             remove_folder(&spec.scratch).await;
@@ -267,6 +267,7 @@ impl Supervisor {
             swept: end.swept,
             survivors: end.survivors,
             host: None,
+            words: end.last_words(),
         });
         Ok(end)
     }
@@ -354,8 +355,10 @@ fn with_cost(spec: &SessionSpec, agent: &dyn Agent, mut finished: Finished) -> F
 
 /// What the session used, by the provider's own counts as the gateway saw them. The agent's figure
 /// is only compared, or stands in for a price that nobody knows.
-fn metered(spec: &SessionSpec, said: Usage) -> Usage {
-    let Some(account) = spec.gateway.as_ref().map(|gateway| gateway.account()) else { return said };
+fn metered(spec: &SessionSpec, outcome: &Outcome, spoke: bool, said: Usage) -> Usage {
+    let Some(account) = spec.gateway.as_ref().map(|gateway| gateway.account()) else {
+        return if spoke { said } else { unless_unreadable(outcome, said) };
+    };
     if account.requests == 0 {
         let nothing = said.cost.is_none() && said.tokens() == 0;
         return Usage { cost: if nothing { Some(Usd::ZERO) } else { said.cost }, ..said };
@@ -375,6 +378,14 @@ fn metered(spec: &SessionSpec, said: Usage) -> Usage {
     account.usage
 }
 
+/// An agent that never wrote a line of its protocol has not spoken to its provider, unless what it
+/// wrote cannot be read.
+fn unless_unreadable(outcome: &Outcome, said: Usage) -> Usage {
+    let readable = !matches!(outcome, Outcome::BadOutput { .. } | Outcome::Completed);
+    let nothing = readable && said.cost.is_none() && said.tokens() == 0;
+    Usage { cost: if nothing { Some(Usd::ZERO) } else { said.cost }, ..said }
+}
+
 /// Corrects an outcome by what the gateway saw: it knows why requests ended, the agent only says so
 /// in its own words. What heartbeat itself decided stays.
 fn witnessed(account: &Account, outcome: Outcome) -> Outcome {
@@ -385,6 +396,7 @@ fn witnessed(account: &Account, outcome: Outcome) -> Outcome {
             | Outcome::BadOutput { .. }
             | Outcome::ProviderLimit { .. }
             | Outcome::ExitCode { .. }
+            | Outcome::InitTimeout
             | Outcome::Stalled
             | Outcome::TimedOut
     );
@@ -399,8 +411,17 @@ fn witnessed(account: &Account, outcome: Outcome) -> Outcome {
         (Some(Stop::Budget), _) => Outcome::BudgetReached,
         (Some(Stop::Calls), _) => Outcome::AgentError { why: MaxTurns },
         (None, Some(failure)) if !is_agents_end => failure.class.outcome(),
+        // It started well enough to ask: what is missing is the answer.
+        (None, None) if outcome == Outcome::InitTimeout && is_unanswered(account) => {
+            Outcome::AgentError { why: FailureKind::ApiError }
+        }
         _ => outcome,
     }
+}
+
+/// The agent asked and nothing came back.
+const fn is_unanswered(account: &Account) -> bool {
+    account.requests > 0 && account.calls == 0
 }
 
 /// A complete answer that fits its schema is paid for and counts, whatever the agent says
@@ -429,6 +450,9 @@ fn words_of(spec: &SessionSpec, account: Option<&Account>, finished: &Finished) 
             Some(format!("the session reached its budget of {}", spec.worst_case))
         }
         Some(Stop::Calls) => Some("the session called the model as often as it may".to_owned()),
+        None if account.failure.is_none() && is_unanswered(account) => {
+            Some(Failure::outage("no answer came").text())
+        }
         None => account.failure.as_ref().map(Failure::text),
     });
     match why {
@@ -487,6 +511,7 @@ fn judge(spec: &SessionSpec, agent: &dyn Agent, finished: &Finished) -> SessionE
         survivors: finished.survivors,
         stderr_tail: words_of(spec, account.as_ref(), finished),
         transcript: plain_transcript(&finished.transcript),
+        fell_back_to: finished.fell_back_to.as_deref().map(plain_text),
         outcome,
     }
 }

@@ -12,12 +12,20 @@ use crate::model::{Complexity, ItemId, ItemKey, Verdict};
 
 /// Reads all items of a page in one statement: starting a statement costs as much as finding a row.
 const KNOWN: &str = "SELECT seen.key, phase, reason, revision, fingerprint, processed_fingerprint,
-         next_attempt, deferrals, verdict, attempts, area_path
+         next_attempt, deferrals, verdict, attempts, area_path, suspect_among
      FROM json_each(?1) AS seen CROSS JOIN heartbeat_state AS item ON item.key = seen.value";
 
 /// Attempts on a text that is not the one in the row.
 const USED: &str =
     "SELECT count(*) FROM attempts WHERE key = ?1 AND fingerprint = ?2 AND counted = 1";
+
+/// Items that wait for their turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct WaitingWork {
+    pub untriaged: u32,
+    /// With a verdict that asks for analysis.
+    pub triaged: u32,
+}
 
 /// By position, since this is read for every fetched item.
 fn known_item(row: &Row<'_>) -> Sql<KnownItem> {
@@ -32,6 +40,7 @@ fn known_item(row: &Row<'_>) -> Sql<KnownItem> {
         verdict: from_optional_json(row, 8)?,
         attempts: row.get(9)?,
         area_path: row.get(10)?,
+        suspect_among: row.get(11)?,
     })
 }
 
@@ -67,6 +76,15 @@ impl<R: Reader> Items<'_, R> {
             Ok(known)
         })
         .await
+    }
+
+    /// How much work waits for the next runs.
+    pub async fn waiting_work(self) -> Result<WaitingWork, StoreError> {
+        let sql = "SELECT count(*) FILTER (WHERE verdict IS NULL),
+                          count(*) FILTER (WHERE verdict IS NOT NULL)
+                   FROM heartbeat_state WHERE phase = 'pending'";
+        let read = |row: &Row<'_>| Ok(WaitingWork { untriaged: row.get(0)?, triaged: row.get(1)? });
+        self.read(move |connection| connection.query_row(sql, [], read)).await
     }
 
     /// Known items with this number, of all sources.
@@ -158,7 +176,7 @@ pub(super) fn requeue_item(
             "UPDATE heartbeat_state
              SET phase = 'pending', reason = 'retry_requested', attempts = 0,
                  next_attempt = NULL, processed_fingerprint = NULL, verdict = ?2,
-                 triage_failures = 0
+                 triage_failures = 0, suspect_among = 0, excused = 0
              WHERE key = ?1 AND phase <> 'claimed'",
         )?
         .execute(params![key, verdict])?;

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
-use super::rows::{Ms, from_word, to_json};
+use super::rows::{Ms, from_optional_json, from_word, to_json};
 use super::subjects::Reader;
 use super::{Journal, Sql, budget, hosted};
 use crate::model::{
     BoxFuture, Outcome, ProcessIdentity, SessionEnd, SessionId, SessionRef, SessionTranscript,
-    Usage,
+    Usage, Usd,
 };
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 
@@ -57,11 +57,28 @@ impl Ledger for Journal {
         })
     }
 
+    fn used(&self, session: SessionId, usage: Usage) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            self.commit(move |transaction, _| {
+                transaction.execute(
+                    "UPDATE heartbeat_active_sessions SET used = ?2 WHERE session = ?1",
+                    params![session, to_json(&usage)?],
+                )?;
+                Ok(())
+            })
+            .await
+            .map_err(LedgerError::store)
+        })
+    }
+
     fn close(&self, session: SessionId, end: SessionEnd) -> BoxFuture<'_, Result<(), LedgerError>> {
         let now = Ms(self.clock().now());
         Box::pin(async move {
             self.commit(move |transaction, _| {
-                let end = SessionEnd { usage: end.usage.bounded(), ..end };
+                let mut end = SessionEnd { usage: end.usage.bounded(), ..end };
+                if end.outcome == Outcome::Orphaned && end.usage == Usage::default() {
+                    end.usage = used_before(transaction, session)?;
+                }
                 transaction.execute(
                     "DELETE FROM heartbeat_active_sessions WHERE session = ?1",
                     [session],
@@ -206,6 +223,19 @@ const fn bits(value: u64) -> i64 {
 
 const fn unbits(value: i64) -> u64 {
     value.cast_unsigned()
+}
+
+/// What a session that was cut off had used, as far as its row says. One whose agent never started
+/// has used nothing.
+fn used_before(transaction: &Transaction<'_>, session: SessionId) -> Sql<Usage> {
+    let row = |row: &Row<'_>| {
+        let used: Option<Usage> = from_optional_json(row, "used")?;
+        let (pid, host): (Option<u32>, Option<String>) = (row.get("agent_pid")?, row.get("host")?);
+        let nothing = Usage { cost: Some(Usd::ZERO), ..Usage::default() };
+        Ok(used.or((pid.is_none() && host.is_none()).then_some(nothing)).unwrap_or_default())
+    };
+    let sql = "SELECT used, agent_pid, host FROM heartbeat_active_sessions WHERE session = ?1";
+    Ok(transaction.query_row(sql, [session], row).optional()?.unwrap_or_default())
 }
 
 /// Books the reported cost, zero included, or the estimate. A session of unknown cost is booked

@@ -83,6 +83,7 @@ pub use fixes::UnfixedFinding;
 pub use hosted::UndeliveredEnd;
 pub use item_list::{Facet, ItemList, ItemQuery, ItemSort, ItemState, ListedItem};
 pub use item_rows::{ItemFilter, ItemRow, JudgedItem, OpenItems};
+pub use items::WaitingWork;
 pub use journal::{Journal, run_folder};
 pub use lock::{Held, Holder, HolderHealth, LockError, RunLock, WORKER};
 pub use migrate::{SCHEMA_VERSION, migrate};

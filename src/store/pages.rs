@@ -184,6 +184,8 @@ fn upsert(
                  last_changed = ?8, phase = ?11, reason = ?12, last_seen = ?13, next_attempt = NULL,
                  attempts = CASE WHEN fingerprint = ?9 THEN attempts ELSE ?14 END,
                  triage_failures = CASE WHEN fingerprint = ?9 THEN triage_failures ELSE 0 END,
+                 suspect_among = CASE WHEN fingerprint = ?9 THEN suspect_among ELSE 0 END,
+                 excused = CASE WHEN fingerprint = ?9 THEN excused ELSE 0 END,
                  verdict = CASE WHEN fingerprint = ?9 THEN verdict ELSE NULL END,
                  processed_fingerprint = coalesce(?10, processed_fingerprint),
                  deferrals = CASE ?11 WHEN 'pending' THEN deferrals ELSE 0 END,

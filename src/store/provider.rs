@@ -5,8 +5,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::rows::{from_json, to_json};
 use super::subjects::{Provider, Reader};
 use super::{Journal, Sql, StoreError};
-use crate::breaker::provider::{ProviderRecord, Providers};
+use crate::breaker::provider::{ModelRecord, ProviderRecord, Providers};
 use crate::event::Event;
+use crate::model::BreakerState;
 use crate::settings::AgentKind;
 
 impl<R: Reader> Provider<'_, R> {
@@ -61,16 +62,23 @@ fn load(connection: &Connection, agent: AgentKind) -> Sql<ProviderRecord> {
 fn changes(agent: AgentKind, before: &ProviderRecord, after: &ProviderRecord) -> Vec<Event> {
     let mut events = Vec::new();
     let agent = agent.into_str().to_owned();
-    let (from, to) = (&before.breaker.state, &after.breaker.state);
-    if from != to {
-        let reason = after.last_failure.clone().unwrap_or_else(|| "it answers again".to_owned());
-        events.push(Event::ProviderBreakerChanged {
-            agent: agent.clone(),
-            from: from.into_str().to_owned(),
-            to: to.into_str().to_owned(),
-            until: to.until(),
-            reason,
-        });
+    let closed = BreakerState::Closed;
+    let of_model = |(name, model): (&String, &ModelRecord)| {
+        let from = before.models.get(name).map_or(closed.clone(), |one| one.breaker.state.clone());
+        (from, model.breaker.state.clone(), model.last_failure.clone())
+    };
+    let account = &after.breaker.state;
+    let account = (before.breaker.state.clone(), account.clone(), after.last_failure.clone());
+    for (from, to, why) in std::iter::once(account).chain(after.models.iter().map(of_model)) {
+        if from != to {
+            events.push(Event::ProviderBreakerChanged {
+                agent: agent.clone(),
+                from: from.into_str().to_owned(),
+                to: to.into_str().to_owned(),
+                until: to.until(),
+                reason: why.unwrap_or_else(|| "it answers again".to_owned()),
+            });
+        }
     }
     if let Some(limit) = after.limit.clone().filter(|_| before.limit != after.limit) {
         events.push(Event::ProviderSuspended { agent, until: limit.until, reason: limit.reason });

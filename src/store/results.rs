@@ -49,6 +49,9 @@ pub enum DeepResult {
     /// Ended for a reason outside the item (provider, machine, shutdown): requeued, and the attempt
     /// is not counted.
     NotCounted(Outcome, Reason),
+    /// Ended by the provider, the machine or a crash of ours. Not counted, unless the item's last
+    /// sessions all ended like this: then `counted` applies.
+    Excused { outcome: Outcome, reason: Reason, counted: Box<DeepResult> },
     /// A user ended it: parked, and the attempt is not counted.
     Stopped(Outcome),
     /// The item was deleted meanwhile: finished, and the attempt is not counted.
@@ -122,33 +125,56 @@ impl Results<'_, Journal> {
     }
 
     /// Records that triage of these items failed, in this session or before one started. They stay
-    /// queued; returns those that failed for the `most`-th time in a row.
+    /// queued as suspects; if it `counts` against each of them, returns those that failed for the
+    /// `most`-th time in a row.
     pub async fn triage_failed(
         self,
         session: Option<SessionId>,
         items: Vec<(ItemKey, String)>,
         most: u32,
+        counts: bool,
     ) -> Result<Vec<ItemKey>, StoreError> {
         let now = self.0.clock().now();
         self.0
             .commit(move |transaction, _| {
                 let mut out = Vec::new();
+                let among = u32::try_from(items.len()).unwrap_or(u32::MAX);
                 for (key, fingerprint) in items {
                     let failures: Option<u32> = transaction
                         .prepare_cached(
-                            "UPDATE heartbeat_state SET triage_failures = triage_failures + 1
+                            "UPDATE heartbeat_state
+                         SET triage_failures = triage_failures + ?4,
+                             suspect_among = CASE WHEN suspect_among = 0 THEN ?3
+                                 ELSE min(suspect_among, ?3) END
                          WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending'
                            AND verdict IS NULL
                          RETURNING triage_failures",
                         )?
-                        .query_row(params![key, fingerprint], |row| row.get(0))
+                        .query_row(params![key, fingerprint, among, counts], |row| row.get(0))
                         .optional()?;
-                    if failures.is_some_and(|failures| failures >= most) {
+                    if counts && failures.is_some_and(|failures| failures >= most) {
                         out.push(key);
                     }
                 }
                 session.map_or(Ok(()), |session| mark_applied(transaction, session, Ms(now)))?;
                 Ok(out)
+            })
+            .await
+    }
+
+    /// Forgets that these items were suspects: something else than one of them failed.
+    pub async fn acquit(self, items: Vec<ItemKey>) -> Result<(), StoreError> {
+        self.0
+            .commit(move |transaction, _| {
+                for key in items {
+                    transaction
+                        .prepare_cached(
+                            "UPDATE heartbeat_state SET suspect_among = 0, triage_failures = 0
+                             WHERE key = ?1",
+                        )?
+                        .execute([key])?;
+                }
+                Ok(())
             })
             .await
     }
@@ -167,6 +193,7 @@ impl Results<'_, Journal> {
         self.0
             .commit(move |transaction, events| {
                 let subject = Subject { session, run, key: &key, fingerprint: &fingerprint, now };
+                let result = unless_excused(transaction, &key, result)?;
                 let outcome = match &result {
                     DeepResult::Finished { finding, made_with, comment } => {
                         events.push(finish(transaction, &subject, finding, made_with)?);
@@ -184,7 +211,8 @@ impl Results<'_, Journal> {
                         events.push(park(transaction, &subject, reason)?);
                         outcome
                     }
-                    DeepResult::NotCounted(outcome, reason) => {
+                    DeepResult::NotCounted(outcome, reason)
+                    | DeepResult::Excused { outcome, reason, .. } => {
                         events.push(give_back(transaction, &subject, *reason)?);
                         outcome
                     }
@@ -214,6 +242,97 @@ impl Results<'_, Journal> {
                 mark_applied(transaction, session, Ms(now))
             })
             .await
+    }
+}
+
+impl Results<'_, Journal> {
+    /// Takes back that these sessions counted: something else than their items failed. The items
+    /// are queued again.
+    pub async fn give_attempts_back(
+        self,
+        sessions: Vec<SessionId>,
+        reason: Reason,
+    ) -> Result<(), StoreError> {
+        self.0
+            .commit(move |transaction, events| {
+                for session in sessions {
+                    let given_back: Option<ItemKey> = transaction
+                        .query_row(
+                            "UPDATE attempts SET counted = 0 WHERE session = ?1 AND counted = 1
+                             RETURNING key",
+                            [session],
+                            |row| row.get(0),
+                        )
+                        .optional()?;
+                    let Some(item) = given_back else { continue };
+                    let queued = transaction.execute(
+                        "UPDATE heartbeat_state
+                         SET attempts = max(attempts - 1, 0),
+                             phase = CASE WHEN phase = 'waiting' OR (phase = 'parked'
+                                 AND reason = 'attempts_exhausted') THEN 'pending' ELSE phase END,
+                             reason = CASE WHEN phase = 'waiting' OR (phase = 'parked'
+                                 AND reason = 'attempts_exhausted') THEN ?2 ELSE reason END,
+                             next_attempt = NULL
+                         WHERE key = ?1 AND phase IN ('waiting', 'parked', 'pending')",
+                        params![item, reason.into_str()],
+                    )?;
+                    if queued > 0 {
+                        events.push(Event::ItemDeferred { item, reason });
+                    }
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// A crash shows nothing about items that were not running: their own streak of sessions cut
+    /// off ends.
+    pub async fn acquit_all_but(self, running: Vec<ItemKey>) -> Result<(), StoreError> {
+        self.0
+            .commit(move |transaction, _| {
+                transaction
+                    .execute(
+                        "UPDATE heartbeat_state SET excused = 0 WHERE excused > 0
+                         AND key NOT IN (SELECT value FROM json_each(?1))",
+                        [to_json(&running)?],
+                    )
+                    .map(drop)
+            })
+            .await
+    }
+}
+
+/// Sessions of one item in a row that something else may have ended, before they count.
+const MOST_EXCUSED: u32 = 2;
+
+/// What applies: an excuse ends where it keeps following one item.
+fn unless_excused(
+    transaction: &Transaction<'_>,
+    key: &ItemKey,
+    result: DeepResult,
+) -> Sql<DeepResult> {
+    let DeepResult::Excused { outcome, reason, counted } = result else {
+        // What was ended on purpose, or for everybody, neither adds to the streak nor ends it.
+        let ends = matches!(
+            result,
+            DeepResult::Finished { .. } | DeepResult::TryAgain(..) | DeepResult::GiveUp(_)
+        );
+        if ends {
+            let sql = "UPDATE heartbeat_state SET excused = 0 WHERE key = ?1 AND excused > 0";
+            transaction.execute(sql, [key])?;
+        }
+        return Ok(result);
+    };
+    let streak: Option<u32> = transaction
+        .query_row(
+            "UPDATE heartbeat_state SET excused = excused + 1 WHERE key = ?1 RETURNING excused",
+            [key],
+            |row| row.get(0),
+        )
+        .optional()?;
+    match streak.is_some_and(|streak| streak > MOST_EXCUSED) {
+        true => Ok(*counted),
+        false => Ok(DeepResult::Excused { outcome, reason, counted }),
     }
 }
 
@@ -257,7 +376,7 @@ fn apply_verdict(
                  processed_fingerprint = CASE ?4 WHEN 'done' THEN ?2 ELSE processed_fingerprint END,
                  last_processed = CASE ?4 WHEN 'done' THEN ?6 ELSE last_processed END,
                  deferrals = CASE ?4 WHEN 'pending' THEN deferrals ELSE 0 END,
-                 triage_failures = 0
+                 triage_failures = 0, suspect_among = 0
              WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending'",
         )?
         .execute(params![

@@ -139,6 +139,7 @@ pub(super) fn ended(outcome: Outcome, cost: f64) -> SessionEnd {
         survivors: 0,
         stderr_tail: crate::model::Untrusted::default(),
         transcript: crate::model::SessionTranscript::default(),
+        fell_back_to: None,
     }
 }
 

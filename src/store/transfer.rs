@@ -64,15 +64,17 @@ struct End {
 const MOST_MICROS: i64 = 1_000_000_000_000_000;
 
 /// Columns with a number of something.
-const COUNTS: [&str; 10] = [
+const COUNTS: [&str; 12] = [
     "attempt",
     "attempts",
     "deferrals",
     "estimated",
+    "excused",
     "hits",
     "missed",
     "named",
     "survivors",
+    "suspect_among",
     "total",
     "triage_failures",
 ];

@@ -70,6 +70,27 @@ impl Batch {
         Self { items, code: self.code.clone() }.numbered()
     }
 
+    /// Two parts of about the same size; `None` if it has a single item.
+    pub fn halves(&self) -> Option<[Self; 2]> {
+        if self.items.len() < 2 {
+            return None;
+        }
+        let (first, second) = self.items.split_at(self.items.len() / 2);
+        let part = |items: &[BatchItem]| {
+            Self { items: items.to_vec(), code: self.code.clone() }.numbered()
+        };
+        Some([part(first), part(second)])
+    }
+
+    /// One item alone, and the others if there are any.
+    pub fn without(self, index: usize) -> (Self, Option<Self>) {
+        let Self { mut items, code } = self;
+        let index = index.min(items.len().saturating_sub(1));
+        let one = (!items.is_empty()).then(|| items.remove(index));
+        let rest = (!items.is_empty()).then(|| Self { items, code: code.clone() }.numbered());
+        (Self { items: one.into_iter().collect(), code }.numbered(), rest)
+    }
+
     /// Assigns unique numbers to its items and to those that may report the same.
     fn numbered(mut self) -> Self {
         let numbers = self.numbers();

@@ -47,7 +47,7 @@ pub fn render(
     };
     let again = round == RequestRound::Again;
     let values = context! { fence => fence.tag(), ids, items, again, code, known };
-    let schema = schema::for_batch(TRIAGE_SCHEMA, batch.items.len())?;
+    let schema = schema::for_batch(TRIAGE_SCHEMA)?;
     prompts.compose((Template::TriageSystem, system), (Template::TriageUser, values), schema)
 }
 

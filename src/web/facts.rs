@@ -60,6 +60,8 @@ pub struct Facts {
     pub outbox_messages: Vec<Message>,
     /// What is wrong with the agent's configuration, according to the last session.
     pub agent_fault: Option<String>,
+    /// When the work that waits will be through; `None` if the next run can do it.
+    pub backlog: Option<String>,
     /// Today in the schedule's time zone.
     pub today: Spending,
     /// Today, the last seven days and the month, with a forecast.
@@ -145,6 +147,7 @@ impl Facts {
             outbox: Undelivered::default(),
             outbox_messages: Vec::new(),
             agent_fault: None,
+            backlog: None,
             today: Spending::default(),
             spending: SpendingTotals::default(),
             spent_by_stage: Vec::new(),
@@ -203,6 +206,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     }
     facts.items = store.items().phase_counts().await?;
     facts.item_states = store.items().state_counts().await?;
+    facts.backlog = crate::report::backlog::text(store.items().waiting_work().await?, config);
     let today = day_in(&config.schedule.timezone, facts.now);
     let date = date_in(&config.schedule.timezone, facts.now);
     facts.spending = store.budget().totals_on(date).await?;
@@ -217,7 +221,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     facts.provider_breaker = providers.breaker();
     facts.agent_fault = providers.agent_fault();
     facts.provider_breakers =
-        providers.0.into_iter().map(|(agent, record)| (agent.into_str(), record.breaker)).collect();
+        providers.0.iter().map(|(agent, one)| (agent.into_str(), one.worst_breaker())).collect();
     facts.outbox = store.outbox().undelivered().await?;
     if facts.outbox != Undelivered::default() {
         facts.outbox_messages = store.outbox().open(MESSAGES).await?;

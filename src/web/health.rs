@@ -21,7 +21,7 @@
 //! | `provider_down` | the agent's provider does not answer; its breaker is open | |
 //! | `provider_credential` | the agent's provider refuses the credential | |
 //! | `undelivered` | comments or digests were given up | |
-//! | `agent_config` | | no session can work with the current agent settings |
+//! | `agent_config` | | no session can work with the agent's program or its settings |
 //! | `budget` | more than 80 % of the day's budget is spent or reserved | |
 //! | `unkillable` | | a session's process cannot be killed |
 //! | `survivors` | | a process outlived its session |
@@ -246,6 +246,8 @@ fn provider(facts: &Facts) -> Option<HealthReason> {
         HoldKind::Outage | HoldKind::Probing => ("provider_down", "is down"),
         HoldKind::Credential => ("provider_credential", "refuses the credential"),
         HoldKind::Limit => ("provider_suspended", "is suspended"),
+        // `agent_config` reports it.
+        HoldKind::Program => return None,
     };
     let until = date_time(*until);
     let message = format!("the model provider {what} until {until}; `heartbeat status` says why");
@@ -254,7 +256,7 @@ fn provider(facts: &Facts) -> Option<HealthReason> {
 
 fn agent_config(facts: &Facts) -> Option<HealthReason> {
     let message =
-        "no session can work with the current agent settings; `heartbeat status` says why";
+        "no session can work with the agent's program or its settings; `heartbeat status` says why";
     facts.agent_fault.as_ref().map(|_| unhealthy("agent_config", message.into()))
 }
 

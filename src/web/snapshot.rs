@@ -77,7 +77,7 @@ pub fn state(
         "sessions": sessions,
         "limits": facts.limits,
         "queue": { "total": open.total, "phases": facts.items,
-            "states": facts.item_states, "items": queue },
+            "states": facts.item_states, "items": queue, "backlog": facts.backlog },
         "source": sources.first(),
         "sources": sources,
         "removed_sources": facts.removed_sources,

@@ -54,7 +54,8 @@ fn asking_again_says_so_and_names_only_the_failed_ids() {
     assert!(rendered.user.starts_with("1 work item:\nAn earlier answer"), "{}", rendered.user);
     assert_eq!(rendered.user.matches(" item=").count(), 1);
     assert!(rendered.user.contains(" item=\"2\">"));
-    assert_eq!(rendered.schema["properties"]["verdicts"]["maxItems"], 1);
+    // One verdict that is missing must not make a CLI reject the others.
+    assert!(rendered.schema["properties"]["verdicts"]["minItems"].is_null());
 }
 
 #[test]

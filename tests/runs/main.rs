@@ -9,6 +9,7 @@
 mod absence;
 mod areas;
 mod background;
+mod blame;
 mod bounds;
 mod fairness;
 mod locate;

@@ -58,18 +58,19 @@ async fn an_outage_of_everything_leaves_the_queue_as_it_was() {
     for number in 1..=48 {
         assert_eq!(tick(&world).await, RunOutcome::NotNow);
         nobody_paid(&world);
-        // One triage session per run until the breaker opens, then one probe.
-        assert_eq!(started(&world), number);
+        // One triage session in each of the first two runs, and one probe, open the breaker; then
+        // one probe in each run.
+        assert_eq!(started(&world), number + 1);
     }
     let store = Store::open(&world.state).unwrap();
     let record = store.provider().record(AgentKind::Claude).await.unwrap();
-    assert_eq!(record.breaker.failures, 48);
+    assert_eq!(record.worst_breaker().failures, 49);
     world.outside.lock().unwrap().outage.clear();
     all_is_well(&world).await;
     let events =
         |name: &str| world.count(&format!("SELECT count(*) FROM events WHERE event = '{name}'"));
     // Opened once; each probe half-opens it and opens it again; the last one closes it.
-    assert_eq!(events("provider_breaker_changed"), 1 + 2 * 45 + 2);
+    assert_eq!(events("provider_breaker_changed"), 1 + 2 * 46 + 2);
     assert_eq!(events("item_parked"), 0);
 }
 
@@ -152,7 +153,11 @@ async fn the_outage_of_one_agents_provider_does_not_hold_up_the_other_agent() {
     }
     let started = agents(&world);
     assert_eq!(started.iter().filter(|agent| **agent == Claude).count(), 1 + 7, "{started:?}");
-    assert_eq!(started.iter().filter(|agent| **agent == Copilot).count(), 5, "one for each tick");
+    assert_eq!(
+        started.iter().filter(|agent| **agent == Copilot).count(),
+        6,
+        "one for each tick, and a probe"
+    );
     assert_eq!(world.count("SELECT count(*) FROM findings"), 7);
     assert_eq!(world.count(untriaged), 5);
     assert_eq!(world.row(12).unwrap(), ("pending".into(), "provider_down".into(), 0));
@@ -160,7 +165,10 @@ async fn the_outage_of_one_agents_provider_does_not_hold_up_the_other_agent() {
     let records = store.provider().all(vec![Copilot, Claude]).await.unwrap();
     let holds: Vec<_> = records.holds(world.clock.now()).collect();
     assert!(holds.is_empty() || holds[0].reason.starts_with("GitHub Copilot: "), "{holds:?}");
-    assert_eq!((records.0[0].1.breaker.failures, records.0[1].1.breaker.failures), (5, 0));
+    assert_eq!(
+        (records.0[0].1.worst_breaker().failures, records.0[1].1.worst_breaker().failures),
+        (6, 0)
+    );
     let told = "SELECT count(*) FROM events WHERE event = 'provider_breaker_changed'
                 AND json_extract(body, '$.agent') = 'copilot'";
     assert!(world.count(told) > 0, "the event names the agent");

@@ -58,6 +58,7 @@ fn driver() {
     runtime.block_on(async {
         match role.to_str().unwrap() {
             "run" => drive(&folder, &tier, Misbehaviour::Mix).await,
+            "short" => drive_for(&folder, &tier, Misbehaviour::Mix, SHORT).await,
             "kills-keeper" => drive(&folder, &tier, Misbehaviour::KillsKeeper).await,
             "stops-keeper" => drive(&folder, &tier, Misbehaviour::StopsKeeper).await,
             "restart" => restart(&folder).await,
@@ -73,11 +74,18 @@ fn tell(line: &str) {
     out.flush().unwrap();
 }
 
+/// The time limit of a session that is stopped for longer than that.
+const SHORT: Duration = Duration::from_secs(12);
+
 async fn drive(folder: &Path, tier: &str, misbehaviour: Misbehaviour) {
+    drive_for(folder, tier, misbehaviour, Duration::from_secs(120)).await;
+}
+
+async fn drive_for(folder: &Path, tier: &str, misbehaviour: Misbehaviour, hard: Duration) {
     let rig = rig(folder, tier);
     let mut spec = rig.spec(misbehaviour, u64::from(std::process::id()), 16);
     *spec.args.last_mut().unwrap() = folder.join("canary").into_os_string();
-    spec.limits.hard = Duration::from_secs(120);
+    spec.limits.hard = hard;
     tell(&format!("session {}", spec.session.id));
     let told = async {
         let mut seen = 0;
@@ -87,6 +95,9 @@ async fn drive(folder: &Path, tier: &str, misbehaviour: Misbehaviour) {
                 match event {
                     Event::SessionRegistered { .. } => tell("registered"),
                     Event::SessionSpawned { .. } => tell("spawned"),
+                    Event::SessionProgressed { what, .. } if what.starts_with("was stopped") => {
+                        tell(&format!("noticed {what}"));
+                    }
                     Event::SessionProgressed { .. } => tell("grown"),
                     _ => {}
                 }
@@ -313,4 +324,41 @@ fn a_stopped_keeper_of_a_killed_heartbeat_is_woken_by_a_restart() {
         restarted.child.wait().unwrap();
         wait_until_clean(folder.path(), session, &mut oracle);
     }
+}
+
+/// A process and all its descendants, the deepest last.
+fn tree(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        next += 1;
+        found.extend(process::children(parent).unwrap_or_default());
+    }
+    found
+}
+
+fn signal_all(pids: impl Iterator<Item = u32>, signal: Signal) {
+    for pid in pids.filter_map(|pid| i32::try_from(pid).ok()) {
+        kill(Pid::from_raw(pid), signal).ok();
+    }
+}
+
+/// A laptop asleep, a paused virtual machine: nobody's time limit counts it.
+#[test]
+fn time_in_which_everything_is_stopped_counts_for_no_limit() {
+    let (folder, mut oracle) = setup();
+    let mut driver = Driver::start(folder.path(), "subreaper", "short");
+    let session: SessionId = driver.wait_for("session").parse().unwrap();
+    driver.wait_for("grown");
+    let all = tree(driver.child.id());
+    signal_all(all.iter().copied(), Signal::SIGSTOP);
+    // Longer than the session may run, and than a keeper waits for its heartbeat's beats.
+    std::thread::sleep(SHORT + Duration::from_secs(33));
+    let resumed = Instant::now();
+    signal_all(all.iter().rev().copied(), Signal::SIGCONT);
+    driver.wait_for("noticed was stopped for");
+    assert_eq!(driver.wait_for("ended"), "timed_out 0", "by its own time in the end");
+    assert!(resumed.elapsed() > SHORT / 3, "it had the rest of its time: {:?}", resumed.elapsed());
+    driver.child.wait().unwrap();
+    wait_until_clean(folder.path(), session, &mut oracle);
 }

@@ -61,6 +61,23 @@ struct Times {
 }
 
 impl Times {
+    /// heartbeat's beats come more often, so this wakes nobody up for nothing.
+    fn look_again(&self, now: Instant) -> Instant {
+        self.next().min(now + self.lease_length / 2)
+    }
+
+    /// Moves every limit by the time that we did not run: who wakes up half of a lease too late was
+    /// stopped, with the whole tree or the machine.
+    fn pass_over(&mut self, lost: Duration) {
+        if lost < self.lease_length / 2 {
+            return;
+        }
+        self.hard += lost;
+        self.lease += lost;
+        self.terminate = self.terminate.map(|at| at + lost);
+        self.kill = self.kill.map(|at| at + lost);
+    }
+
     fn next(&self) -> Instant {
         let next = self.kill.unwrap_or(self.hard).min(self.lease);
         self.terminate.map_or(next, |terminate| terminate.min(next))
@@ -183,7 +200,9 @@ impl KeeperLoop {
                 return false;
             }
             self.track();
-            self.wait(times.next().min(Instant::now() + LOOK_EVERY));
+            let until = times.look_again(Instant::now()).min(Instant::now() + LOOK_EVERY);
+            self.wait(until);
+            times.pass_over(Instant::now().saturating_duration_since(until));
         }
     }
 

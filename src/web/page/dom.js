@@ -83,6 +83,7 @@ const REASONS = {
   load: "machine load too high", memory: "not enough free memory", processes: "too many processes", budget: "budget reached", provider_limit: "provider limit reached",
   run_deadline: "run deadline reached", shutdown: "heartbeat was stopped", triage_failed: "triage failed", no_verdict: "triage gave no verdict",
   backoff: "failed, waiting for retry", attempts_exhausted: "no attempts left", for_a_person: "triage: needs a person", not_needed: "triage: no deep analysis needed",
+  agent_broken: "the agent's program does not work", fails_alike: "several items failed alike", cut_off: "its session was cut off; not counted", fails_triage: "triage fails because of this item alone",
   deleted: "deleted or not readable", out_of_query: "no longer matches the query", in_flight: "a session is running",
 };
 export const STATES = { done: "done", settled: "settled by triage", queued: "queued", failed: "failed, to be retried", parked: "parked", gone: "gone" };

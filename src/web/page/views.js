@@ -221,7 +221,7 @@ export function queue(state, now, filter, act) {
       h("div.row", h("div.title", h("a.plain", { href: itemPath(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), h("span.tag"), h("button.again", "Retry")),
       h("p")),
     (element, item) => {
-      if (item.more) return say(element, `and ${item.more} more`);
+      if (item.more) return say(element, `and ${item.more} more${state.queue.backlog ? `; ${state.queue.backlog}` : ""}`);
       const badge = element.querySelector(".tag");
       mark(badge, "data-tone", PHASE_TONES[item.phase]);
       say(badge, phaseName(item.phase));

@@ -84,14 +84,27 @@ fn code_10_some_analyses_failed() {
     let failing = agent("\"--fail-rate\", \"1\"");
     let (code, told) = run(&world, &["--once", "--set", &failing]);
     assert_eq!(code, 10, "{told}");
-    assert!(told.contains("waiting"), "{told}");
+    assert!(told.contains("ended alike"), "{told}");
+    let counted = world.figure("SELECT count(*) FROM attempts WHERE counted = 1");
+    assert_eq!(counted, 0, "what fails for every item is none of theirs");
 }
 
 #[test]
-fn code_11_triage_failed() {
+fn code_75_an_agent_that_exits_at_once_costs_nothing_and_is_shown_with_its_words() {
     let world = World::new(0);
-    let (code, told) = run(&world, &["--once", "--set", "agent.command=[\"/bin/false\"]"]);
-    assert_eq!(code, 11, "{told}");
+    let shim = world.path().join("agent.sh");
+    std::fs::write(&shim, "#!/bin/sh\necho 'Error: no such module yoga' >&2\nexit 1\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&shim, mode).unwrap();
+    let broken = format!("agent.command=[\"{}\"]", shim.display());
+    for _ in 0..2 {
+        let (code, told) = run(&world, &["--once", "--set", &broken]);
+        assert_eq!(code, 75, "{told}");
+        assert!(told.contains("no such module yoga"), "{told}");
+    }
+    assert_eq!(world.figure("SELECT coalesce(sum(spent), 0) FROM budget"), 0);
+    let status = text(&world.heartbeat(&["status"]).output().unwrap());
+    assert!(status.contains("no such module yoga"), "{status}");
     let kept = world.figure("SELECT count(*) FROM heartbeat_state WHERE phase = 'pending'");
     assert_eq!(kept, 20, "nothing is lost");
 }

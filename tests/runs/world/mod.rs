@@ -58,6 +58,8 @@ pub enum Play {
     Silent,
     /// Never started: no process could be created.
     NoKeeper,
+    /// Every slot of this machine is in use.
+    MachineFull,
     /// Our own code panics during the session.
     Panics,
     /// One of the ways in `sessions::endings`.
@@ -142,6 +144,22 @@ pub struct Outside {
     pub chosen: BTreeMap<i64, Vec<String>>,
     /// Files that the findings of single items name.
     pub names_files: BTreeMap<i64, Vec<String>>,
+    /// The agent's program: every session ends like this, without a token and with these words.
+    pub broken_agent: Option<(Outcome, &'static str)>,
+    /// Sessions with one of these items in their prompt end like this.
+    pub poison: BTreeMap<i64, Outcome>,
+    /// Triage gives no verdict on this item.
+    pub left_out: Option<i64>,
+    /// How analyses end, whatever their item is.
+    pub deep_ends: Option<Outcome>,
+    /// The items of each triage session, in order.
+    pub triaged: Vec<Vec<i64>>,
+    /// The model of each probe, in order.
+    pub probed: Vec<String>,
+    /// The model that answers analyses instead of the configured one.
+    pub fell_back_to: Option<String>,
+    /// The provider fails this share of all sessions, in percent, by a fixed sequence.
+    pub brown_out: Option<(u64, u64)>,
 }
 
 impl Outside {

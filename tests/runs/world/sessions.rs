@@ -128,7 +128,48 @@ impl ScriptedSessions {
             swept: 0,
             survivors: 0,
             host: None,
+            words: end.last_words(),
         });
+    }
+
+    /// Ends that the whole environment gives, whatever the script says.
+    fn ended_otherwise(&self, job: &Job) -> Option<SessionEnd> {
+        let mut outside = self.world.outside.lock().unwrap();
+        let items: Vec<i64> = marks(&job.prompt.user).into_iter().map(|(id, _)| id).collect();
+        match job.session.stage {
+            Stage::Triage if items.is_empty() => {
+                let model = job.triage.as_ref().map(|triage| triage.model.clone());
+                outside.probed.extend(model);
+            }
+            Stage::Triage => outside.triaged.push(items.clone()),
+            Stage::Deep => {}
+        }
+        let nothing = Usage { cost: Some(Usd::ZERO), ..Usage::default() };
+        let some = Usage { cost: Some(Usd::from_dollars(0.01)), input_tokens: 9, ..nothing };
+        if let Some((outcome, words)) = &outside.broken_agent {
+            let stderr_tail = (*words).into();
+            return Some(SessionEnd {
+                stderr_tail,
+                usage: nothing,
+                ..SessionEnd::empty(outcome.clone())
+            });
+        }
+        if let Some((percent, seed)) = &mut outside.brown_out {
+            *seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            if (*seed >> 33) % 100 < *percent {
+                let outcome = Outcome::AgentError { why: FailureKind::ApiError };
+                return Some(SessionEnd { usage: nothing, ..SessionEnd::empty(outcome) });
+            }
+        }
+        let poisoned = items.iter().find_map(|id| outside.poison.get(id)).cloned();
+        let deep = outside.deep_ends.clone().filter(|_| job.session.stage == Stage::Deep);
+        let outcome = poisoned.or(deep)?;
+        let outage = outcome == Outcome::AgentError { why: FailureKind::ApiError };
+        let usage = if outage { nothing } else { some };
+        let stderr_tail = "the agent's last words".into();
+        Some(SessionEnd { stderr_tail, usage, ..SessionEnd::empty(outcome) })
     }
 
     async fn perform_job(&self, job: Job, mut stop: StopSignal) -> Result<SessionEnd, LedgerError> {
@@ -142,6 +183,9 @@ impl ScriptedSessions {
             let stderr_tail = "Resource temporarily unavailable (os error 11)".into();
             return Ok(SessionEnd { stderr_tail, ..SessionEnd::empty(outcome) });
         }
+        if play == Play::MachineFull {
+            return Err(LedgerError::MachineFull { live: 4, max: 4 });
+        }
         let max = self.world.config.limits.max_live_sessions;
         self.journal.register(self.row(&job), max).await?;
         self.tell_start(&job);
@@ -153,10 +197,14 @@ impl ScriptedSessions {
         tokio::task::yield_now().await;
         assert!(play != Play::Panics, "a bug in the code beside a session");
         if play == Play::DiesWithRow {
+            let cost = Some(Usd::from_dollars(0.02));
+            let used = Usage { cost, input_tokens: 9, estimated: true, ..Usage::default() };
+            self.journal.spawned(job.session.id, 77).await?;
+            self.journal.used(job.session.id, used).await?;
             self.die();
             return std::future::pending().await;
         }
-        let mut end = end_of(&job, play);
+        let mut end = self.ended_otherwise(&job).unwrap_or_else(|| end_of(&job, play));
         if let Play::Takes(seconds) = play {
             tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
         }
@@ -172,6 +220,11 @@ impl ScriptedSessions {
         }
         if let Some(verdicts) = end.output.as_mut().and_then(|output| output.get_mut("verdicts")) {
             self.name_duplicates(verdicts);
+            let left_out = self.world.outside.lock().unwrap().left_out;
+            verdicts.as_array_mut().unwrap().retain(|one| one["id"].as_i64() != left_out);
+        }
+        if job.session.stage == Stage::Deep {
+            end.fell_back_to = self.world.outside.lock().unwrap().fell_back_to.clone();
         }
         if play == Play::Hangs {
             self.world.outside.lock().unwrap().hanging += 1;
@@ -193,7 +246,9 @@ impl ScriptedSessions {
 fn end_of(job: &Job, play: Play) -> SessionEnd {
     let spent = if matches!(play, Play::Silent | Play::Outage) { 0.0 } else { 0.01 };
     let cost = (play != Play::Silent).then(|| Usd::from_dollars(spent));
-    let cost = Usage { cost, ..Usage::default() };
+    // It spoke: only then something may have been spent.
+    let input_tokens = if play == Play::Silent { 9 } else { 0 };
+    let cost = Usage { cost, input_tokens, ..Usage::default() };
     let outcome = match play {
         Play::Fails => Outcome::AgentError { why: FailureKind::MaxTurns },
         Play::Outage => Outcome::AgentError { why: FailureKind::ApiError },
