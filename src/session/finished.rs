@@ -38,6 +38,9 @@ pub struct Finished {
     /// From spawn until the tree was verified empty.
     pub duration: Duration,
     pub reads: u32,
+    /// Tool calls, and how many of them failed.
+    pub tried_calls: u32,
+    pub failed_calls: u32,
     /// Processes killed by the sweep.
     pub swept: u32,
     /// Processes left alive.

@@ -388,7 +388,7 @@ impl<'a> Live<'a> {
         let limits = &self.spec.limits;
         if sample.processes > limits.max_processes {
             self.input(Input::Kill(Cause::TooManyProcesses));
-        } else if sample.rss_kib > limits.max_memory / 1024 {
+        } else if sample.rss_kib.max(sample.files_kib) > limits.max_memory / 1024 {
             self.input(Input::Kill(Cause::TooMuchMemory));
         }
     }
@@ -463,6 +463,8 @@ impl<'a> Live<'a> {
             json_lines: self.conversation.json_lines,
             last_error: self.conversation.last_error(),
             reads: self.conversation.reads(),
+            tried_calls: self.conversation.tried_calls,
+            failed_calls: self.conversation.failed_calls,
             suspended_until: self.conversation.suspended_until(),
             usage: self.conversation.usage(),
             transcript: self.conversation.transcript,

@@ -21,6 +21,7 @@ pub mod containment;
 pub mod conversation;
 pub mod evidence;
 mod finished;
+pub mod in_force;
 pub mod keeper;
 mod live;
 pub mod liveness;

@@ -17,6 +17,7 @@ mod crash;
 mod gateway;
 mod helpers;
 mod incident;
+mod lies;
 mod lifecycle;
 mod liveness;
 mod recorded;
