@@ -29,6 +29,7 @@ pub mod machine;
 pub mod mark;
 pub mod orphans;
 mod provider_wait;
+pub mod recording;
 mod redact;
 mod repair;
 pub mod slots;
