@@ -170,6 +170,8 @@ CREATE TABLE sessions (
     applied     INTEGER NOT NULL DEFAULT 0,
     -- As in heartbeat_active_sessions.
     host        TEXT,
+    -- JSON: what held it, by subject (files, network, signals, ipc, capabilities, processes, memory).
+    in_force    TEXT,
     -- On a worker only: what the fleet's server knows a session by, until it took its end, and that
     -- end as a whole, so that it can be delivered again.
     token       BLOB,

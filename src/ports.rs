@@ -46,6 +46,9 @@ pub struct LedgerRow {
     /// host has no keeper here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// What holds the session by subject, as JSON; `None`: not known here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<String>,
 }
 
 /// The ledger could not be written or read; no session may start then.

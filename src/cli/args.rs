@@ -224,6 +224,11 @@ pub enum Command {
     Accuracy(super::accuracy::AccuracyArgs),
     /// Run misbehaving agents against the supervisor and check that no process survives
     Selftest(super::selftest::SelftestArgs),
+    /// Run a recorded session again, without its model provider
+    ///
+    /// Needs [record] sessions = true while the session ran. The agent's program is started as in a
+    /// session and gets the recorded answers; nothing is stored and nothing is paid.
+    Replay(super::replay::ReplayArgs),
     /// Print completions for a shell
     Completions(super::completions::CompletionsArgs),
     /// Print the manual page

@@ -30,6 +30,7 @@ mod operate;
 mod pause;
 mod retry;
 mod selection;
+mod replay;
 pub mod report;
 pub mod service;
 mod share;
@@ -234,6 +235,7 @@ impl Context {
             Command::Context(args) => self.context(args),
             Command::Backtest(args) => self.on_runtime(self.backtest(&args)),
             Command::Accuracy(args) => self.on_runtime(self.accuracy(&args)),
+            Command::Replay(args) => self.on_runtime(unless_stopped(self.replay(&args))),
             Command::Selftest(args) => self.on_runtime(unless_stopped(self.selftest(args))),
             Command::Status => self.on_runtime(self.status()),
             Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),

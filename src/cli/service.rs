@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use super::error::CommandError;
 use crate::app::Overrides;
 use crate::private;
+use crate::session::containment::OWN_SUBGROUP;
 use crate::settings::{Config, Environment};
 
 const UNIT: &str = "heartbeat.service";
@@ -308,8 +309,10 @@ fn secrets_file(facts: &Facts, reach: Reach) -> PathBuf {
 }
 
 /// Hardening options left out, and why: agents are contained by user and PID namespaces, which
-/// RestrictNamespaces and PrivateUsers forbid and ProtectControlGroups would weaken; their runtime
-/// generates code, which MemoryDenyWriteExecute forbids.
+/// RestrictNamespaces (it hides `clone3`) and PrivateUsers forbid and ProtectControlGroups would
+/// weaken. ProtectKernelTunables, ProtectKernelLogs and ProtectProc cover parts of `/proc`, after
+/// which the kernel refuses a `/proc` of its own to a namespace. The agents' runtime generates code,
+/// which MemoryDenyWriteExecute forbids.
 fn systemd(facts: &Facts, reach: Reach) -> String {
     let command: Vec<String> = std::iter::once(facts.program.display().to_string())
         .chain(facts.arguments.iter().cloned())
@@ -342,10 +345,15 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
          KillMode=mixed\nTimeoutStopSec={stop}s\n\
          # Backstop for limits.max_processes and limits.max_memory.\n\
          TasksMax={tasks}\nOOMPolicy=continue\nDelegate=yes\n\
+         # With systemd 254 or later the kernel limits memory and tasks of each session.\n\
+         DelegateSubgroup={subgroup}\n\
          NoNewPrivileges=yes\nUMask=0077\nLockPersonality=yes\nRestrictRealtime=yes\n\
          RestrictSUIDSGID=yes\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n\
-         SystemCallArchitectures=native\n",
+         SystemCallArchitectures=native\n\
+         SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap\n\
+         SystemCallErrorNumber=EPERM\nKeyringMode=private\n",
         tasks = facts.tasks,
+        subgroup = OWN_SUBGROUP,
     );
     if reach == Reach::System {
         let folders: Vec<String> = std::iter::once(&facts.state)
@@ -353,10 +361,19 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
             .map(|folder| quoted(&folder.display().to_string()))
             .collect();
         let folders = folders.join(" ");
+        // Without it root could not map itself into the namespace of a session.
+        let capabilities = match facts.user.as_str() {
+            "root" => {
+                "CapabilityBoundingSet=~CAP_SYS_MODULE CAP_SYS_RAWIO CAP_SYS_TIME CAP_SYS_BOOT \
+                       CAP_SYSLOG CAP_BPF CAP_PERFMON CAP_MAC_ADMIN CAP_MAC_OVERRIDE CAP_WAKE_ALARM\n"
+            }
+            _ => "CapabilityBoundingSet=\n",
+        };
         let _: std::fmt::Result = write!(
             unit,
             "User={}\nProtectSystem=strict\nReadWritePaths={folders}\nPrivateTmp=yes\n\
-             ProtectClock=yes\nProtectHostname=yes\nProtectKernelModules=yes\n\
+             ProtectClock=yes\nProtectHostname=yes\nProtectKernelModules=yes\nPrivateDevices=yes\n\
+             RestrictFileSystems=~@debug\n{capabilities}\
              # Instead of the environment file: LoadCredential=pat:/etc/heartbeat/pat and\n\
              # token_file = \"/run/credentials/{UNIT}/pat\"\n",
             facts.user,

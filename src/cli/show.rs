@@ -10,7 +10,7 @@ use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
 use crate::model::text::{clip, in_words, seconds, size};
 use crate::model::{
-    Alarms, ItemId, ItemKey, ReadLinkedContent, SessionTranscript, TranscriptLine, name_in,
+    Alarms, ItemId, ItemKey, ReadLinkedContent, SessionTranscript, TranscriptLine, Usage, name_in,
 };
 use crate::report::fixes::{fix_line, stale_line};
 use crate::report::lines::{line, short_key};
@@ -80,7 +80,8 @@ pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
         let host = row.host.as_deref();
         let outcome = row.outcome.as_ref();
         let outcome = outcome.map_or_else(|| open.into(), |outcome| outcome.text_on(host));
-        let cost = format!(", {}", row.money.to_text());
+        let cached = row.usage.map(|usage| usage.cached_text()).unwrap_or_default();
+        let cost = format!(", {}{cached}", row.money.to_text());
         let item = row.session.item.as_ref().map(short_key).unwrap_or_default();
         let attempt = match row.session.attempt {
             0 | 1 => String::new(),

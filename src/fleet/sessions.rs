@@ -146,6 +146,7 @@ impl FleetSessions {
             started_at: now,
             deadline_at: now.saturating_add(limit).unwrap_or(now),
             host: Some(String::new()),
+            in_force: None,
         }
     }
 

@@ -4,11 +4,13 @@
 //! provider's key stays in heartbeat's memory and is added to what is forwarded. Answers are
 //! streamed, never kept: [`wire`] reads the provider's token counts as they pass, [`meter`] keeps
 //! the session's account and its caps, [`failure`] classifies refusals by what the provider itself
-//! said. [`prices`] is the price list.
+//! said. [`prices`] is the price list. [`record`] keeps what passed, if asked for, and plays it back
+//! without a provider.
 
 pub mod failure;
 pub mod meter;
 pub mod prices;
+pub mod record;
 mod server;
 pub mod upstream;
 pub mod wire;
@@ -27,7 +29,10 @@ pub use failure::{Class, Failure};
 pub use meter::{Account, Bounds, Stop};
 pub use upstream::{Greeting, Provider, Upstream};
 
+pub use record::{Exchange, Playback};
+
 use meter::Meter;
+use record::Recorder;
 
 /// What an agent has to know: an address on loopback and a token.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,12 +59,33 @@ impl fmt::Debug for Door {
 pub struct Gateway {
     door: Door,
     meter: Arc<Meter>,
+    recorder: Option<Arc<Recorder>>,
     _open: DropGuard,
 }
 
 impl Gateway {
     /// Opens a gateway on a free loopback port, within the current runtime.
     pub fn open(upstream: Arc<Upstream>, bounds: Bounds, clock: Clock) -> io::Result<Self> {
+        Self::start(server::Behind::Provider(upstream), bounds, clock, None)
+    }
+
+    /// The same, and what passes is kept.
+    pub fn recording(upstream: Arc<Upstream>, bounds: Bounds, clock: Clock) -> io::Result<Self> {
+        let recorder = Some(Arc::new(Recorder::default()));
+        Self::start(server::Behind::Provider(upstream), bounds, clock, recorder)
+    }
+
+    /// Answers from a recording; nothing is sent anywhere.
+    pub fn playing(playback: Arc<Playback>, bounds: Bounds, clock: Clock) -> io::Result<Self> {
+        Self::start(server::Behind::Recording(playback), bounds, clock, None)
+    }
+
+    fn start(
+        behind: server::Behind,
+        bounds: Bounds,
+        clock: Clock,
+        recorder: Option<Arc<Recorder>>,
+    ) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -67,17 +93,23 @@ impl Gateway {
         let (meter, stop) = (Arc::new(Meter::new(bounds)), CancellationToken::new());
         let shared = Arc::new(server::Shared {
             token: door.token.clone(),
-            upstream,
+            behind,
+            recorder: recorder.clone(),
             meter: Arc::clone(&meter),
             clock,
             stop: stop.clone(),
         });
         tokio::spawn(server::serve(listener, shared));
-        Ok(Self { door, meter, _open: stop.drop_guard() })
+        Ok(Self { door, meter, recorder, _open: stop.drop_guard() })
     }
 
     pub fn door(&self) -> &Door {
         &self.door
+    }
+
+    /// What passed through it, if it was kept; the inner `None`: it was too much.
+    pub fn recorded(&self) -> Option<Option<Vec<Exchange>>> {
+        self.recorder.as_ref().map(|recorder| recorder.take())
     }
 
     /// What the session has used and how its requests ended, up to now.

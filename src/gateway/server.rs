@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure::{Failure, retry_after};
 use super::meter::{Meter, Stop};
+use super::record::{Exchange, Playback, Recorder};
 use super::upstream::{Upstream, root_cause};
 use super::wire::Reader;
 use crate::clock::Clock;
@@ -64,10 +65,26 @@ const KEYS: [&str; 2] = ["x-api-key", "api-key"];
 
 pub(super) struct Shared {
     pub token: String,
-    pub upstream: Arc<Upstream>,
+    pub behind: Behind,
+    pub recorder: Option<Arc<Recorder>>,
     pub meter: Arc<Meter>,
     pub clock: Clock,
     pub stop: CancellationToken,
+}
+
+/// What answers the requests.
+pub(super) enum Behind {
+    Provider(Arc<Upstream>),
+    Recording(Arc<Playback>),
+}
+
+impl Behind {
+    fn path(&self) -> &'static str {
+        match self {
+            Self::Provider(upstream) => upstream.provider.path,
+            Self::Recording(playback) => playback.path,
+        }
+    }
 }
 
 type Body = BoxBody<Bytes, io::Error>;
@@ -121,7 +138,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bod
             "not this session's token",
         );
     }
-    let allowed = shared.upstream.provider.path;
+    let allowed = shared.behind.path();
     if request.method() != Method::POST || request.uri().path() != allowed {
         let what = format!("a session may only POST {allowed}");
         return refusal(StatusCode::NOT_FOUND, "not_found_error", &what);
@@ -146,9 +163,20 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bod
         }
         Err(stop) => return stopped(stop),
     };
-    drop(value);
+    if let Some(recorder) = &shared.recorder {
+        recorder.asked(id, value, bytes.len());
+    } else {
+        drop(value);
+    }
     let call = Call { id, shared, failure: None };
-    call.forward(head.uri.query(), &head.headers, bytes).await
+    let upstream = match &call.shared.behind {
+        Behind::Provider(upstream) => Arc::clone(upstream),
+        Behind::Recording(playback) => {
+            let next = playback.next();
+            return call.play(next);
+        }
+    };
+    call.forward(&upstream, head.uri.query(), &head.headers, bytes).await
 }
 
 /// One request; settled when it is dropped, however it ends.
@@ -167,17 +195,17 @@ impl Drop for Call {
 impl Call {
     async fn forward(
         mut self,
+        upstream: &Upstream,
         query: Option<&str>,
         from: &HeaderMap,
         body: Bytes,
     ) -> Response<Body> {
-        let upstream = Arc::clone(&self.shared.upstream);
         let mut address = upstream.address.clone();
         address.set_query(query);
         let sent = upstream
             .client
             .post(address)
-            .headers(forwarded(from, &upstream))
+            .headers(forwarded(from, upstream))
             .body(body)
             .send()
             .await;
@@ -200,6 +228,52 @@ impl Call {
         self.refused(response).await
     }
 
+    /// Answers as the provider did when it was recorded.
+    fn play(mut self, next: Option<Exchange>) -> Response<Body> {
+        let Some(exchange) = next else {
+            let what = "heartbeat: the recording has no further answer";
+            self.failure = Some(Failure::outage(what));
+            let mut answer = refusal(StatusCode::PAYMENT_REQUIRED, "billing_error", what);
+            answer.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+            return answer;
+        };
+        let mut reader = Reader::new(&exchange.content_type);
+        reader.feed(exchange.body.as_bytes());
+        reader.finish();
+        let status = StatusCode::from_u16(exchange.status).unwrap_or(StatusCode::BAD_GATEWAY);
+        if status.is_success() {
+            self.shared.meter.answered();
+            self.shared.meter.progress(self.id, &reader.seen);
+        } else {
+            let (none, now) = (HeaderMap::new(), self.shared.clock.now());
+            let body = exchange.body.as_bytes();
+            self.failure = Some(Failure::refused(exchange.status, &none, body, now));
+        }
+        let body = match exchange.complete {
+            true => whole(Bytes::from(exchange.body)),
+            false => {
+                let (mut sender, channel) = Channel::<Bytes, io::Error>::new(CHUNKS);
+                tokio::spawn(async move {
+                    drop(sender.send_data(Bytes::from(exchange.body)).await);
+                    sender.abort(io::Error::other("the recorded answer broke off here"));
+                });
+                channel.boxed()
+            }
+        };
+        let mut answer = Response::new(body);
+        *answer.status_mut() = status;
+        if let Ok(kind) = HeaderValue::from_str(&exchange.content_type) {
+            answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+        }
+        answer
+    }
+
+    fn record(&self, act: impl FnOnce(&Recorder, u64)) {
+        if let Some(recorder) = &self.shared.recorder {
+            act(recorder, self.id);
+        }
+    }
+
     /// Passes the provider's refusal on, in its words.
     async fn refused(mut self, mut response: reqwest::Response) -> Response<Body> {
         let (status, mut headers) = (response.status(), returned(response.headers()));
@@ -215,6 +289,12 @@ impl Call {
         drop(tokio::time::timeout(REFUSAL_WITHIN, reading).await);
         let now = self.shared.clock.now();
         let failure = Failure::refused(status.as_u16(), &headers, &body, now);
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        self.record(|recorder, call| {
+            recorder.answered(call, status.as_u16(), kind.unwrap_or_default());
+            recorder.chunk(call, &body);
+            recorder.completed(call);
+        });
         if retry_after(&headers, now).is_some_and(|wait| wait.as_secs() > LONGEST_WAIT) {
             headers.remove(header::RETRY_AFTER);
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
@@ -231,6 +311,9 @@ impl Call {
         let headers = returned(response.headers());
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let reader = Reader::new(kind.unwrap_or_default());
+        self.record(|recorder, call| {
+            recorder.answered(call, response.status().as_u16(), kind.unwrap_or_default());
+        });
         let (sender, channel) = Channel::<Bytes, io::Error>::new(CHUNKS);
         let mut answer = Response::new(channel.boxed());
         *answer.status_mut() = response.status();
@@ -262,6 +345,13 @@ impl Call {
                 }
             };
             reader.feed(&chunk);
+            self.record(|recorder, call| {
+                recorder.chunk(call, &chunk);
+                // An agent may leave as soon as it has what it needs.
+                if reader.seen.is_final {
+                    recorder.completed(call);
+                }
+            });
             // Counted before the agent has it: an agent that leaves now has been served.
             if !self.shared.meter.progress(self.id, &reader.seen) {
                 return cut(to, "the session's budget is reached");
@@ -275,6 +365,7 @@ impl Call {
             }
         }
         reader.finish();
+        self.record(Recorder::completed);
         self.shared.meter.progress(self.id, &reader.seen);
         if let Some((kind, message)) = &reader.seen.error {
             self.failure = Some(Failure::inside(kind, message));

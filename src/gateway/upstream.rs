@@ -126,6 +126,13 @@ impl Upstream {
     }
 }
 
+impl Upstream {
+    /// The path by which the agent asks.
+    pub fn path(&self) -> &'static str {
+        self.provider.path
+    }
+}
+
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())

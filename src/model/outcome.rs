@@ -118,6 +118,8 @@ pub enum FailureKind {
     SchemaViolated,
     /// The agent gave up after several invalid outputs.
     SchemaExhausted,
+    /// Every tool call of an analysis failed: its answer is about code that it did not see.
+    NothingRead,
     /// The prompt never reached the model.
     NotSent,
     Interrupted,
@@ -319,6 +321,18 @@ impl Usage {
             (Some(cost), false) => cost.to_string(),
             (Some(cost), true) => format!("{cost} (estimated)"),
             (None, _) => "cost unknown".to_owned(),
+        }
+    }
+
+    /// The share of the input that the provider read from its cache; empty if none.
+    pub fn cached_text(&self) -> String {
+        let input = self.tokens().saturating_sub(self.output_tokens);
+        match self.cache_read_tokens {
+            0 => String::new(),
+            cached => {
+                let share = u128::from(cached) * 100 / u128::from(input.max(1));
+                format!(", {share} % of the input cached")
+            }
         }
     }
 

@@ -218,6 +218,25 @@ pub fn realtime_limit(pid: u32) -> Option<(u64, u64)> {
     Some((values.next()?.parse().ok()?, values.next()?.parse().ok()?))
 }
 
+/// Files in memory (`memfd`) that a process holds open: identity and bytes in use. They are not a
+/// part of its resident memory unless they are mapped.
+pub fn files_in_memory(pid: u32) -> Vec<((u64, u64), u64)> {
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::MetadataExt as _;
+    const BLOCK: u64 = 512;
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let in_memory = |path: &std::path::PathBuf| {
+        let target = fs::read_link(path).unwrap_or_default();
+        target.as_os_str().as_bytes().starts_with(b"/memfd:")
+    };
+    let paths = entries.map(|entry| entry.path()).filter(in_memory);
+    let size = |path: std::path::PathBuf| {
+        let about = fs::metadata(path).ok()?;
+        Some(((about.dev(), about.ino()), about.blocks().saturating_mul(BLOCK)))
+    };
+    paths.filter_map(size).collect()
+}
+
 /// Whether the process has `no_new_privs` and a seccomp filter, like every confined agent.
 pub fn is_confined(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

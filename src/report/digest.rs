@@ -478,6 +478,7 @@ pub mod samples {
                 attempt: 2,
             },
             tier: "pidns".into(),
+            in_force: None,
             started_at: began,
             ended_at: Some(began),
             alive: false,

@@ -171,10 +171,11 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
         return None;
     };
     let mut line = format!(
-        "ended    {stage}{subject}: {}, {}, {}",
+        "ended    {stage}{subject}: {}, {}, {}{}",
         outcome.text_on(host.as_deref()),
         seconds(*duration_ms),
-        usage.cost_text()
+        usage.cost_text(),
+        usage.cached_text()
     );
     if *stage == Stage::Deep {
         line.push_str(&format!(", {files_read} file{} read", plural(*files_read)));

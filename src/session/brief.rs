@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::confinement::{Confinement, Strength};
+use super::confinement::Confinement;
 use super::keeper::launch::{self, Keeper};
 use super::keeper::protocol::{Ending, FromKeeper, Order, ToKeeper};
 use super::mark;
@@ -123,7 +123,6 @@ impl Briefly {
 fn order(brief: &Brief, session: SessionId) -> io::Result<Order> {
     let name = format!(".input-{session}");
     beneath::create(&brief.folder, Path::new(&name), b"")?;
-    let has_walls = Strength::of_this_machine() != Strength::Missing;
     Ok(Order {
         program: brief.program.clone().into_os_string(),
         args: brief.args.clone(),
@@ -135,7 +134,7 @@ fn order(brief: &Brief, session: SessionId) -> io::Result<Order> {
         lease_ms: milliseconds(brief.timeout + END_WITHIN),
         nice: 0,
         mark: mark::limit(session),
-        confinement: has_walls.then(|| brief.confinement.clone()),
+        confinement: Some(brief.confinement.clone()),
         max_tasks: None,
         max_processes: 64,
         max_memory: 4 << 30,

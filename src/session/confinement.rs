@@ -262,6 +262,10 @@ pub fn port_of_address(value: &str) -> Option<u16> {
     }
 }
 
+/// Processors for which a filter of system calls can be made.
+const HAS_FILTER: bool =
+    cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"));
+
 /// How much of a confinement this kernel enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strength {
@@ -278,16 +282,14 @@ impl Strength {
         match system::landlock_version() {
             0 => Self::Missing,
             old @ 1..6 => Self::Partial(old),
-            _ if !cfg!(any(
-                target_arch = "x86_64",
-                target_arch = "aarch64",
-                target_arch = "riscv64"
-            )) =>
-            {
-                Self::Partial(6)
-            }
+            _ if !HAS_FILTER => Self::Partial(6),
             _ => Self::Full,
         }
+    }
+
+    /// Whether calls are filtered: everywhere but on processors without a filter compiler.
+    pub const fn has_filter(self) -> bool {
+        cfg!(target_os = "linux") && HAS_FILTER
     }
 
     pub const fn explanation(self) -> &'static str {
@@ -301,7 +303,8 @@ impl Strength {
                  them from signalling other processes of the same user"
             }
             Self::Missing => {
-                "agents can read and write whatever this user can: the kernel has no Landlock"
+                "the kernel has no Landlock: without a namespace, agents can read and write whatever \
+                 this user can, and they can connect anywhere"
             }
         }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::in_force::Walls;
 use super::keeper::launch::{self, LaunchError};
 use crate::model::SessionId;
 use crate::settings::Containment;
@@ -72,9 +73,17 @@ impl fmt::Display for Tier {
 
 /// Detects what this machine allows by starting a keeper without an agent.
 pub async fn detect(keeper_program: &Path, containment: Containment) -> std::io::Result<Tier> {
+    survey(keeper_program, containment).await.map(|(tier, _)| tier)
+}
+
+/// The same, with what the keeper could set up.
+pub async fn survey(
+    keeper_program: &Path,
+    containment: Containment,
+) -> std::io::Result<(Tier, Walls)> {
     let session = SessionId(uuid::Uuid::now_v7());
     match launch::launch(keeper_program, session, containment, None).await {
-        Ok(keeper) => Ok(keeper.tier),
+        Ok(keeper) => Ok((keeper.tier, keeper.walls)),
         Err(LaunchError::Io(error)) => Err(error),
         Err(error @ LaunchError::NoSlot { .. }) => Err(std::io::Error::other(error)),
     }
@@ -87,10 +96,19 @@ pub fn delegated_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = group_path(&mounts, &own)?;
-    let may_write = nix::unistd::access(&path, nix::unistd::AccessFlags::W_OK).is_ok();
+    let may_write = |path: &Path| nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok();
+    // Our unit asks for a group of its own below the delegated one, so that this has no members and
+    // can limit its children.
+    if path.file_name().is_some_and(|name| name == OWN_SUBGROUP) {
+        return path.parent().filter(|parent| may_write(parent)).map(Path::to_owned);
+    }
+    let may_write = may_write(&path);
     let managed = Path::new("/run/systemd/system").exists();
     (may_write && (!managed || is_delegated(&path))).then_some(path)
 }
+
+/// The group of the service itself (`DelegateSubgroup=` of the unit).
+pub const OWN_SUBGROUP: &str = "heartbeat-main";
 
 fn is_delegated(path: &Path) -> bool {
     // systemd marks delegated groups with an extended attribute; the user's own slice is owned by

@@ -8,7 +8,7 @@ use super::agent::{AgentEvent, AgentResult, Decoder};
 use super::machine::Cause;
 use super::provider_wait::ProviderWait;
 use super::spec::SessionLimits;
-use crate::model::{SessionTranscript, Usage, milliseconds};
+use crate::model::{SessionTranscript, TranscriptKind, Usage, milliseconds};
 
 /// A session is ended above this total; ten times the output of a long one.
 pub const MAX_OUTPUT: u64 = 64 << 20;
@@ -73,6 +73,9 @@ pub struct Conversation {
     pub turns: u32,
     /// Tool calls so far.
     pub tool_calls: u32,
+    /// Those that the transcript names, and those of them that failed.
+    pub tried_calls: u32,
+    pub failed_calls: u32,
     /// End of an announced wait.
     pub retry_until: Option<Instant>,
     /// How long the provider has kept the agent waiting.
@@ -100,6 +103,8 @@ impl Conversation {
             json_lines: 0,
             turns: 0,
             tool_calls: 0,
+            tried_calls: 0,
+            failed_calls: 0,
             retry_until: None,
             provider_wait: ProviderWait::default(),
             last_kind: String::new(),
@@ -208,6 +213,15 @@ impl Conversation {
         let events = self.decoder.line(line);
         let after_ms = milliseconds(now - self.began);
         for (kind, text) in self.decoder.take_transcript() {
+            match kind {
+                TranscriptKind::Read | TranscriptKind::Tool => {
+                    self.tried_calls = self.tried_calls.saturating_add(1);
+                }
+                TranscriptKind::Failed => {
+                    self.failed_calls = self.failed_calls.saturating_add(1);
+                }
+                TranscriptKind::Said => {}
+            }
             self.transcript.push(after_ms, kind, &text);
         }
         let is_json = !events.contains(&AgentEvent::NotJson);
@@ -313,7 +327,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::TranscriptKind;
     use crate::session::agent::claude::stream::ClaudeDecoder;
 
     const MAX_LINE: usize = 4096;

@@ -39,6 +39,9 @@ pub struct Finished {
     pub duration: Duration,
     pub reads: u32,
     pub files_read: Vec<String>,
+    /// Tool calls, and how many of them failed.
+    pub tried_calls: u32,
+    pub failed_calls: u32,
     /// Processes killed by the sweep.
     pub swept: u32,
     /// Processes left alive.

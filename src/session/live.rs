@@ -465,7 +465,7 @@ impl<'a> Live<'a> {
         let limits = &self.spec.limits;
         if sample.processes > limits.max_processes {
             self.input(Input::Kill(Cause::TooManyProcesses));
-        } else if sample.rss_kib > limits.max_memory / 1024 {
+        } else if sample.rss_kib.max(sample.files_kib) > limits.max_memory / 1024 {
             self.input(Input::Kill(Cause::TooMuchMemory));
         } else if self.folder.is_over(&self.spec.scratch) {
             self.input(Input::Kill(Cause::TooMuchDisk));
@@ -543,6 +543,8 @@ impl<'a> Live<'a> {
             last_error: self.conversation.last_error(),
             reads: self.conversation.reads(),
             files_read: self.conversation.files_read(),
+            tried_calls: self.conversation.tried_calls,
+            failed_calls: self.conversation.failed_calls,
             suspended_until: self.conversation.suspended_until(),
             fell_back_to: self.conversation.fell_back_to(),
             usage: self.conversation.usage(),

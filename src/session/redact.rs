@@ -54,7 +54,7 @@ pub fn redact(session: SessionId, end: &mut SessionEnd, held: &HeldSecrets) {
 }
 
 /// Includes the names of fields. Returns how many texts contained a credential.
-fn redact_value(value: &mut Value, held: &HeldSecrets) -> usize {
+pub(super) fn redact_value(value: &mut Value, held: &HeldSecrets) -> usize {
     match value {
         Value::String(text) => usize::from(held.remove_from(text)),
         Value::Array(values) => values.iter_mut().map(|value| redact_value(value, held)).sum(),

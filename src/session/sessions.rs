@@ -9,10 +9,11 @@ use tracing::Instrument as _;
 
 use super::agent::{ATTACHED_DIR, AgentCommand, HOME_DIR, TMP_DIR, Task};
 use super::configured::Configured;
+use super::recording::Recording;
 use super::supervisor::remove_folder;
 use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans, trial};
-use crate::gateway::{Bounds, Gateway};
-use crate::model::{BoxFuture, SessionEnd, SessionRef, Stage, Usd};
+use crate::gateway::{Bounds, Exchange, Gateway, Playback};
+use crate::model::{BoxFuture, FailureKind, Outcome, SessionEnd, SessionRef, Stage, Usd};
 use crate::ports::LedgerError;
 use crate::private;
 use crate::prompt::Rendered;
@@ -90,6 +91,8 @@ pub struct SupervisedSessions {
     environment: Environment,
     config: Arc<Config>,
     scratch: PathBuf,
+    /// Answers instead of the provider's.
+    playback: Option<Vec<Exchange>>,
     /// Programs that passed their trial on this machine, and for which stage.
     proven: tokio::sync::Mutex<Vec<(PathBuf, Stage)>>,
 }
@@ -110,8 +113,15 @@ impl SupervisedSessions {
             environment: environment.clone(),
             scratch: state.join("scratch"),
             config: Arc::clone(config),
+            playback: None,
             proven: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Answers its sessions from a recording; no provider is asked.
+    #[must_use]
+    pub fn playing(self, exchanges: Vec<Exchange>) -> Self {
+        Self { playback: Some(exchanges), ..self }
     }
 
     /// The agent of a session, with the changes of a rule or a probe.
@@ -204,8 +214,16 @@ impl SupervisedSessions {
             prices: config.agent.price.clone(),
             model: config.model_of(stage).to_owned(),
         };
-        let clock = self.supervisor.clock().clone();
-        Gateway::open(Arc::clone(upstream), bounds, clock).map(|opened| Some(Arc::new(opened)))
+        let (clock, upstream) = (self.supervisor.clock().clone(), Arc::clone(upstream));
+        let opened = match &self.playback {
+            Some(exchanges) => {
+                let playback = Playback::new(exchanges.clone(), upstream.path());
+                Gateway::playing(Arc::new(playback), bounds, clock)
+            }
+            None if config.record.sessions => Gateway::recording(upstream, bounds, clock),
+            None => Gateway::open(upstream, bounds, clock),
+        };
+        opened.map(|opened| Some(Arc::new(opened)))
     }
 }
 
@@ -259,6 +277,7 @@ impl Sessions for SupervisedSessions {
                 source: Arc::new(source),
             })?;
             let scratch = spec.scratch.clone();
+            let (gateway, task) = (spec.gateway.clone(), spec.task.clone());
             // Log lines written meanwhile carry the three ids.
             let span = tracing::error_span!(
                 "session",
@@ -267,6 +286,13 @@ impl Sessions for SupervisedSessions {
                 work_item_id = spec.session.item.as_ref().map(tracing::field::display),
             );
             let ended = self.supervisor.run(spec, &*agent.agent, stop).instrument(span).await;
+            if let (Ok(end), Some(gateway)) = (&ended, gateway) {
+                self.keep_recording(&agent, &task, &gateway, end).await;
+            }
+            if matches!(&ended, Ok(end) if end.outcome == NOTHING_READ) {
+                // Whatever its tools fail by, the next session tries them first.
+                self.proven.lock().await.retain(|(program, _)| *program != agent.program);
+            }
             if ended.is_err() {
                 // Nothing was started; in every other case the supervisor removes it.
                 drop(private::remove_folder(&scratch));
@@ -286,7 +312,37 @@ impl Sessions for SupervisedSessions {
     }
 }
 
+/// Every tool call of an analysis failed.
+const NOTHING_READ: Outcome = Outcome::BadOutput { why: FailureKind::NothingRead };
+
 impl SupervisedSessions {
+    /// Stores what the session said to its provider and heard, if that was kept.
+    async fn keep_recording(
+        &self,
+        agent: &Configured,
+        task: &Task,
+        gateway: &Gateway,
+        end: &SessionEnd,
+    ) {
+        let exchanges = match gateway.recorded() {
+            None => return,
+            Some(None) => {
+                tracing::warn!(session_id = %task.session, "the session is too long to be recorded");
+                return;
+            }
+            Some(Some(exchanges)) => exchanges,
+        };
+        let config = &agent.config;
+        let made_by = (config.agent_of(task.stage), config.model_of(task.stage));
+        let recording = Recording::new(task, made_by, exchanges, end);
+        let held = self.supervisor.held_credentials().await;
+        let (state, keep) = (self.state_folder().to_owned(), config.state.keep_events);
+        let stored = tokio::task::spawn_blocking(move || recording.store(&state, &held, keep));
+        if let Err(error) = stored.await.map_err(io::Error::other).flatten() {
+            tracing::warn!(session_id = %task.session, %error, "cannot store the recording");
+        }
+    }
+
     /// How every session of this agent would end on this machine, if that is known before it
     /// starts. A program that passed is not tried again.
     async fn cannot_work(&self, configured: &Configured, stage: Stage) -> Option<SessionEnd> {

@@ -14,6 +14,7 @@ use super::agent::{Agent, Exit, Transcript};
 use super::brief::Briefly;
 use super::confinement::Strength;
 use super::finished::{Finished, Row};
+use super::in_force::{InForce, NOTHING};
 use super::keeper::launch::{self, Keeper, LaunchError};
 use super::live::Live;
 use super::machine::End;
@@ -25,7 +26,7 @@ use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::gateway::{Account, Failure, Stop};
 use crate::model::{
-    FailureKind, Outcome, SessionEnd, SessionId, SessionTranscript, Untrusted, Usage, Usd,
+    FailureKind, Outcome, SessionEnd, SessionId, SessionTranscript, Stage, Untrusted, Usage, Usd,
     milliseconds, plain_text,
 };
 use crate::ports::{HeldCredentials, Ledger, LedgerError, LedgerRow};
@@ -106,6 +107,10 @@ impl Supervisor {
         &self.clock
     }
 
+    pub(super) async fn held_credentials(&self) -> HeldSecrets {
+        self.secrets.held_now().await
+    }
+
     /// Starts short commands like its sessions.
     pub(super) fn briefly(&self) -> Briefly {
         let SupervisorSettings { keeper_program, containment, .. } = &self.settings;
@@ -138,20 +143,10 @@ impl Supervisor {
         }
         let strength = Strength::of_this_machine();
         if self.settings.containment == Containment::Strict
-            && (strength != Strength::Full
-                || spec.confinement.as_ref().is_none_or(|made| made.makes_own_sandbox))
+            && (strength != Strength::Full || spec.confinement.is_none())
         {
-            let why = FailureKind::KeeperFailed;
-            let detail = format!(
-                "state.containment is \"strict\", but the agent cannot be confined here: {}",
-                strength.explanation()
-            );
-            return Ok(not_started(Outcome::SpawnFailed { why }, detail));
+            return Ok(too_weak(strength.explanation()));
         }
-        let spec = SessionSpec {
-            confinement: spec.confinement.filter(|_| strength != Strength::Missing),
-            ..spec
-        };
         match Box::pin(self.run_keeper(&spec, agent, stop.clone())).await? {
             StartResult::NotStarted(end) => Ok(*end),
             StartResult::Over(over) => {
@@ -187,7 +182,13 @@ impl Supervisor {
                 return Ok(StartResult::NotStarted(Box::new(end)));
             }
         };
-        let row = self.row(spec, &keeper);
+        let in_force = in_force(spec, &keeper);
+        if self.settings.containment == Containment::Strict && in_force.files == NOTHING {
+            release_keeper(keeper).await;
+            let end = too_weak("only its own sandbox would restrict its files");
+            return Ok(StartResult::NotStarted(Box::new(end)));
+        }
+        let row = self.row(spec, &keeper, &in_force);
         let decoder = agent.decoder(&spec.task);
         let live = Live::new(spec, decoder, &row, &events, &*self.ledger, &self.settings, &held);
         let committed = self.ledger.register(row, self.settings.max_live).await;
@@ -200,17 +201,15 @@ impl Supervisor {
         }
     }
 
-    fn row(&self, spec: &SessionSpec, keeper: &Keeper) -> LedgerRow {
+    fn row(&self, spec: &SessionSpec, keeper: &Keeper, in_force: &InForce) -> LedgerRow {
         let started_at = self.clock.now();
         let strength = spec.confinement.as_ref().map(|_| Strength::of_this_machine());
         // With which way to the provider: without a gateway the agent holds the credential itself.
         let way = if spec.gateway.is_some() { "+gateway" } else { "" };
-        let made = spec.confinement.as_ref();
-        let files = match made.is_some_and(|made| made.makes_own_sandbox) {
-            false => "",
-            true if keeper.tier.has_namespace() => "+mounts",
-            // Only the agent's own sandbox keeps its commands from files.
-            true => "+no-file-rules",
+        let files = match in_force.files.as_str() {
+            files if files.contains("mounts") => "+mounts",
+            NOTHING if spec.confinement.is_some() => "+no-file-rules",
+            _ => "",
         };
         let hard = SignedDuration::try_from(spec.limits.hard).unwrap_or(SignedDuration::MAX);
         LedgerRow {
@@ -222,6 +221,7 @@ impl Supervisor {
             started_at,
             deadline_at: started_at.saturating_add(hard).unwrap_or(started_at),
             host: None,
+            in_force: serde_json::to_string(in_force).ok(),
         }
     }
 
@@ -326,6 +326,18 @@ impl Supervisor {
             Ok(StartResult::NotStarted(_)) | Err(_) => (first, Some(Row::Close)),
         }
     }
+}
+
+fn in_force(spec: &SessionSpec, keeper: &Keeper) -> InForce {
+    let strength = Strength::of_this_machine();
+    InForce::of(spec.confinement.as_ref(), strength, keeper.tier, keeper.walls)
+}
+
+/// `strict` starts nothing that is not confined.
+fn too_weak(why: &str) -> SessionEnd {
+    let detail =
+        format!("state.containment is \"strict\", but the agent cannot be confined here: {why}");
+    not_started(Outcome::SpawnFailed { why: FailureKind::KeeperFailed }, detail)
 }
 
 /// A session exceeds its limit by its last request at most, never by this factor.
@@ -498,6 +510,14 @@ fn judge(spec: &SessionSpec, agent: &dyn Agent, finished: &Finished) -> SessionE
         None => outcome,
     };
     let outcome = keep_answer(spec, finished, outcome);
+    // An answer about code of which nothing could be read is a guess, however sure it sounds.
+    let read_nothing = spec.session.stage == Stage::Deep
+        && finished.tried_calls > 0
+        && finished.failed_calls >= finished.tried_calls;
+    let outcome = match outcome {
+        Outcome::Completed if read_nothing => Outcome::BadOutput { why: FailureKind::NothingRead },
+        outcome => outcome,
+    };
     let reset = account.as_ref().and_then(|account| account.failure.as_ref()?.reset);
     let structured = finished.result.as_ref().and_then(|result| result.structured_output.clone());
     SessionEnd {

@@ -4,7 +4,7 @@
 //! of processes that exited between two samples is not lost: the kernel adds it to the process that
 //! reaped them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::process::system::page_size;
@@ -27,6 +27,8 @@ pub struct TreeSample {
     pub cpu_tools: Duration,
     /// Resident memory; shared pages count for each process.
     pub rss_kib: u64,
+    /// Files in memory that it holds open, whether mapped or not.
+    pub files_kib: u64,
 }
 
 #[derive(Debug)]
@@ -78,7 +80,12 @@ impl TreeWatch {
 
     /// Current values, without changing the running sample.
     pub fn measure(&self) -> TreeSample {
-        self.summarise(&self.members())
+        let members = self.members();
+        let counted = members.iter().filter(|stat| self.is_counted(stat));
+        // A file that several processes hold counts once.
+        let files: HashMap<(u64, u64), u64> =
+            counted.flat_map(|stat| process::files_in_memory(stat.pid)).collect();
+        TreeSample { files_kib: files.values().sum::<u64>() / 1024, ..self.summarise(&members) }
     }
 
     fn summarise(&self, members: &[Stat]) -> TreeSample {

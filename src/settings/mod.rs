@@ -61,6 +61,7 @@ pub struct Config {
     pub text: Text,
     pub state: State,
     pub prompts: Prompts,
+    pub record: Record,
     pub http: Http,
     pub log: Log,
     pub report: Report,
@@ -428,6 +429,13 @@ pub enum Containment {
     Strict,
     /// Without namespaces and control groups.
     Subreaper,
+}
+
+/// `[record]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    pub sessions: bool,
 }
 
 /// `[prompts]`

@@ -175,9 +175,17 @@ fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {
     )?;
     transaction
         .execute(
-            "UPDATE sessions SET tier = ?2, keeper_pid = ?3, started_at = ?4, host = ?5
+            "UPDATE sessions SET tier = ?2, keeper_pid = ?3, started_at = ?4, host = ?5,
+                 in_force = ?6
              WHERE session = ?1",
-            params![row.session.id, row.tier, row.keeper.pid, Ms(row.started_at), row.host],
+            params![
+                row.session.id,
+                row.tier,
+                row.keeper.pid,
+                Ms(row.started_at),
+                row.host,
+                row.in_force
+            ],
         )
         .map(drop)
 }
@@ -192,6 +200,7 @@ fn ledger_row(row: &Row<'_>) -> Sql<LedgerRow> {
         started_at: row.get::<_, Ms>("started_at")?.0,
         deadline_at: row.get::<_, Ms>("deadline_at")?.0,
         host: row.get("host")?,
+        in_force: None,
     })
 }
 

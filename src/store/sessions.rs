@@ -35,6 +35,9 @@ pub struct SessionRow {
     #[serde(flatten)]
     pub session: SessionRef,
     pub tier: String,
+    /// What held it, by subject; `None` for a session of another host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<serde_json::Value>,
     pub started_at: Timestamp,
     /// `None` while it is recorded as live.
     pub ended_at: Option<Timestamp>,
@@ -157,6 +160,7 @@ fn session(row: &Row<'_>) -> Sql<SessionRow> {
     Ok(SessionRow {
         session: ledger::session_ref(row)?,
         tier: row.get("tier")?,
+        in_force: from_optional_json(row, "in_force")?,
         started_at: row.get::<_, Ms>("started_at")?.0,
         ended_at: optional_time(row, "ended_at")?,
         alive: keeper_is_alive(row)?,

@@ -123,6 +123,7 @@ pub(super) fn ledger_row(claim: &Claim) -> LedgerRow {
         started_at: "2026-11-16T08:00:00Z".parse().unwrap(),
         deadline_at: "2026-11-16T08:10:00Z".parse().unwrap(),
         host: None,
+        in_force: None,
     }
 }
 

@@ -100,7 +100,9 @@ fn in_triage_the_only_fences_are_ours() {
         .iter()
         .flat_map(|attack| [format!("<{tag} item=\"{}\">", attack.id()), format!("</{tag}>")])
         .collect();
-    assert_eq!(fence_lines(&prompt.user), expected);
+    let lines = fence_lines(&prompt.user);
+    assert!(lines[0].ends_with(&format!("named {tag}:")), "{}", lines[0]);
+    assert_eq!(lines[1..], expected);
 }
 
 #[test]
@@ -113,7 +115,9 @@ fn in_deep_analysis_the_only_fences_are_ours() {
         .collect();
     for attack in attacks() {
         let prompt = deep_prompt(&attack, AgentAuth::ApiKey);
-        assert_eq!(fence_lines(&prompt.user), expected, "{}", attack.name);
+        let lines = fence_lines(&prompt.user);
+        assert!(lines[0].ends_with(&format!("named {tag}:")), "{}", lines[0]);
+        assert_eq!(lines[1..], expected, "{}", attack.name);
     }
 }
 

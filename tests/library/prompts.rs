@@ -210,7 +210,7 @@ fn deep_analysis_reads_like_this() {
 
 /// Providers charge a fraction for a beginning that they have seen before.
 #[test]
-fn the_system_texts_of_a_stage_begin_with_the_same_bytes() {
+fn the_system_texts_of_a_stage_are_the_same_bytes() {
     let (one, two) = (item(42, "Total is wrong", "Text"), item(43, "Other", "More"));
     let system = |item, background: &Background, overview, fence: &Fence| {
         let verdict = verdict(42);
@@ -221,9 +221,8 @@ fn the_system_texts_of_a_stage_begin_with_the_same_bytes() {
     let other = Fence::new(uuid::Uuid::from_u128(7));
     let first = system(&one, &background(), "Rust", &fence());
     let second = system(&two, &Background::default(), "", &other);
-    let same = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
-    assert!(first[..same].contains("open_questions"), "all of what is asked for: {same}");
-    assert!(same > 2_000, "{same} bytes");
+    assert_eq!(first, second, "the whole text, whatever the item has");
+    assert!(first.len() > 3_000, "{} bytes", first.len());
     let batches = |text: &str| {
         let items = [item(1, "Title", text)];
         triage::plan_batches(&items, &HashMap::new(), text, &config().triage)
@@ -232,7 +231,7 @@ fn the_system_texts_of_a_stage_begin_with_the_same_bytes() {
         triage::render(&prompts(), &batches(text)[0], &fence, RequestRound::First).unwrap().system
     });
     let same = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
-    assert!(first[..same].contains("Write English."), "{same}");
+    assert!(first[..same].contains("`cut` bytes"), "{same}");
 }
 
 #[test]
@@ -246,9 +245,9 @@ fn parts_that_are_empty_are_left_out() {
         context: " \n",
     };
     let rendered = analyze::render(&prompts(), request, &config().analyze, &fence()).unwrap();
-    for text in [&rendered.system, &rendered.user] {
-        assert!(!text.contains("\"overview\"") && !text.contains("\"context\""), "{text}");
-    }
+    // The system text is the same for all items, so that a provider's cache works.
+    let text = &rendered.user;
+    assert!(!text.contains("\"overview\"") && !text.contains("\"context\""), "{text}");
 }
 
 #[test]

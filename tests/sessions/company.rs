@@ -114,9 +114,16 @@ fn the_selftest_finds_nothing_alive() {
             assert!(output.status.success(), "{user:?} {tier}: {text}");
             let report: serde_json::Value = serde_json::from_str(&text).unwrap();
             let rows = |name: &str| report[name].as_array().unwrap().clone();
-            assert!(rows("scenarios").len() >= 25 && rows("attacks").len() >= 16, "{text}");
+            assert!(rows("scenarios").len() >= 25 && rows("attacks").len() >= 5, "{text}");
             assert!(rows("scenarios").iter().all(|row| row["survivors"] == 0), "{text}");
             assert_eq!((&report["survivors"], &report["held"]), (&0.into(), &true.into()));
+            let promises = rows("promises");
+            let is_broken =
+                |row: &&serde_json::Value| row["claimed"] == true && row["held"] == false;
+            assert_eq!(promises.iter().filter(is_broken).count(), 0, "{text}");
+            assert!(promises.len() >= 150, "{}", promises.len());
+            let confined = rows("scenarios").iter().filter(|row| row["confined"] == true).count();
+            assert!(confined >= 23, "misbehaving agents run like real ones: {confined}");
             for attack in rows("attacks") {
                 println!("{user:?} {tier}: {}: {}", attack["attack"], attack["happened"]);
             }

@@ -162,6 +162,22 @@ async fn a_fork_bomb_meets_the_wall_of_its_user_namespace() {
     assert!(observed.births <= 192, "{} processes were born", observed.births);
 }
 
+/// Memory that no process maps is not a part of its resident memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_in_memory_counts_as_memory() {
+    for containment in [Containment::Auto, Containment::Subreaper] {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::new(Path::new(PROGRAM), folder.path(), containment).unwrap();
+        let mut spec = rig.attack(&["fill-memory-file:200".to_owned()]);
+        spec.limits.max_memory = 100 << 20;
+        spec.limits.hard = Duration::from_secs(60);
+        rig.confine(&mut spec);
+        let observed = rig.observe(spec, &StopHandle::new()).await.unwrap();
+        let outcome = observed.end.outcome;
+        assert_eq!(outcome, heartbeat::model::Outcome::TooMuchMemory, "{containment:?}");
+    }
+}
+
 fn sleeper(env: &[(&str, String)]) -> Child {
     let mut command = Command::new("sleep");
     command.arg("300").env_clear().stdin(Stdio::null()).stdout(Stdio::null());
@@ -190,6 +206,7 @@ fn row_of_the_dead(tier: &str) -> LedgerRow {
         started_at: Timestamp::UNIX_EPOCH,
         deadline_at: Timestamp::UNIX_EPOCH,
         host: None,
+        in_force: None,
     }
 }
 

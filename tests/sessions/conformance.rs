@@ -77,6 +77,7 @@ async fn the_row_of_another_host_is_not_an_orphan_of_this_machine() {
         started_at: now,
         deadline_at: now,
         host: Some("elsewhere".into()),
+        in_force: None,
     };
     subject.journal.register(row, CAP).await.unwrap();
     subject.sessions.resolve_orphans().await.unwrap();

@@ -18,6 +18,7 @@ mod gateway;
 mod helpers;
 mod incident;
 mod ladder;
+mod lies;
 mod lifecycle;
 mod liveness;
 mod objection;

@@ -133,5 +133,6 @@ fn row(keeper: ProcessIdentity) -> LedgerRow {
         started_at: Timestamp::UNIX_EPOCH,
         deadline_at: Timestamp::UNIX_EPOCH,
         host: None,
+        in_force: None,
     }
 }

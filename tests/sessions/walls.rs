@@ -45,6 +45,15 @@ impl World {
     }
 
     fn sessions(&self, script: &str, change: impl FnOnce(&mut Config)) -> SupervisedSessions {
+        self.sessions_in(script, "state", change)
+    }
+
+    fn sessions_in(
+        &self,
+        script: &str,
+        state: &str,
+        change: impl FnOnce(&mut Config),
+    ) -> SupervisedSessions {
         let command = vec![self.agent(script).display().to_string()];
         let mut config: Config = toml::from_str(DEFAULT_TOML).unwrap();
         config.agent.kind = self.kind;
@@ -57,7 +66,7 @@ impl World {
         let home = self.path("home").display().to_string();
         let environment = Environment::new([("PATH", "/usr/bin:/bin"), ("HOME", home.as_str())]);
         let config = Arc::new(config);
-        SupervisedSessions::new(rig.supervisor, &config, &environment, &self.path("state"))
+        SupervisedSessions::new(rig.supervisor, &config, &environment, &self.path(state))
     }
 
     async fn triage(&self, sessions: &SupervisedSessions) -> SessionEnd {
@@ -227,51 +236,63 @@ exit 0"#;
     }
 }
 
-/// Codex makes mounts for its sandbox, which rules for files would forbid. Its session finds only
-/// what it may access, and nothing but its own folder is writable.
+/// In a namespace a session finds only what it may access, and nothing but its own folder is
+/// writable, not even the times of a file. For Codex, whose sandbox makes mounts that rules for files
+/// would forbid, this is the only wall of its files.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_with_its_own_sandbox_finds_only_what_it_may_access() {
-    let world = World::new(AgentKind::Codex, Containment::Auto);
+async fn an_agent_in_a_namespace_finds_only_what_it_may_access() {
+    for kind in [AgentKind::Codex, AgentKind::Claude] {
+        for state in ["state", "repository/state"] {
+            finds_only_its_own(kind, state).await;
+        }
+    }
+}
+
+async fn finds_only_its_own(kind: AgentKind, state: &str) {
+    let world = World::new(kind, Containment::Auto);
     let tier = heartbeat::session::containment::detect(Path::new(HEARTBEAT), Containment::Auto);
     if !tier.await.unwrap().has_namespace() {
         println!("skipped: no namespaces here");
         return;
     }
     let repository = world.path("repository");
-    std::fs::create_dir(&repository).unwrap();
-    std::fs::write(repository.join("code.rs"), "fn main() {}").unwrap();
-    for secret in ["home/.ssh/id", "state/heartbeat.db", "token"] {
+    std::fs::create_dir_all(world.path(state)).unwrap();
+    std::fs::create_dir_all(repository.join("src")).unwrap();
+    for code in ["code.rs", "src/more.rs"] {
+        std::fs::write(repository.join(code), "fn main() {}").unwrap();
+    }
+    let database = format!("{state}/heartbeat.db");
+    for secret in ["home/.ssh/id", &database, "token"] {
         std::fs::write(world.path(secret), "secret").unwrap();
     }
     let script = format!(
         r#"if [ "$1" = sandbox ]; then echo sandboxed; exit 0; fi
 cat > /dev/null
 reached=
-for f in {base}/home/.ssh/id {base}/state/heartbeat.db {base}/token /etc/shadow; do
+for f in {base}/home/.ssh/id {base}/{database} {base}/token /etc/shadow; do
   cat $f > /dev/null 2>&1 && reached="$reached read $f"; done
-(echo x > {base}/state/x) 2>/dev/null
+(echo x > {base}/{state}/x) 2>/dev/null
 for f in {base}/home/x {base}/repository/x /etc/x /var/x /usr/x /root/x /home/x; do
   (echo x > $f) 2>/dev/null && reached="$reached write $f"; done
 (chmod 644 {base}/repository/code.rs) 2>/dev/null && reached="$reached chmod"
-cat {base}/repository/code.rs > /dev/null || reached="$reached no-code"
-echo x > "$CODEX_HOME/own" || reached="$reached no-home"
-echo x > /tmp/own || reached="$reached no-tmp"
+(touch -d 2001-01-01 {base}/repository/code.rs) 2>/dev/null && reached="$reached touch"
+cat {base}/repository/code.rs {base}/repository/src/more.rs > /dev/null || reached="$reached no-code"
+echo x > "$HOME/own" || reached="$reached no-home"
+echo x > "$TMPDIR/own" || reached="$reached no-tmp"
+echo "reached:$reached." >&2
 {says}"#,
         base = world.folder.path().display(),
-        says = codex_says(r#"{\"items\":[\"$reached\"]}"#)
-            .replace(
-                "echo '{\"type\":\"item.completed\"",
-                "cat <<END\n{\"type\":\"item.completed\""
-            )
-            .replace(
-                "}}'\necho '{\"type\":\"turn.completed\"",
-                "}}\nEND\necho '{\"type\":\"turn.completed\""
-            ),
+        says = match kind {
+            AgentKind::Codex => codex_says(r#"{\"items\":[]}"#),
+            _ => claude_says(r#"{"items":[]}"#),
+        },
     );
-    let sessions = world.sessions(&script, |_| {});
+    let sessions = world.sessions_in(&script, state, |_| {});
     let end = world.perform(&sessions, Stage::Deep, Some(repository.clone())).await;
-    assert_eq!(end.outcome, Outcome::Completed, "{end:?} {}", end.stderr_tail.raw());
-    assert_eq!(end.output.unwrap()["items"][0], "");
-    assert!(!repository.join("x").exists() && !Path::new("/tmp/own").exists());
-    assert!(!world.path("state/x").exists(), "its /tmp is its own");
+    let said = end.stderr_tail.raw();
+    assert_eq!(end.outcome, Outcome::Completed, "{kind:?} {state}: {end:?} {said}");
+    assert!(said.contains("reached:."), "{kind:?} {state}: {said}");
+    assert!(!repository.join("x").exists() && !world.path(state).join("x").exists());
+    let about = std::fs::metadata(repository.join("code.rs")).unwrap();
+    assert!(about.modified().unwrap() > std::time::UNIX_EPOCH + Duration::from_secs(1_500_000_000));
 }

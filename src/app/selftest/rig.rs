@@ -30,6 +30,41 @@ pub struct Rig {
     pub supervisor: Supervisor,
 }
 
+/// The port of a gateway that is not there: these agents ask no model.
+const NO_GATEWAY: u16 = 9;
+
+/// How sessions are confined, by what their agents need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// The usual one.
+    BehindGateway,
+    /// The agent connects itself.
+    OwnLogin,
+    /// The agent makes a sandbox for its commands.
+    OwnSandbox,
+}
+
+impl Shape {
+    pub const ALL: [Self; 3] = [Self::BehindGateway, Self::OwnLogin, Self::OwnSandbox];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BehindGateway => "behind the gateway",
+            Self::OwnLogin => "with a login of its own",
+            Self::OwnSandbox => "with its own sandbox (an analysis by Codex)",
+        }
+    }
+
+    /// What it needs of a confinement.
+    pub fn confinement(self) -> Confinement {
+        Confinement {
+            only_gateway: self != Self::OwnLogin,
+            makes_own_sandbox: self == Self::OwnSandbox,
+            ..Confinement::default()
+        }
+    }
+}
+
 /// How one session went, according to the supervisor and to the observer.
 #[derive(Debug)]
 pub struct Observed {
@@ -115,11 +150,19 @@ impl Rig {
         spec
     }
 
-    /// Confines a session like a real agent's: to its own folder.
+    /// Confines a session like that of an agent behind the gateway: to its own folder.
     pub fn confine(&self, spec: &mut SessionSpec) {
+        self.confine_as(Shape::BehindGateway, spec);
+    }
+
+    pub fn confine_as(&self, shape: Shape, spec: &mut SessionSpec) {
         let allowed = Allowed::default();
         let needs = Confinement::for_program(&spec.program, &spec.env, &[]);
         let mut made = needs.with(&spec.scratch, &spec.cwd, &self.folder, &allowed);
+        if shape != Shape::OwnLogin {
+            made = made.behind_gateway(NO_GATEWAY, &allowed);
+        }
+        made.makes_own_sandbox = shape == Shape::OwnSandbox;
         // The observer's pipe, which no real agent has.
         made.devices.push(self.canary(spec.session.id));
         spec.confinement = Some(made);

@@ -10,7 +10,8 @@ use crate::report::moment::minute;
 use crate::schedule::Schedule;
 use crate::session::admission::{self, Limits};
 use crate::session::confinement::Strength;
-use crate::session::containment::{Tier, detect};
+use crate::session::containment::{Tier, survey};
+use crate::session::in_force::Walls;
 use crate::settings::AgentKind;
 use crate::settings::Containment;
 
@@ -98,8 +99,12 @@ pub(super) async fn containment(input: &DoctorInput) -> Check {
     let wanted = input.config.state.containment;
     let strength = Strength::of_this_machine();
     let tried = match std::env::current_exe() {
-        Ok(keeper) => detect(&keeper, wanted).await,
+        Ok(keeper) => survey(&keeper, wanted).await,
         Err(error) => Err(error),
+    };
+    let (tried, sampled) = match tried {
+        Ok((tier, walls)) => (Ok(tier), sampled(walls)),
+        Err(error) => (Err(error), String::new()),
     };
     match tried {
         Err(error) => Check::failed(
@@ -124,15 +129,33 @@ pub(super) async fn containment(input: &DoctorInput) -> Check {
         ),
         Ok(tier) if tier.has_namespace() => Check::ok(
             name,
-            format!("{tier}{strength}: {}; {}", tier.explanation(), strength.explanation()),
+            format!(
+                "{tier}{strength}: {}; {}{sampled}",
+                tier.explanation(),
+                strength.explanation()
+            ),
         ),
         Ok(tier) if wanted == Containment::Subreaper => {
-            Check::ok(name, format!("{tier}{strength}, as set by state.containment"))
+            Check::ok(name, format!("{tier}{strength}, as set by state.containment{sampled}"))
         }
         Ok(tier) => {
             let found = format!("{tier}{strength}: {}", tier.explanation());
             Check::warning(name, found, fix_for(tier))
         }
+    }
+}
+
+/// What no kernel limit holds here.
+fn sampled(walls: Walls) -> String {
+    let parts = [(walls.tasks, "processes"), (walls.memory, "memory")];
+    let parts: Vec<&str> =
+        parts.into_iter().filter(|(limited, _)| !limited).map(|(_, name)| name).collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; {} of a session are not limited by the kernel here, but counted every second",
+            parts.join(" and ")
+        ),
     }
 }
 

@@ -1,10 +1,9 @@
-//! The second half of the self-test: agents that attack other processes and files, and unrelated
+//! The last part of the self-test: agents that exceed a limit or attack their keeper, and unrelated
 //! processes that must not be killed. Each line says what was tried and what happened.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -18,10 +17,8 @@ use crate::event::Event;
 use crate::model::ProcessIdentity;
 use crate::ports::LedgerRow;
 use crate::process;
-use crate::session::confinement::Strength;
 use crate::session::{SessionSpec, StopHandle, mark, orphans};
 use crate::simulate::hostile::Misbehaviour;
-use crate::simulate::hostile::calls::CALLS;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct AttackRow {
@@ -33,9 +30,8 @@ pub struct AttackRow {
     pub survivors: u32,
 }
 
-pub async fn run(rig: &Rig) -> io::Result<Vec<AttackRow>> {
-    let mut rows = reach_out(rig).await?;
-    rows.push(fork_bomb(rig).await?);
+pub async fn run(rig: &Rig, limits_tasks: bool) -> io::Result<Vec<AttackRow>> {
+    let mut rows = vec![fork_bomb(rig, limits_tasks).await?];
     rows.push(stopped_keeper(rig).await?);
     rows.push(stranger_child(rig).await?);
     rows.push(forged_mark(rig).await?);
@@ -43,88 +39,17 @@ pub async fn run(rig: &Rig) -> io::Result<Vec<AttackRow>> {
     Ok(rows)
 }
 
-/// What a confined agent can reach of this process, this user and this machine.
-async fn reach_out(rig: &Rig) -> io::Result<Vec<AttackRow>> {
-    let secret = rig.folder.join("token");
-    crate::private::write(&secret, b"not a real one")?;
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let (own, port) = (std::process::id(), listener.local_addr()?.port());
-    let tried = [
-        ("read heartbeat's environment", format!("environment:{own}")),
-        ("open heartbeat's memory", format!("memory:{own}")),
-        ("read a token file", format!("read:{}", secret.display())),
-        ("write a token file", format!("write:{}", secret.display())),
-        ("list the state folder", format!("list:{}", rig.folder.display())),
-        ("list the folder above it", format!("list:{}", above(&rig.folder).display())),
-        ("list a home folder", format!("list:{}", home().display())),
-        ("signal the keeper", "signal:parent".to_owned()),
-        ("signal heartbeat", format!("signal:{own}")),
-        ("remove the session's mark", "remove-mark:".to_owned()),
-        ("connect to another port", format!("connect:{port}")),
-        ("listen on a port", "listen:".to_owned()),
-        ("change the scheduling of heartbeat", format!("reschedule:{own}")),
-        ("create a set-user-id program", "create-setuid-program:".to_owned()),
-        ("change the permissions of a token file", format!("chmod:{}", secret.display())),
-        ("change the permissions of the state", format!("chmod:{}", rig.folder.display())),
-    ];
-    let mut tried: Vec<(String, String)> =
-        tried.into_iter().map(|(name, attack)| (name.to_owned(), attack)).collect();
-    let closed = CALLS
-        .iter()
-        .map(|call| (format!("system call: {}", call.name), format!("call:{}", call.name)));
-    tried.extend(closed);
-    let attacks: Vec<String> = tried.iter().map(|(_, attack)| attack.clone()).collect();
-    // The positive control: the same attacks without confinement. What is refused there too says
-    // nothing about the confinement.
-    let mut spec = rig.attack(&attacks);
-    let control = rig.observe(spec.clone(), &StopHandle::new()).await.map_err(io::Error::other)?;
-    let control = control.end.output.unwrap_or_default();
-    spec = rig.attack(&attacks);
-    if Strength::of_this_machine() != Strength::Missing {
-        rig.confine(&mut spec);
-    }
-    let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
-    let report = observed.end.output.unwrap_or_default();
-    let row = |(name, attack): &(String, String)| {
-        let mut happened = report["results"][attack].as_str().unwrap_or("no report").to_owned();
-        let held = EXPECTED.iter().any(|expected| happened.starts_with(expected));
-        let unconfined = control["results"][attack].as_str().unwrap_or("no report");
-        if held && EXPECTED.iter().any(|expected| unconfined.starts_with(expected)) {
-            happened.push_str("; this machine refuses it without confinement too");
-        }
-        AttackRow { attack: name.clone(), held, happened, survivors: observed.survivors }
-    };
-    Ok(tried.iter().map(row).collect())
-}
-
-/// How a wall refuses: the filter and Landlock by permission, a call that the filter hides as
-/// unknown, a process or a file that is not there in the session's namespace. Any other error means
-/// that the attack itself went wrong.
-const EXPECTED: [&str; 5] = [
-    "refused: Operation not permitted",
-    "refused: Permission denied",
-    "refused: EPERM",
-    "refused: Function not implemented",
-    "refused: No such",
-];
-
-fn above(folder: &Path) -> &Path {
-    folder.parent().unwrap_or(folder)
-}
-
-fn home() -> &'static Path {
-    Path::new(if nix::unistd::getuid().is_root() { "/root" } else { "/home" })
-}
-
 /// Starts as many processes as possible, with a limit of 24.
-async fn fork_bomb(rig: &Rig) -> io::Result<AttackRow> {
+async fn fork_bomb(rig: &Rig, limits_tasks: bool) -> io::Result<AttackRow> {
     const BORN_WITHOUT_A_WALL: u64 = 600;
     let mut spec = rig.attack(&[format!("fork-bomb:{BORN_WITHOUT_A_WALL}")]);
     spec.limits.max_processes = 24;
     let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
-    let wall = match observed.births >= BORN_WITHOUT_A_WALL {
-        true => "the kernel's limit does not apply here; counted every second",
-        false => "stopped by the kernel's limit",
+    let is_bounded = observed.births < BORN_WITHOUT_A_WALL;
+    let wall = match (limits_tasks, is_bounded) {
+        (true, true) => "stopped by the kernel's limit",
+        (true, false) => "the kernel's limit does NOT hold",
+        (false, _) => "not limited by the kernel here; counted every second",
     };
     Ok(AttackRow {
         attack: "fork bomb at a cap of 24".to_owned(),
@@ -132,9 +57,7 @@ async fn fork_bomb(rig: &Rig) -> io::Result<AttackRow> {
             "{} processes were started ({wall}), {}",
             observed.births, observed.end.outcome
         ),
-        // Counted by sampling where the kernel limit does not apply to this user; ended in any
-        // case.
-        held: observed.survivors == 0,
+        held: observed.survivors == 0 && (is_bounded || !limits_tasks),
         survivors: observed.survivors,
     })
 }
@@ -235,6 +158,7 @@ async fn forged_mark(rig: &Rig) -> io::Result<AttackRow> {
         started_at: jiff::Timestamp::UNIX_EPOCH,
         deadline_at: jiff::Timestamp::UNIX_EPOCH,
         host: None,
+        in_force: None,
     };
     rig.ledger.insert(&row)?;
     let mark = (mark::VARIABLE.into(), row.session.id.to_string().into());

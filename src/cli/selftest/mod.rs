@@ -5,7 +5,9 @@
 
 mod attacks;
 mod connections;
+pub mod promises;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -14,14 +16,16 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use self::attacks::AttackRow;
+use self::promises::PromiseRow;
 use super::Context;
 use super::error::CommandError;
 use super::exit::Code;
-use crate::app::selftest::Rig;
+use crate::app::selftest::{Rig, Shape};
 use crate::event::{Event, LiveVerdict};
 use crate::model::SessionId;
 use crate::session::confinement::Strength;
 use crate::session::containment::{self, Tier};
+use crate::session::in_force::InForce;
 use crate::session::{SessionSpec, StopHandle, become_outer_reaper};
 use crate::settings::Containment;
 use crate::simulate::hostile::Misbehaviour;
@@ -37,6 +41,9 @@ pub struct SelftestArgs {
     /// Pass although this kernel lacks Landlock, so that agents reach what their user can
     #[arg(long)]
     pub without_landlock: bool,
+    /// Only try what the walls around an agent promise
+    #[arg(long, conflicts_with = "only")]
+    pub walls: bool,
     /// Run only these scenarios
     #[arg(long, value_name = "NAME")]
     pub only: Vec<Misbehaviour>,
@@ -63,6 +70,8 @@ impl From<TierChoice> for Containment {
 pub struct Row {
     /// What the agent did.
     pub scenario: String,
+    /// It ran confined like a real agent; if not, to show what its keeper does.
+    pub confined: bool,
     /// As reported by the supervisor.
     pub outcome: String,
     /// In order, without repetitions.
@@ -81,11 +90,15 @@ struct Report {
     /// Such as `pidns+cgroup+landlock`.
     containment: String,
     user: u32,
+    /// What holds each kind of session, by subject.
+    in_force: BTreeMap<&'static str, InForce>,
     scenarios: Vec<Row>,
+    /// Every promise of `SECURITY.md`, tried with and without confinement.
+    promises: Vec<PromiseRow>,
     attacks: Vec<AttackRow>,
     processes: u64,
     survivors: u32,
-    /// Nothing survived, and every attack that this machine can block failed.
+    /// Nothing survived, and every promise that applies is in force.
     held: bool,
 }
 
@@ -126,22 +139,27 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> io::Result<bool> {
     become_outer_reaper()?;
-    let tier = containment::detect(program, args.tier.into()).await?;
+    let (tier, walls) = containment::survey(program, args.tier.into()).await?;
+    let strength = Strength::of_this_machine();
+    let shapes = Shape::ALL
+        .map(|shape| (shape, InForce::of(Some(&shape.confinement()), strength, tier, walls)));
     let rig = Rig::new(program, folder, args.tier.into())?;
     if !args.json {
-        head(out, tier)?;
+        head(out, tier, &shapes)?;
     }
     let mut report = Report {
         containment: format!("{tier}{}", Strength::of_this_machine()),
         user: nix::unistd::getuid().as_raw(),
+        in_force: shapes.iter().map(|(shape, held)| (shape.name(), held.clone())).collect(),
         scenarios: Vec::new(),
+        promises: Vec::new(),
         attacks: Vec::new(),
         processes: 0,
         survivors: 0,
         held: false,
     };
     for misbehaviour in SCENARIOS {
-        if !args.only.is_empty() && !args.only.contains(&misbehaviour) {
+        if args.walls || (!args.only.is_empty() && !args.only.contains(&misbehaviour)) {
             continue;
         }
         let row = scenario(&rig, misbehaviour).await?;
@@ -152,12 +170,17 @@ pub async fn run(
         report.scenarios.push(row);
     }
     if args.only.is_empty() {
-        report.attacks = attacks::run(&rig).await?;
+        let accepted = promises::is_accepted(args.without_landlock);
+        report.promises = promises::run(&rig, &shapes, accepted).await?;
     }
-    report.conclude(args.without_landlock);
+    if args.only.is_empty() && !args.walls {
+        report.attacks = attacks::run(&rig, walls.tasks).await?;
+    }
+    report.conclude();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
+        print_promises(out, &report)?;
         print_attacks(out, &report)?;
     }
     out.flush()?;
@@ -179,15 +202,38 @@ impl Context {
 }
 
 impl Report {
-    fn conclude(&mut self, without_landlock: bool) {
+    fn conclude(&mut self) {
         self.processes = self.scenarios.iter().map(|row| row.processes).sum();
         let of_scenarios = self.scenarios.iter().map(|row| row.survivors);
         self.survivors = of_scenarios.chain(self.attacks.iter().map(|row| row.survivors)).sum();
-        // A promise that is not in force is a failure, unless the user knows that it is not.
-        let must_hold = Strength::of_this_machine() == Strength::Full || !without_landlock;
-        let all_held = self.attacks.iter().all(|row| row.held);
-        self.held = self.survivors == 0 && (all_held || !must_hold);
+        let all_held = self.attacks.iter().all(|row| row.held)
+            && self.promises.iter().all(|row| row.held || !row.claimed);
+        self.held = self.survivors == 0 && all_held;
     }
+}
+
+/// What does not hold is printed with what happened; the rest as numbers. `--json` has every row.
+fn print_promises(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    if !report.promises.is_empty() {
+        writeln!(out, "\n{:<72} {:>9} {:>5} {:>9}", "promise", "attempts", "held", "possible")?;
+    }
+    for promise in promises::PROMISES {
+        let rows: Vec<&PromiseRow> =
+            report.promises.iter().filter(|row| row.promise == promise).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let held = rows.iter().filter(|row| row.held).count();
+        let open = rows.iter().filter(|row| !row.held && !row.claimed).count();
+        let shown: String = promise.chars().take(72).collect();
+        writeln!(out, "{shown:<72} {:>9} {held:>5} {open:>9}", rows.len())?;
+        for row in rows.iter().filter(|row| !row.held) {
+            let mark = if row.claimed { "NOT IN FORCE" } else { "possible" };
+            let PromiseRow { attack, session, confined, .. } = row;
+            writeln!(out, "  {mark}: {attack}, {session}: {confined}")?;
+        }
+    }
+    Ok(())
 }
 
 fn print_attacks(out: &mut dyn Write, report: &Report) -> io::Result<()> {
@@ -205,6 +251,11 @@ fn print_attacks(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 async fn scenario(rig: &Rig, misbehaviour: Misbehaviour) -> io::Result<Row> {
     let mut spec = rig.spec(misbehaviour, 11, 31);
     shorten(&mut spec, misbehaviour);
+    // These two show what happens to a keeper that is lost, which a confined agent cannot reach.
+    let confined = !matches!(misbehaviour, Misbehaviour::KillsKeeper | Misbehaviour::StopsKeeper);
+    if confined {
+        rig.confine(&mut spec);
+    }
     let session = spec.session.id;
     let observed = rig
         .observe(spec, &StopHandle::new())
@@ -213,6 +264,7 @@ async fn scenario(rig: &Rig, misbehaviour: Misbehaviour) -> io::Result<Row> {
     let name = misbehaviour.to_possible_value();
     Ok(Row {
         scenario: name.map_or_else(String::new, |name| name.get_name().to_owned()),
+        confined,
         outcome: observed.end.outcome.to_string(),
         verdicts: verdicts(rig, session),
         processes: observed.births,
@@ -252,10 +304,17 @@ fn verdicts(rig: &Rig, session: SessionId) -> Vec<LiveVerdict> {
     seen
 }
 
-fn head(out: &mut dyn Write, tier: Tier) -> io::Result<()> {
+fn head(out: &mut dyn Write, tier: Tier, shapes: &[(Shape, InForce)]) -> io::Result<()> {
     let strength = Strength::of_this_machine();
     writeln!(out, "containment: {tier}{strength}")?;
     writeln!(out, "  {}\n  {}\n", tier.explanation(), strength.explanation())?;
+    for (shape, held) in shapes {
+        writeln!(out, "a session {}:", shape.name())?;
+        for (subject, what) in held.rows() {
+            writeln!(out, "  {subject:<13} {what}")?;
+        }
+    }
+    writeln!(out)?;
     writeln!(
         out,
         "{:<24} {:<26} {:>9} {:>9} {:>7}  verdicts",

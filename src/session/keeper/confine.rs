@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::filter;
+use super::verify::Witness;
 use crate::process::system;
 use crate::session::confinement::{Confinement, Strength};
 use landlock::{
@@ -15,8 +16,23 @@ use landlock::{
 /// Landlock with files, TCP ports and the scopes of signals and abstract sockets.
 const VERSION: ABI = ABI::V6;
 
+/// Why a process is not confined.
+pub enum Unconfined {
+    /// A step failed.
+    Refused(io::Error),
+    /// Every step succeeded, and yet something is open.
+    NotInForce,
+}
+
 /// Applies to the calling thread, which must be the only one.
-pub fn confine(allowed: &Confinement) -> io::Result<()> {
+pub fn confine(allowed: &Confinement) -> Result<(), Unconfined> {
+    let witness = Witness::new();
+    build(allowed).map_err(Unconfined::Refused)?;
+    let checked = witness.check(allowed, Strength::of_this_machine());
+    checked.map_err(|_| Unconfined::NotInForce)
+}
+
+fn build(allowed: &Confinement) -> io::Result<()> {
     restrict(allowed)?;
     // With no-new-privileges set above, root does not regain them by executing a program.
     system::drop_capabilities(allowed.makes_own_sandbox);
@@ -25,7 +41,7 @@ pub fn confine(allowed: &Confinement) -> io::Result<()> {
             .iter()
             .try_for_each(|program| seccompiler::apply_filter(program).map_err(io::Error::other)),
         // No filter compiler for this architecture: reported as partial.
-        Err(_) if Strength::of_this_machine() != Strength::Full => Ok(()),
+        Err(_) if !Strength::of_this_machine().has_filter() => Ok(()),
         Err(error) => Err(io::Error::other(error)),
     }
 }

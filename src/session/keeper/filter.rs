@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule,
+    SeccompFilter, SeccompRule, sock_filter,
 };
 
 use crate::session::confinement::Confinement;
@@ -16,7 +16,7 @@ const ALWAYS: Vec<SeccompRule> = Vec::new();
 
 /// The filters, in the order of application. An agent with its own sandbox needs user namespaces
 /// and local sockets for it.
-pub fn programs(allowed: &Confinement) -> Result<[BpfProgram; 2], BackendError> {
+pub fn programs(allowed: &Confinement) -> Result<Vec<BpfProgram>, BackendError> {
     let mut refused: Rules = BTreeMap::new();
     refused.extend(sockets(allowed.makes_own_sandbox, allowed.only_gateway)?);
     refused.extend(limits_of_others()?);
@@ -30,7 +30,29 @@ pub fn programs(allowed: &Confinement) -> Result<[BpfProgram; 2], BackendError> 
     }
     // A filter cannot see their arguments, which are in memory. Programs fall back to older calls.
     let unknown = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, ALWAYS));
-    Ok([program(refused, libc::EPERM)?, program(unknown.into_iter().collect(), libc::ENOSYS)?])
+    Ok(vec![
+        other_numbers(),
+        program(refused, libc::EPERM)?,
+        program(unknown.into_iter().collect(), libc::ENOSYS)?,
+    ])
+}
+
+/// Refuses calls by the second numbering of this processor (x32), which no rule names. Calls of
+/// another architecture end the process: the compiler of the other filters adds that.
+fn other_numbers() -> BpfProgram {
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const FIRST_OTHER: u32 = 0x4000_0000;
+    const ALLOW: u32 = 0x7fff_0000;
+    const REFUSE: u32 = 0x0005_0000;
+    let step = |code, jt, k| sock_filter { code, jt, jf: 0, k };
+    vec![
+        step(LOAD_NUMBER, 0, 0),
+        step(JUMP_IF_AT_LEAST, 1, FIRST_OTHER),
+        step(RETURN, 0, ALLOW),
+        step(RETURN, 0, REFUSE | libc::EPERM.unsigned_abs()),
+    ]
 }
 
 /// Key rings, shared memory, tracing, file attributes, memory of other processes, and io_uring,

@@ -32,7 +32,10 @@ pub fn task_cap(max_processes: u32) -> u64 {
 impl Group {
     /// Creates one below the group that was delegated to us; `None` without one.
     pub fn create(session: &str) -> Option<Self> {
-        let path = delegated_group()?.join(format!("{PREFIX}{session}"));
+        let above = delegated_group()?;
+        // Refused while the group above has members of its own: then the limits are sampled.
+        fs::write(above.join("cgroup.subtree_control"), "+memory +pids").ok();
+        let path = above.join(format!("{PREFIX}{session}"));
         fs::create_dir(&path).ok()?;
         let folder = File::open(&path).ok()?;
         let group = Self(path, folder);
@@ -44,6 +47,15 @@ impl Group {
         let target = SpawnTarget { group: Some(&self.1), ..SpawnTarget::default() };
         let born = system::fork_into_target(target, || 0);
         born.is_ok_and(|child| waitpid(child, None).is_ok())
+    }
+
+    /// Whether its kernel limits processes and threads.
+    pub fn limits_tasks(&self) -> bool {
+        self.0.join("pids.max").exists()
+    }
+
+    pub fn limits_memory(&self) -> bool {
+        self.0.join("memory.max").exists()
     }
 
     pub fn path(&self) -> &Path {

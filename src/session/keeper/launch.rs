@@ -21,6 +21,7 @@ use crate::process::system::Pidfd;
 use crate::session::SessionSpec;
 use crate::session::children::{self, Registration};
 use crate::session::containment::Tier;
+use crate::session::in_force::Walls;
 use crate::session::mark;
 use crate::session::slots::Slots;
 use crate::settings::Containment;
@@ -39,6 +40,7 @@ pub struct Keeper {
     /// As the keeper reported it.
     pub identity: ProcessIdentity,
     pub tier: Tier,
+    pub walls: Walls,
     pub cgroup: Option<std::path::PathBuf>,
     /// A process below it that does not belong to the session.
     pub watcher: Option<u32>,
@@ -168,9 +170,10 @@ pub async fn launch(
     let process = KeeperProcess { child, _registration: registration };
     let mut from = Receiver { half, frames: Frames::default() };
     match tokio::time::timeout(READY_WITHIN, from.next()).await {
-        Ok(Some(FromKeeper::Ready { keeper, tier, cgroup, watcher })) => Ok(Keeper {
+        Ok(Some(FromKeeper::Ready { keeper, tier, walls, cgroup, watcher })) => Ok(Keeper {
             identity: keeper,
             tier,
+            walls,
             cgroup,
             watcher,
             to: Sender(to),

@@ -22,6 +22,8 @@ mod signals;
 mod start;
 mod sweep;
 #[cfg(target_os = "linux")]
+mod verify;
+#[cfg(target_os = "linux")]
 mod view;
 #[cfg(any(test, not(target_os = "linux")))]
 mod tracked;
@@ -44,6 +46,7 @@ use self::protocol::{FromKeeper, Order, ToKeeper};
 use self::signals::Signals;
 use crate::process::{self, system};
 use crate::session::containment::Tier;
+use crate::session::in_force::Walls;
 use crate::session::slots::Slots;
 
 pub use self::group::{kill as kill_group, remove_empty as remove_empty_groups};
@@ -101,9 +104,13 @@ fn run(session: &str, containment: &str, slots: Option<&Slots>) -> Option<ExitCo
     // After the namespace: its id maps can be written only while the process is inspectable.
     crate::process::protect_from_inspection();
     let tier = Tier::from_parts(namespace.is_some(), group.is_some());
+    let mut walls = namespace.as_ref().map_or_else(Walls::default, Namespace::walls);
+    walls.tasks |= group.as_ref().is_some_and(Group::limits_tasks);
+    walls.memory |= group.as_ref().is_some_and(Group::limits_memory);
     control.send(&FromKeeper::Ready {
         keeper: process::identity(std::process::id())?,
         tier,
+        walls,
         cgroup: group.as_ref().map(|group| group.path().to_owned()),
         watcher: watcher.and_then(|pid| u32::try_from(pid.as_raw()).ok()),
     });

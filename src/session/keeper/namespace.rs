@@ -30,6 +30,8 @@ use super::view;
 use super::watcher::is_hung_up;
 use crate::process;
 use crate::process::system::{self, SpawnTarget};
+use crate::session::confinement::Confinement;
+use crate::session::in_force::Walls;
 
 /// Time limit for the init to start.
 const INIT_WITHIN: Duration = Duration::from_secs(5);
@@ -41,13 +43,15 @@ const NOTED_WITHIN: Duration = Duration::from_secs(1);
 pub struct Namespace {
     init: Pid,
     channel: Channel,
+    walls: Walls,
     /// Keeps the mounts of the namespace alive, so that tearing them down (slow in the kernel)
     /// happens after the tree is certified empty.
     _mounts: Option<File>,
 }
 
+/// The init is up, with what it could set up.
 #[derive(Debug, Serialize, Deserialize)]
-struct Up;
+struct Up(Walls);
 
 impl Namespace {
     /// Creates one, in `group` if given; `None` if the machine does not allow it.
@@ -70,15 +74,20 @@ impl Namespace {
             let Ok(lifeline) = nix::unistd::dup(control) else { return 1 };
             close_all_but(&[&ours, &lifeline]);
             let Ok(channel) = Channel::new(ours) else { return 1 };
-            let prepared = (!target.new_users || map_users(users, groups)) && prepare();
+            if target.new_users && !map_users(users, groups) {
+                return 1;
+            }
+            let Some(mut walls) = prepare() else { return 1 };
             // The kernel counts tasks per user of a user namespace, but not for root.
-            let has_cap = target.new_users && users != 0;
-            if prepared { Init { channel, lifeline, has_cap }.run() } else { 1 }
+            walls.tasks = target.new_users && users != 0;
+            Init { channel, lifeline, walls }.run()
         })
         .ok()?;
         drop(theirs);
-        let mut namespace = Self { init, channel: Channel::new(ours).ok()?, _mounts: None };
-        if namespace.is_up() {
+        let channel = Channel::new(ours).ok()?;
+        let mut namespace = Self { init, channel, walls: Walls::default(), _mounts: None };
+        if let Some(Up(walls)) = namespace.receive::<Up>(INIT_WITHIN) {
+            namespace.walls = walls;
             namespace._mounts = File::open(format!("/proc/{init}/ns/mnt")).ok();
             return Some(namespace);
         }
@@ -87,8 +96,9 @@ impl Namespace {
         None
     }
 
-    fn is_up(&mut self) -> bool {
-        self.receive::<Up>(INIT_WITHIN).is_some()
+    /// What it could set up.
+    pub fn walls(&self) -> Walls {
+        self.walls
     }
 
     fn receive<M: DeserializeOwned>(&mut self, within: Duration) -> Option<M> {
@@ -173,22 +183,19 @@ fn map_users(user: u32, group: u32) -> bool {
 }
 
 /// Mounts the namespace's `/proc`, and ties the init to the keeper.
-fn prepare() -> bool {
+fn prepare() -> Option<Walls> {
     // Message queues and shared memory of the session end with it. The filter closes them too.
-    unshare(CloneFlags::CLONE_NEWIPC).ok();
-    if unshare(CloneFlags::CLONE_NEWNS).is_err() {
-        return false;
-    }
+    let ipc = unshare(CloneFlags::CLONE_NEWIPC).is_ok();
+    unshare(CloneFlags::CLONE_NEWNS).ok()?;
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    if mount(None::<&str>, "/", None::<&str>, private, None::<&str>).is_err() {
-        return false;
-    }
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>).ok()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     // Refused where parts of /proc are masked (some containers): the agent then sees the outer one,
     // which does not weaken containment.
     mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>).ok();
     // Last, since a change of credentials clears it.
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_ok()
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).ok()?;
+    Some(Walls { mounts: view::is_possible(), ipc, ..Walls::default() })
 }
 
 /// The next message, if it comes in time.
@@ -215,15 +222,14 @@ struct Init {
     channel: Channel,
     /// Our copy of the keeper's socket to heartbeat.
     lifeline: OwnedFd,
-    /// Whether a task limit applies to this session alone.
-    has_cap: bool,
+    walls: Walls,
 }
 
 impl Init {
     fn run(mut self) -> i32 {
         start::set_name(OsStr::new("heartbeat-init"));
         let Ok(signals) = Signals::block() else { return 1 };
-        self.channel.send(&Up);
+        self.channel.send(&Up(self.walls));
         let mut leader = None;
         loop {
             let mut fds = [
@@ -251,9 +257,11 @@ impl Init {
     fn start(&mut self, order: &Order) -> Option<Pid> {
         // Only now: the keeper opens our mounts once we are up.
         crate::process::protect_from_inspection();
-        let max_tasks = self.has_cap.then(|| task_cap(order.max_processes));
+        let max_tasks = self.walls.tasks.then(|| task_cap(order.max_processes));
         let order = Order { max_tasks, ..order.clone() };
-        let seen = match order.confinement.as_ref().filter(|allowed| allowed.makes_own_sandbox) {
+        // An agent with its own sandbox is not started without it: it has no other rules for files.
+        let is_needed = |allowed: &&Confinement| self.walls.mounts || allowed.makes_own_sandbox;
+        let seen = match order.confinement.as_ref().filter(is_needed) {
             Some(allowed) => view::enter(allowed, &[&order.cwd, &order.stdin]),
             None => Ok(()),
         };

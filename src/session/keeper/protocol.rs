@@ -10,6 +10,7 @@ use crate::model::{FailureKind, ProcessIdentity};
 use crate::session::agent::Exit;
 use crate::session::confinement::Confinement;
 use crate::session::containment::Tier;
+use crate::session::in_force::Walls;
 
 /// Longer frames are rejected.
 pub const MAX_FRAME: usize = 16 << 20;
@@ -70,6 +71,7 @@ pub enum FromKeeper {
         keeper: ProcessIdentity,
         /// The containment it has set up.
         tier: Tier,
+        walls: Walls,
         /// The control group, if there is one.
         cgroup: Option<PathBuf>,
         /// A process below it that does not belong to the session.
@@ -146,6 +148,7 @@ impl StartFailure {
         match (self.step, self.errno) {
             (StartStep::Program, libc::ENOENT | libc::ENOTDIR) => FailureKind::NotFound,
             (StartStep::Program, libc::EACCES | libc::EPERM) => FailureKind::NotExecutable,
+            (StartStep::NotInForce, _) => FailureKind::SandboxFailed,
             _ => FailureKind::ExecFailed,
         }
     }
@@ -153,6 +156,12 @@ impl StartFailure {
 
 impl std::fmt::Display for StartFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.step == StartStep::NotInForce {
+            return f.write_str(
+                "the kernel accepted the confinement of the agent but does not enforce it; run \
+                 `heartbeat selftest`",
+            );
+        }
         write!(f, "{:?}: {}", self.step, io::Error::from_raw_os_error(self.errno))
     }
 }
@@ -165,6 +174,8 @@ pub enum StartStep {
     /// Entering the working directory.
     Folder,
     Confinement,
+    /// The confinement was applied, but is not in force.
+    NotInForce,
     Program,
 }
 

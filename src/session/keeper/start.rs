@@ -10,7 +10,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Pid, getpid, getppid};
 
 #[cfg(target_os = "linux")]
-use super::confine::confine;
+use super::confine::{Unconfined, confine};
 use super::protocol::{Order, StartFailure, StartStep};
 use crate::process::system::{self, SpawnTarget};
 
@@ -78,10 +78,12 @@ fn become_agent(order: &Order, parent: Pid) -> StartFailure {
     system::close_others_on_exec();
     system::reset_signals();
     // Last, so that it does not restrict the steps above.
-    if let Some(allowed) = &order.confinement
-        && let Err(error) = confine(allowed)
-    {
-        return failed(StartStep::Confinement, error.raw_os_error().unwrap_or(libc::EPERM));
+    match order.confinement.as_ref().map(confine) {
+        None | Some(Ok(())) => {}
+        Some(Err(Unconfined::NotInForce)) => return failed(StartStep::NotInForce, libc::EPERM),
+        Some(Err(Unconfined::Refused(error))) => {
+            return failed(StartStep::Confinement, error.raw_os_error().unwrap_or(libc::EPERM));
+        }
     }
     let error = system::execute(&order.program, &arguments(order), &environment(&order.env));
     failed(StartStep::Program, error.raw_os_error().unwrap_or_default())
@@ -110,8 +112,17 @@ fn set_mark(_mark: u64) {}
 
 /// Not supported here; the session's row says so.
 #[cfg(not(target_os = "linux"))]
-fn confine(_allowed: &crate::session::confinement::Confinement) -> io::Result<()> {
+fn confine(_allowed: &crate::session::confinement::Confinement) -> Result<(), Unconfined> {
     Ok(())
+}
+
+/// Never there.
+#[cfg(not(target_os = "linux"))]
+enum Unconfined {
+    #[expect(dead_code, reason = "only on Linux")]
+    NotInForce,
+    #[expect(dead_code, reason = "only on Linux")]
+    Refused(io::Error),
 }
 
 fn arguments(order: &Order) -> Vec<CString> {

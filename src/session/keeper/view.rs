@@ -1,8 +1,8 @@
-//! What an agent with its own sandbox sees of the files of this machine.
-//!
-//! Its sandbox makes mounts, which Landlock's file rules would forbid. In its namespace of mounts it
-//! therefore finds only what its session may access: every other folder is empty, and everything but
-//! its own folder is read-only. Whatever fails here, the agent is not started.
+//! What an agent in a namespace sees of the files of this machine: only what its session may access.
+//! Every other folder is empty, and everything but its own folder is read-only, which also holds for
+//! what Landlock does not restrict, such as times of files. An agent whose own sandbox makes mounts
+//! cannot have Landlock's rules for files: for it these mounts are the only wall. Whatever fails
+//! here, the agent is not started.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{OFlag, open};
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::Mode;
 
 use crate::process::system;
@@ -23,12 +23,28 @@ const KEPT: [&str; 11] =
 /// Shared by all programs; a session has its own, and may write them.
 const TEMPORARY: [&str; 2] = ["/tmp", "/dev/shm"];
 
+/// Whether this namespace can have mounts of its own that are read-only: tried and undone.
+pub fn is_possible() -> bool {
+    let Some(place) = TEMPORARY.iter().map(Path::new).find(|path| path.is_dir()) else {
+        return false;
+    };
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    if mount(Some("tmpfs"), place, Some("tmpfs"), flags, Some("size=64k")).is_err() {
+        return false;
+    }
+    let works = system::set_read_only(place, true, true).is_ok()
+        && system::set_read_only(place, false, false).is_ok();
+    umount2(place, MntFlags::MNT_DETACH).is_ok() && works
+}
+
 /// Changes the mounts of this process, which must be in a namespace of its own. `more` are further
 /// paths to keep.
 pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
     let lists = [&allowed.read, &allowed.execute, &allowed.write, &allowed.devices];
     let mut kept: Vec<PathBuf> = lists.into_iter().flatten().cloned().collect();
-    kept.extend(more.iter().map(|path| (*path).to_owned()));
+    // A folder of which a part is closed is only listed: its other parts are kept one by one.
+    let whole = more.iter().filter(|path| !allowed.list.iter().any(|listed| listed == **path));
+    kept.extend(whole.map(|path| (*path).to_owned()));
     let mut hidden = Vec::new();
     for entry in fs::read_dir("/")?.flatten() {
         let name = entry.file_name();
@@ -43,6 +59,11 @@ pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
     let plans: Vec<Plan> = hidden.iter().map(|folder| Plan::new(folder, &kept)).collect();
     for plan in &plans {
         plan.carry_out()?;
+    }
+    for path in &allowed.list {
+        fs::create_dir_all(path)?;
+        // A mount of its own stays read-only where the folder above is writable.
+        bind(path, path)?;
     }
     for path in allowed.write.iter().filter(|path| path.exists()) {
         bind(path, path)?;

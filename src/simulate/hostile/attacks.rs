@@ -43,10 +43,13 @@ enum Kind {
     ForkBomb,
     IdleConnections,
     Chmod,
+    Utime,
+    Capabilities,
+    FillMemoryFile,
     Call,
 }
 
-const KINDS: [(&str, Kind); 17] = [
+const KINDS: [(&str, Kind); 20] = [
     ("read", Kind::Read),
     ("write", Kind::Write),
     ("list", Kind::List),
@@ -63,6 +66,9 @@ const KINDS: [(&str, Kind); 17] = [
     ("fork-bomb", Kind::ForkBomb),
     ("idle-connections", Kind::IdleConnections),
     ("chmod", Kind::Chmod),
+    ("utime", Kind::Utime),
+    ("capabilities", Kind::Capabilities),
+    ("fill-memory-file", Kind::FillMemoryFile),
     ("call", Kind::Call),
 ];
 
@@ -106,6 +112,9 @@ impl Attack {
             Kind::Reschedule => reschedule(target),
             Kind::CreateSetuidProgram => create_setuid_program(),
             Kind::Chmod => chmod(Path::new(target)),
+            Kind::Utime => utime(Path::new(target)),
+            Kind::Capabilities => capabilities(),
+            Kind::FillMemoryFile => fill_memory_file(target.parse().unwrap_or(0)),
             Kind::Call => calls::attempt(target),
             Kind::IdleConnections => hold_connections(target),
             Kind::ForkBomb => Ok(fork_bomb(target.parse().unwrap_or(4_000), canary)),
@@ -163,11 +172,12 @@ fn reschedule(_process: &str) -> io::Result<String> {
 
 /// Creates a set-user-id program.
 fn create_setuid_program() -> io::Result<String> {
-    let program = std::env::temp_dir().join("lent");
-    File::create(&program)?;
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755))?;
-    let mode = fs::metadata(&program)?.permissions().mode();
-    fs::remove_file(&program)?;
+    // In its own folder, which it may write.
+    let program = Path::new("lent");
+    File::create(program)?;
+    fs::set_permissions(program, fs::Permissions::from_mode(0o4755))?;
+    let mode = fs::metadata(program)?.permissions().mode();
+    fs::remove_file(program)?;
     if mode & 0o4000 == 0 {
         Err(io::Error::other("the bit is not set"))
     } else {
@@ -179,6 +189,43 @@ fn create_setuid_program() -> io::Result<String> {
 fn chmod(path: &Path) -> io::Result<String> {
     fs::set_permissions(path, fs::metadata(path)?.permissions())?;
     Ok("set".to_owned())
+}
+
+/// Gives a file the times that it has.
+fn utime(path: &Path) -> io::Result<String> {
+    use nix::sys::stat::{UtimensatFlags, utimensat};
+    use nix::sys::time::TimeSpec;
+    let unchanged = &TimeSpec::UTIME_OMIT;
+    let now = &TimeSpec::UTIME_NOW;
+    utimensat(nix::fcntl::AT_FDCWD, path, now, unchanged, UtimensatFlags::NoFollowSymlink)?;
+    Ok("set".to_owned())
+}
+
+/// A capability lets a process past the permissions of others.
+fn capabilities() -> io::Result<String> {
+    use nix::unistd::{Uid, setresuid};
+    // Only a process with a capability may become somebody else.
+    let somebody = Uid::from_raw(65_533);
+    setresuid(Uid::current(), Uid::current(), somebody)?;
+    Ok("became another user".to_owned())
+}
+
+/// Fills a file in memory with so many megabytes, maps none of it, and waits.
+#[cfg(target_os = "linux")]
+fn fill_memory_file(megabytes: u32) -> io::Result<String> {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    let mut file = File::from(memfd_create(c"filled", MFdFlags::empty())?);
+    let part = vec![1; 1 << 20];
+    for _ in 0..megabytes {
+        file.write_all(&part)?;
+    }
+    std::thread::sleep(Duration::from_mins(1));
+    Ok(format!("{megabytes} MB"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn fill_memory_file(_megabytes: u32) -> io::Result<String> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -4,7 +4,7 @@
 use std::io;
 
 #[cfg(target_os = "linux")]
-pub use linux::CALLS;
+pub use linux::{CALLS, UDP_SOCKET};
 
 /// Makes the call of this name; an error means that it is closed.
 #[cfg(target_os = "linux")]
@@ -22,6 +22,8 @@ pub fn attempt(name: &str) -> io::Result<String> {
 
 #[cfg(not(target_os = "linux"))]
 pub const CALLS: [Call; 0] = [];
+#[cfg(not(target_os = "linux"))]
+pub const UDP_SOCKET: &str = "";
 
 #[cfg(not(target_os = "linux"))]
 pub fn attempt(_name: &str) -> io::Result<String> {
@@ -54,6 +56,25 @@ mod linux {
     const NO_FLAGS: [usize; 6] = [0x7fff_0000, 0, 0, 0, 0, 0];
     const UNIX: [usize; 6] = [libc::AF_UNIX.unsigned_abs() as usize, NONE, 0, 0, 0, 0];
     const VSOCK: [usize; 6] = [libc::AF_VSOCK.unsigned_abs() as usize, NONE, 0, 0, 0, 0];
+    const MPTCP: [usize; 6] = [
+        libc::AF_INET.unsigned_abs() as usize,
+        // A type that does not exist.
+        0xf,
+        262,
+        0,
+        0,
+        0,
+    ];
+    const UDP: [usize; 6] = [
+        libc::AF_INET.unsigned_abs() as usize,
+        libc::SOCK_DGRAM.unsigned_abs() as usize,
+        // A protocol that does not exist.
+        255,
+        0,
+        0,
+        0,
+    ];
+    const FAST_OPEN: [usize; 6] = [NONE, NONE, 1, libc::MSG_FASTOPEN.unsigned_abs() as usize, 0, 0];
     const NEW_USERS: [usize; 6] = [
         // Together with a flag that does not exist.
         libc::CLONE_NEWUSER.unsigned_abs() as usize | 1,
@@ -64,7 +85,7 @@ mod linux {
         0,
     ];
 
-    /// All of them are refused by the filter of a session.
+    /// All of them are refused by the filter of a session, the last one behind a gateway.
     pub const CALLS: &[Call] = &[
         call("fchmod", libc::SYS_fchmod, NOWHERE),
         call("fchmodat", libc::SYS_fchmodat, NOWHERE),
@@ -111,5 +132,10 @@ mod linux {
             libc::SYS_sched_setaffinity,
             [0x7fff_fffe, 8, 0, 0, 0, 0],
         ),
+        call("a call by the other numbering", 0x4000_0000 | libc::SYS_getpid, [0; 6]),
+        call("socket of several paths", libc::SYS_socket, MPTCP),
+        call("send that opens a connection", libc::SYS_sendto, FAST_OPEN),
+        call(UDP_SOCKET, libc::SYS_socket, UDP),
     ];
+    pub const UDP_SOCKET: &str = "socket of datagrams";
 }

@@ -9,3 +9,4 @@ mod bounds;
 mod confined;
 mod endings;
 mod gateway;
+mod sandbox;

@@ -10,6 +10,7 @@ mod money;
 mod outage;
 mod pictures;
 mod reading;
+mod replay;
 mod settings;
 mod whole_run;
 mod world;

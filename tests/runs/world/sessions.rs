@@ -43,6 +43,7 @@ impl ScriptedSessions {
             started_at: now,
             deadline_at: now + SignedDuration::from_mins(10),
             host: None,
+            in_force: None,
         }
     }
 
