@@ -76,6 +76,7 @@ fn slack(report: &Report) -> String {
         ));
     }
     lines.extend(rest(report));
+    lines.extend(suggested(report).map(|text| slack_text(&text)));
     lines.join("\n")
 }
 
@@ -88,6 +89,19 @@ fn slack_text(text: &str) -> String {
 fn rest(report: &Report) -> Option<String> {
     let more = report.findings.len().saturating_sub(NAMED);
     (more > 0).then(|| format!("… and {more} more"))
+}
+
+/// How many items have suggestions, and those of the first.
+fn suggested(report: &Report) -> Option<String> {
+    let first = report.suggested.first()?;
+    let lines: Vec<String> =
+        first.suggestions.iter().map(|line| format!("{}: {}", line.name, line.value)).collect();
+    let more = match report.suggested.len() {
+        1 => String::new(),
+        all => format!("; suggestions for {} more items are in the report", all - 1),
+    };
+    let name = report.names.name(&first.key);
+    Some(format!("Suggested for {name}: {}{more}", clip(&lines.join(", "), 160)))
 }
 
 fn teams(report: &Report) -> Value {
@@ -110,6 +124,7 @@ fn teams(report: &Report) -> Value {
         body.push(block(text, "Default"));
     }
     body.extend(rest(report).map(|text| block(text, "Default")));
+    body.extend(suggested(report).map(|text| block(card_text(&text), "Default")));
     card(&body)
 }
 

@@ -26,6 +26,7 @@ mod read;
 mod recheck;
 mod recover;
 mod sources;
+mod suggest;
 mod triage;
 
 use self::sources::ReadSources;

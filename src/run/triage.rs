@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
+use super::suggest::{self, Offers};
 use super::{RunContext, RunError, deep_result, linked_content, recover};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
@@ -40,7 +41,11 @@ pub(super) async fn judge(
         let planned = unless_panic(plan(cx.clone(), untriaged.clone())).await;
         let mut triage = Triage::of(cx, untriaged);
         match planned {
-            Some(batches) => triage.ask_all(batches?).await?,
+            Some(planned) => {
+                let (batches, offers) = planned?;
+                triage.offers = offers;
+                triage.ask_all(batches).await?;
+            }
             None => triage.fail_all().await?,
         }
         failed = triage.failed;
@@ -108,23 +113,26 @@ pub(super) async fn prompts(
     cx: &RunContext,
     new: &[QueuedItem],
 ) -> Result<Vec<Rendered>, RunError> {
-    let batches = plan(cx.clone(), new.to_vec()).await?;
+    let (batches, _) = plan(cx.clone(), new.to_vec()).await?;
     batches.iter().map(|batch| prompt(cx, batch, RequestRound::First)).collect()
 }
 
 /// The batches of these items, with background and an overview of their code bases.
-async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunError> {
+async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<(Vec<Batch>, Offers), RunError> {
     if new.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Offers::default()));
     }
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
     let mut file_names = linked_content::file_names(&cx, &new).await;
+    let offers = suggest::gather(&cx, &new).await?;
     let mut known = cx.store().items().background(new, EarlierVerdicts::All).await?;
     for (key, background) in &mut known {
         background.file_names = file_names.remove(key).unwrap_or_default();
+        background.options = offers.text(key);
+        background.corrections = offers.corrections(key);
     }
     let code = cx.edges.code.overviews(items.clone()).await.join("\n\n");
-    Ok(triage::plan_batches(&items, &known, &code, &cx.config.triage))
+    Ok((triage::plan_batches(&items, &known, &code, &cx.config.triage), offers))
 }
 
 fn prompt(cx: &RunContext, batch: &Batch, round: RequestRound) -> Result<Rendered, RunError> {
@@ -145,6 +153,7 @@ async fn unless_panic<T: Send + 'static>(
 struct Triage<'a> {
     cx: &'a RunContext,
     items: Untriaged,
+    offers: Offers,
     deep: Vec<QueuedItem>,
     /// Number of items whose session failed.
     failed: u64,
@@ -164,7 +173,7 @@ enum BatchOutcome {
 impl<'a> Triage<'a> {
     fn of(cx: &'a RunContext, new: Vec<QueuedItem>) -> Self {
         let items = new.into_iter().map(|item| (item.key().clone(), item)).collect();
-        Self { cx, items, deep: Vec::new(), failed: 0, fault: None }
+        Self { cx, items, offers: Offers::default(), deep: Vec::new(), failed: 0, fault: None }
     }
 
     /// Batches run one after the other. Once a session is refused, the rest wait for the next run.
@@ -290,7 +299,10 @@ impl<'a> Triage<'a> {
         verdicts: Vec<(ItemKey, Verdict)>,
     ) -> Result<(), RunError> {
         let known = |(key, verdict): &(ItemKey, Verdict)| {
-            Some(result(self.cx, self.items.get(key)?, verdict.clone(), true, None))
+            let suggestions = self.offers.suggestions(self.cx, key, verdict);
+            let verdict = Verdict { fixed_by: self.offers.fixed_by(key), ..verdict.clone() };
+            let result = result(self.cx, self.items.get(key)?, verdict, true, None);
+            Some(TriageResult { suggestions, ..result })
         };
         let results: Vec<_> = verdicts.iter().filter_map(known).collect();
         self.send_on(verdicts);
@@ -379,5 +391,6 @@ fn result(
     let (key, fingerprint) = (item.key().clone(), item.fingerprint.clone());
     let parts = Some(ItemParts::of(&item.item));
     let triage_only = is_triage_only(cx, item);
-    TriageResult { key, fingerprint, verdict, from_model, park, triage_only, parts }
+    let suggestions = Vec::new();
+    TriageResult { key, fingerprint, verdict, from_model, park, triage_only, parts, suggestions }
 }

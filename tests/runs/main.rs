@@ -17,5 +17,6 @@ mod outbox;
 mod panics;
 mod rules;
 mod sources;
+mod suggest;
 mod world;
 mod year;
