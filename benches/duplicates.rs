@@ -27,7 +27,7 @@ use jiff::civil::DateTime;
 use rusqlite::{Connection, params};
 
 /// Known items that triage is offered for one item.
-const OFFERED: u32 = 3;
+const OFFERED: u32 = 15;
 
 struct Issue {
     id: i64,
@@ -250,6 +250,8 @@ fn planned(issue: &Issue, words: ItemWords) -> Planned {
         attempts: 0,
         write: Write::Row,
         words: Some(words),
+        fields: None,
+        created_at: None,
     }
 }
 

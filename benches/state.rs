@@ -83,6 +83,8 @@ fn planned(
         attempts: 0,
         write,
         words: None,
+        fields: None,
+        created_at: None,
     }
 }
 

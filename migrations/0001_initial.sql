@@ -81,6 +81,76 @@ CREATE VIRTUAL TABLE item_words USING fts5 (
 );
 CREATE VIRTUAL TABLE item_word_counts USING fts5vocab (item_words, row);
 
+-- ── Suggestions ──────────────────────────────────────────────────────────────────────────────────
+
+-- The words and fields of every item read, as they are now: suggestions for a new item come from
+-- those most like it.
+CREATE TABLE item_fields (
+    key        TEXT    NOT NULL PRIMARY KEY,
+    source     TEXT    NOT NULL,
+    created_at INTEGER,
+    changed_at INTEGER NOT NULL,
+    -- Of the title, a line break, of the text.
+    words      TEXT    NOT NULL,
+    -- Area, type, priority, severity, tags and owner, as JSON.
+    fields     TEXT    NOT NULL
+) STRICT;
+CREATE INDEX item_fields_newest ON item_fields (source, changed_at);
+
+-- A value suggested for a field of an item, and what people did with it.
+CREATE TABLE suggestions (
+    key        TEXT    NOT NULL,
+    source     TEXT    NOT NULL,
+    field      TEXT    NOT NULL,
+    value      TEXT    NOT NULL,
+    -- The area whose record counts for it.
+    area       TEXT    NOT NULL,
+    -- The field's value when it was suggested.
+    before     TEXT    NOT NULL,
+    chosen_by  TEXT    NOT NULL,
+    score      REAL    NOT NULL,
+    -- How often such suggestions were right, of how many; NULL: not known.
+    hits       INTEGER,
+    of_items   INTEGER,
+    shown      INTEGER NOT NULL,
+    fate       TEXT    NOT NULL DEFAULT 'open'
+        CHECK (fate IN ('open', 'kept', 'changed', 'ignored')),
+    run        TEXT,
+    made_at    INTEGER NOT NULL,
+    decided_at INTEGER,
+    -- 1: heartbeat wrote it to the tracker, so that finding it there is nobody's answer.
+    written    INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (key, field, value)
+) STRICT;
+CREATE INDEX suggestions_by_run ON suggestions (run);
+CREATE INDEX suggestions_open ON suggestions (made_at) WHERE fate = 'open';
+
+-- What people said was wrong about an item's verdict or finding: evidence for triage of similar items.
+CREATE TABLE corrections (
+    key      TEXT    NOT NULL PRIMARY KEY,
+    source   TEXT    NOT NULL,
+    note     TEXT    NOT NULL,
+    given_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- How often suggestions were right on finished items, by field and area ('': all areas), as
+-- `backtest --triage` measured it.
+CREATE TABLE suggestion_figures (
+    source      TEXT    NOT NULL,
+    field       TEXT    NOT NULL,
+    chosen_by   TEXT    NOT NULL,
+    area        TEXT    NOT NULL,
+    -- Suggestions with a lower score are not made.
+    cutoff      REAL    NOT NULL,
+    hits        INTEGER NOT NULL,
+    of_items    INTEGER NOT NULL,
+    -- Items whose value a person set or changed, and those of them with a suggestion.
+    needed      INTEGER NOT NULL,
+    covered     INTEGER NOT NULL,
+    measured_at INTEGER NOT NULL,
+    PRIMARY KEY (source, field, chosen_by, area)
+) STRICT, WITHOUT ROWID;
+
 -- ── Sources ──────────────────────────────────────────────────────────────────────────────────────
 
 -- Where the next query begins; moves together with the decisions on what came before.

@@ -62,7 +62,7 @@
 //! | **state** | [`store`] | ports, system, pure, data | SQLite: items, runs, sessions, findings, budget, the event log |
 //! | **ports** | [`ports`] | data | interfaces of the state for edges: the session ledger, the stored state of sources |
 //! | **system** | [`clock`], [`exec`], [`outbound`], [`private`], [`process`] | data | the operating system: time, helper commands, private files, processes; messages to webhooks and monitors |
-//! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`fixes`], [`evidence`], [`triage`], [`locate`], [`analyze`] → [`prompt`] | data | decisions and texts: no IO, no clock |
+//! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`fixes`], [`evidence`], [`suggest`], [`triage`], [`locate`], [`analyze`] → [`prompt`] | data | decisions and texts: no IO, no clock |
 //! | **data** | [`event`], [`settings`] → [`model`] | nothing | plain data: items, verdicts, findings, events, configuration values |
 //!
 //! [`clean`] and the data of texts in [`model`] come from the crate `visible_text` (`crates/visible-text`), which
@@ -176,6 +176,7 @@ pub mod dedupe;
 pub mod fixes;
 pub mod evidence;
 pub mod prompt;
+pub mod suggest;
 pub mod triage;
 pub mod locate;
 pub mod analyze;

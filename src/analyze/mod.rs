@@ -29,6 +29,9 @@ pub struct Request<'a> {
     pub context: &'a str,
 }
 
+/// Similar items that a deep session is told about.
+const MOST_SIMILAR: usize = 3;
+
 /// The prompt of one deep session.
 pub fn render(
     prompts: &Prompts,
@@ -40,7 +43,8 @@ pub fn render(
     let item = item_text(request.item, parent.as_deref(), Detail::Full, config.max_item_tokens);
     let earlier = earlier.as_ref().map(|earlier| earlier_text(earlier, Detail::Full));
     let earlier = fence.guard(&earlier.unwrap_or_default());
-    let known = fence.guard(&known_text(similar, Some(&request.item.facts.key)));
+    let known =
+        fence.guard(&known_text(similar.iter().take(MOST_SIMILAR), Some(&request.item.facts.key)));
     let (links, files) = (fence.guard(links), fence.guard(files));
     let max_files_read = config.max_files_read;
     let overview = fence.guard(request.overview).trim().to_owned();

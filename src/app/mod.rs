@@ -5,6 +5,7 @@
 
 pub mod after_run;
 pub mod backtest;
+pub mod backtest_triage;
 mod credential;
 pub mod daemon;
 pub mod demo;

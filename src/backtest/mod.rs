@@ -17,6 +17,7 @@
 mod analysis;
 mod answer;
 mod change;
+mod fields;
 mod fix;
 mod gain;
 mod history;
@@ -29,6 +30,7 @@ mod plan;
 mod score;
 mod text;
 mod tracker;
+mod triage_text;
 mod trial;
 mod tune;
 mod tune_ranking;
@@ -41,6 +43,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 pub use analysis::{PastAnalysis, PastFinding, changed_functions, sample};
+pub use fields::{exported_item, past_fields};
 pub use fix::{Awaited, LaterFix, fixes_of};
 pub use gain::Gain;
 pub use history::{Artifacts, PastCommit};
@@ -52,6 +55,7 @@ pub use plan::{Plan, Task};
 pub use score::{Place, Scored, Table};
 pub use text::render;
 pub use tracker::{cleaned, finished_items, read_past_texts};
+pub use triage_text::render_triage;
 pub use trial::{Trials, tune_ranking};
 pub use tune::{Suggestion, suggest};
 

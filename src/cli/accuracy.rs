@@ -9,8 +9,9 @@ use super::error::CommandError;
 use super::exit::Code;
 use super::report::parse_since;
 use crate::fixes::Accuracy;
+use crate::model::Fate;
 use crate::report::fixes::{accuracy, table};
-use crate::store::FindingRow;
+use crate::store::{FieldOutcome, FindingRow};
 
 #[derive(Debug, Clone, Args)]
 pub struct AccuracyArgs {
@@ -38,6 +39,39 @@ pub enum Grouping {
 struct Answer {
     all: Accuracy,
     groups: BTreeMap<String, Accuracy>,
+    /// What people did with suggested values, by field.
+    suggestions: BTreeMap<&'static str, Used>,
+}
+
+/// What people did with the suggestions for one field.
+#[derive(Debug, Default, Serialize)]
+struct Used {
+    shown: u32,
+    kept: u32,
+    changed: u32,
+    ignored: u32,
+    open: u32,
+    /// Made to build a record, and not shown.
+    not_shown: u32,
+}
+
+fn used(outcomes: &[FieldOutcome]) -> BTreeMap<&'static str, Used> {
+    let mut fields: BTreeMap<&'static str, Used> = BTreeMap::new();
+    for one in outcomes {
+        let used = fields.entry(one.field.into_str()).or_default();
+        if !one.shown {
+            used.not_shown += one.count;
+            continue;
+        }
+        used.shown += one.count;
+        *match one.fate {
+            Fate::Open => &mut used.open,
+            Fate::Kept => &mut used.kept,
+            Fate::Changed => &mut used.changed,
+            Fate::Ignored => &mut used.ignored,
+        } += one.count;
+    }
+    fields
 }
 
 impl Grouping {
@@ -67,7 +101,8 @@ impl super::Context {
             rows.iter().for_each(|row| groups.entry(by.of(row)).or_default().push(row));
         }
         let groups = groups.into_iter().map(|(name, rows)| (name, accuracy(rows))).collect();
-        let answer = Answer { all: accuracy(&rows), groups };
+        let outcomes = store.suggestions().outcomes(since).await?;
+        let answer = Answer { all: accuracy(&rows), groups, suggestions: used(&outcomes) };
         self.print(&answer, render)?;
         Ok(Code::Done)
     }
@@ -75,7 +110,7 @@ impl super::Context {
 
 fn render(answer: &Answer) -> String {
     if answer.all.findings == 0 {
-        return "No findings in this period.\n".to_owned();
+        return format!("No findings in this period.\n{}", suggestions(answer));
     }
     let groups = answer.groups.iter().map(|(name, accuracy)| (name.clone(), accuracy.clone()));
     let rows: Vec<_> =
@@ -94,5 +129,23 @@ fn render(answer: &Answer) -> String {
              regularly so that it sees them.\n",
         );
     }
+    text.push_str(&suggestions(answer));
     text
+}
+
+/// `area: 40 suggested, 31 kept, 5 changed, 4 not used`
+fn suggestions(answer: &Answer) -> String {
+    let one = |(field, used): (&&str, &Used)| {
+        let Used { shown, kept, changed, ignored, open, not_shown } = used;
+        format!(
+            "{field}: {shown} suggested, {kept} kept, {changed} changed, {ignored} not used, {open} open; \
+             {not_shown} more not shown\n"
+        )
+    };
+    let lines: String = answer.suggestions.iter().map(one).collect();
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\nSuggested values, and what people did with them:\n{lines}")
+    }
 }

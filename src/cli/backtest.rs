@@ -48,6 +48,12 @@ pub struct BacktestArgs {
     /// 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub jobs: Option<u8>,
+    /// Measure what triage suggests for fields instead: how often area, type, priority, severity, tags and
+    /// owner would have been right on finished items, each with what was known when it was created. Stores
+    /// the figures, by which later suggestions are shown. A file needs the changes of the fields: "history",
+    /// Azure DevOps' "updates", Jira's "changelog" or GitHub's "events"
+    #[arg(long, conflicts_with_all = ["links", "tune", "format", "repo", "numbers"])]
+    pub triage: bool,
     /// Also suggest settings that the history supports, with their gain on held-back items; changes
     /// nothing
     #[arg(long)]
@@ -121,7 +127,12 @@ impl super::Context {
     pub(super) async fn backtest(&self, args: &BacktestArgs) -> Result<Code, CommandError> {
         let load = crate::app::load_request(&self.global.overrides(), &self.environment)?;
         let config = crate::config::load(&load)?.config;
-        let folder = crate::app::state_folder(&config, &self.environment)?.join("backtest");
+        let state = crate::app::state_folder(&config, &self.environment)?;
+        if args.triage {
+            ensure_writable(args.out.as_deref())?;
+            return self.backtest_triage(args, &config, &state).await;
+        }
+        let folder = state.join("backtest");
         private::create_folder(&folder)
             .map_err(|source| BacktestCommandError::Folder { path: folder.clone(), source })?;
         ensure_writable(args.out.as_deref())?;
@@ -175,7 +186,7 @@ pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, BacktestC
     Ok(format!("{json}\n"))
 }
 
-fn write_report(args: &BacktestArgs, text: &str) -> Result<(), CommandError> {
+pub(super) fn write_report(args: &BacktestArgs, text: &str) -> Result<(), CommandError> {
     let Some(path) = &args.out else { return super::write_out(text) };
     let failed = |source| BacktestCommandError::Folder { path: path.clone(), source };
     Ok(private::replace(path, text.as_bytes()).map_err(failed)?)
@@ -243,6 +254,7 @@ impl BacktestArgs {
             repo: Some(repo.to_owned()),
             numbers: None,
             links: false,
+            triage: false,
             jobs: None,
             tune: true,
             analyze: None,

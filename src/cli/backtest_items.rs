@@ -23,16 +23,9 @@ pub struct FileItems {
 /// One item per line, or an array of items; `-` is standard input. Of several with the same number
 /// the first counts.
 pub fn read(path: &Path, config: &Config, cwd: &Path) -> Result<FileItems, BacktestCommandError> {
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin().lock())
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text =
-        text.map_err(|source| BacktestCommandError::Items { path: path.to_owned(), source })?;
     let wrong = |line, source| BacktestCommandError::Item { path: path.to_owned(), line, source };
     let (mut items, mut are_issues): (Vec<PastItem>, bool) = (Vec::new(), true);
-    for (at, value) in export::values(&text).map_err(|(line, source)| wrong(line, source))? {
+    for (at, value) in values_of(path)? {
         are_issues &= value.get("number").is_some();
         items.push(item(value, config, cwd).map_err(|source| wrong(at, source))?);
     }
@@ -42,6 +35,19 @@ pub fn read(path: &Path, config: &Config, cwd: &Path) -> Result<FileItems, Backt
         return Err(BacktestCommandError::NoItems(path.to_owned()));
     }
     Ok(FileItems { items, are_issues })
+}
+
+/// The JSON values of a file with their lines; `-` is standard input.
+pub fn values_of(path: &Path) -> Result<Vec<(usize, Value)>, BacktestCommandError> {
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin().lock())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text =
+        text.map_err(|source| BacktestCommandError::Items { path: path.to_owned(), source })?;
+    let wrong = |line, source| BacktestCommandError::Item { path: path.to_owned(), line, source };
+    export::values(&text).map_err(|(line, source)| wrong(line, source))
 }
 
 fn item(value: Value, config: &Config, cwd: &Path) -> Result<PastItem, serde_json::Error> {

@@ -7,7 +7,7 @@ use super::exit::Code;
 use super::{Context, show};
 use crate::clock::Clock;
 use crate::model::text::clip;
-use crate::model::{ItemKey, LONGEST_NOTE, Opinion};
+use crate::model::{Field, ItemKey, LONGEST_NOTE, Opinion};
 use crate::settings::Config;
 use crate::store::{Journal, Store};
 
@@ -20,6 +20,32 @@ pub struct FeedbackArgs {
     /// Reason, in your own words
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub note: String,
+    /// Rate what triage suggested for this field instead: useful or wrong, in this area only
+    #[arg(long, value_enum)]
+    pub field: Option<FieldWord>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FieldWord {
+    Area,
+    Type,
+    Priority,
+    Severity,
+    Tags,
+    Owner,
+}
+
+impl From<FieldWord> for Field {
+    fn from(word: FieldWord) -> Self {
+        match word {
+            FieldWord::Area => Self::Area,
+            FieldWord::Type => Self::Type,
+            FieldWord::Priority => Self::Priority,
+            FieldWord::Severity => Self::Severity,
+            FieldWord::Tags => Self::Tags,
+            FieldWord::Owner => Self::Owner,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,11 +73,39 @@ impl Context {
         let (reading, config) = self.needed_state()?;
         self.learn_names(&reading).await?;
         let opinion = Opinion::from(args.opinion);
+        if let Some(field) = args.field {
+            return self.rate_suggestion((&reading, &config), args, field.into()).await;
+        }
         let rating = (args.item.as_str(), opinion, args.note.as_str());
         let key = give(&reading, &config, &self.clock, rating).await?;
         let note = clip(args.note.trim(), LONGEST_NOTE);
         let stored = serde_json::json!({ "item": key, "feedback": opinion, "note": note });
         self.print(&stored, |_| format!("marked the newest finding of {key} as {opinion}\n"))?;
+        Ok(Code::Done)
+    }
+}
+
+impl Context {
+    /// Moves the record of one field in the item's area, up or down.
+    async fn rate_suggestion(
+        &self,
+        (reading, config): (&Store, &Config),
+        args: &FeedbackArgs,
+        field: Field,
+    ) -> Result<Code, CommandError> {
+        let key = show::find_key(reading, config, &args.item).await?;
+        let journal = Journal::open(Store::open(reading.folder())?, self.clock.clone(), None)?;
+        let right = args.opinion != OpinionWord::Wrong;
+        let name = field.into_str();
+        if !journal.suggestions().rate(key.clone(), field, right).await? {
+            return Err(CommandError::NotFound(format!(
+                "nothing was suggested for the {name} of {key}; `heartbeat show {key}` lists its \
+                 suggestions"
+            )));
+        }
+        let word = if right { "right" } else { "wrong" };
+        let stored = serde_json::json!({ "item": key, "field": field, "right": right });
+        self.print(&stored, |_| format!("marked the suggested {name} of {key} as {word}\n"))?;
         Ok(Code::Done)
     }
 }

@@ -5,6 +5,7 @@ pub mod args;
 mod accuracy;
 pub mod backtest;
 mod backtest_items;
+mod backtest_triage;
 mod brief;
 pub mod clean;
 pub mod completions;

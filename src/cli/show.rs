@@ -17,10 +17,11 @@ use crate::report::lines::{line, short_key};
 use crate::report::moment::{date_time, day, minute, version};
 use crate::report::names::Names;
 use crate::report::paint::Paint;
+use crate::report::suggestions::{SuggestedLine, lines};
 use crate::settings::Config;
 use crate::store::{
     AttemptRow, DuplicateGroup, FindingRow, ItemRow, Message, MessageState, RunRow, SessionRow,
-    Store,
+    Store, SuggestionRow,
 };
 
 /// For what is recorded as running but is verified not to be.
@@ -110,6 +111,10 @@ pub struct ItemHistory {
     pub attempts: Vec<AttemptRow>,
     /// Items that report the same problem, including this one.
     pub duplicates: DuplicateGroup,
+    /// What triage suggests, as shown to people.
+    pub suggested: Vec<SuggestedLine>,
+    /// Suggested values, with those that are not right often enough to be shown.
+    pub suggestions: Vec<SuggestionRow>,
     /// Comments for it and their delivery, oldest first.
     pub comments: Vec<Message>,
     /// Oldest first.
@@ -154,7 +159,12 @@ pub async fn item_history(
         Some(newest) => store.sessions().transcript(newest.session.id).await?,
         None => None,
     };
+    let duplicates = store.items().duplicates_of(key.clone()).await?;
+    let suggestions = store.suggestions().of_item(key.clone()).await?;
     Ok(ItemHistory {
+        suggested: lines(&suggestions, row.verdict.as_ref(), (&duplicates, &key)),
+        suggestions,
+        duplicates,
         transcript,
         alarms: events.iter().rev().find_map(alarm),
         rule: events.iter().rev().find_map(rule),
@@ -162,7 +172,6 @@ pub async fn item_history(
         item: row,
         findings: store.findings().of_item(key.clone()).await?,
         attempts: store.sessions().attempts_of(key.clone()).await?,
-        duplicates: store.items().duplicates_of(key.clone()).await?,
         comments: store.outbox().of_item(key).await?,
         sessions,
         events,
@@ -367,6 +376,9 @@ pub fn render_item_history(history: &ItemHistory, paint: Paint) -> String {
             let _: std::fmt::Result = write!(text, "\n  search terms: {terms}");
         }
     }
+    for one in &history.suggested {
+        let _: std::fmt::Result = write!(text, "\nsuggested {}", clip(&one.text(), 200));
+    }
     text.push_str(&render_duplicates(&history.duplicates, &item.key));
     text.extend(history.surroundings.iter().map(render_linked_content));
     text.push_str(&render_attempts(&history.attempts));
@@ -420,6 +432,8 @@ mod tests {
             findings: report.findings,
             attempts: Vec::new(),
             duplicates: DuplicateGroup::default(),
+            suggested: Vec::new(),
+            suggestions: Vec::new(),
             comments: Vec::new(),
             sessions: Vec::new(),
             transcript: Some(SessionTranscript::default()),

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::error::{ConfigError, Origin, Problem};
 use super::load::Layered;
 use super::{agents, credential_files, keys, list, source};
-use crate::model::Usd;
+use crate::model::{Field, Usd};
 use crate::schedule::{Schedule, ScheduleError};
-use crate::settings::{AgentKind, Config, Ranking};
+use crate::settings::{AgentKind, Config, Ranking, WatchedField};
 
 /// Variables that make an agent trust the repository that it reads.
 const UNSAFE: [&str; 1] = ["COPILOT_ALLOW_ALL"];
@@ -24,6 +24,7 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     limits(&mut checker, config);
     repository(&mut checker, config);
     ranking(&mut checker, config);
+    suggest(&mut checker, config);
     money(&mut checker, config);
     super::rules::check(&mut checker, config);
     http(&mut checker, config);
@@ -107,6 +108,37 @@ fn repository(checker: &mut Checker<'_>, config: &Config) {
         && !name.contains(|c: char| c.is_whitespace() || c.is_control() || ":~^?*[\\".contains(c));
     checker.require(is_plain, "repository.ref", "write a branch or a tag, such as main");
     positive(checker, config.repository.fetch_timeout, "repository.fetch_timeout");
+}
+
+fn suggest(checker: &mut Checker<'_>, config: &Config) {
+    let suggest = &config.suggest;
+    checker.require(
+        (0.5..=1.0).contains(&suggest.min_precision),
+        "suggest.min_precision",
+        "a share of right suggestions from 0.5 to 1.0",
+    );
+    checker.require(
+        !suggest.write.contains(&Field::Type),
+        "suggest.write",
+        "\"area\", \"priority\", \"severity\", \"tags\" or \"owner\"; a type is only shown",
+    );
+    let watched = |field: &Field| {
+        config.dedupe.watch.iter().any(|watched| {
+            matches!(
+                (field, watched),
+                (Field::Area, WatchedField::AreaPath)
+                    | (Field::Priority, WatchedField::Priority)
+                    | (Field::Severity, WatchedField::Severity)
+                    | (Field::Tags, WatchedField::Tags)
+                    | (Field::Owner, WatchedField::AssignedTo)
+            )
+        })
+    };
+    checker.require_consistent(
+        !suggest.write.iter().any(watched),
+        ["suggest.write", "dedupe.watch"],
+        "a field that heartbeat writes must not make its items work again",
+    );
 }
 
 fn schedule(checker: &mut Checker<'_>, config: &Config) {

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
 
 use super::at_commit::{CommitCode, Words};
+use super::hints::{CodeHints, FILES, Lately};
 use super::upstream::{CodeCommit, CodeSource, Upstream};
 use super::{subject_of, weights_of};
 use crate::evidence;
@@ -26,6 +29,8 @@ const OVERVIEW_SHARE: u32 = 8;
 /// Tokens of a code base's overview for triage, and how many code bases get one.
 const OVERVIEW_TOKENS: usize = 300;
 const MOST_OVERVIEWS: usize = 4;
+/// Time for the hints of a run's items.
+const HINTS_WITHIN: Duration = Duration::from_secs(30);
 /// Most files read of a linked commit.
 const MOST_TOUCHED: usize = 30;
 
@@ -107,6 +112,11 @@ pub trait CodeBase: Send + Sync {
                 Arc::new(CommitCode::new(&root, commit.as_deref(), None));
             code
         })
+    }
+
+    /// What the history of the code says about each of these items.
+    fn hints(&self, _items: Vec<CleanItem>, _now: Timestamp) -> BoxFuture<'_, CodeHints> {
+        Box::pin(async { CodeHints::new() })
     }
 
     /// Title and files of a commit; `None` if it is not in this code base.
@@ -255,6 +265,30 @@ impl CodeBase for CodeBases {
         })
     }
 
+    fn hints(&self, items: Vec<CleanItem>, now: Timestamp) -> BoxFuture<'_, CodeHints> {
+        let mut by_root: HashMap<PathBuf, Vec<CleanItem>> = HashMap::new();
+        for item in items {
+            by_root.entry(self.root_for(&item)).or_default().push(item);
+        }
+        let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
+        let how = How::of(&self.config);
+        Box::pin(async move {
+            let mut found = Vec::new();
+            for (root, items) in by_root {
+                found.push((self.upstream.newest(&root).await.root, items));
+            }
+            let hints = bounded(WITHIN, move || {
+                let began = Instant::now();
+                let in_time = |_: &_| began.elapsed() < HINTS_WITHIN;
+                let found = found.iter().filter(|(root, _)| root.is_dir()).take_while(in_time);
+                found
+                    .flat_map(|(root, items)| hints_of(&opened, root, &cache, &how, (items, now)))
+                    .collect()
+            });
+            hints.await.unwrap_or_default()
+        })
+    }
+
     fn overviews(&self, items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
         let mut roots: Vec<PathBuf> = Vec::new();
         for root in items.iter().map(|item| self.root_for(item)) {
@@ -283,6 +317,31 @@ impl CodeBase for CodeBases {
             overviews.await.unwrap_or_default()
         })
     }
+}
+
+/// The hints of one code base, as far as the time suffices: they are worth a moment, not a run.
+fn hints_of(
+    opened: &Shared,
+    root: &Path,
+    cache: &Path,
+    how: &How,
+    (items, now): (&[CleanItem], Timestamp),
+) -> CodeHints {
+    let lately = Lately::read(root);
+    let Ok(code) = open(opened, root, cache, how.budget) else { return CodeHints::new() };
+    let began = Instant::now();
+    let hint = |item: &CleanItem| {
+        let ranked = match began.elapsed() < HINTS_WITHIN {
+            true => {
+                rank(&code.index, &Query::of(&Subject::of_item(item, None)), &how.weights, FILES)
+            }
+            false => Ok(Vec::new()),
+        };
+        let files: Vec<String> =
+            ranked.unwrap_or_default().into_iter().map(|file| file.path).collect();
+        (item.facts.key.clone(), lately.hint(item, &files, now))
+    };
+    items.iter().map(hint).collect()
 }
 
 /// Read by git; anything but a hash is not a commit.

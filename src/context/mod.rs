@@ -4,6 +4,7 @@
 
 mod at_commit;
 mod code_bases;
+mod hints;
 mod since;
 mod subject;
 mod upstream;
@@ -16,6 +17,7 @@ pub use code_context::{
     TextKind, Weights, candidates, extension_of, git, overview, pack, rank, remove_unused, scored,
     shown_lines, tree,
 };
+pub use hints::{CodeHint, CodeHints};
 pub use since::changes_since;
 pub use subject::{subject_of, weights_of};
 pub use upstream::{

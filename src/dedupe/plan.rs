@@ -9,7 +9,7 @@ use super::decide::{Decided, KnownItem, Seen, Write, decide};
 use super::queue::{Queue, QueuedItem};
 use super::words::ItemWords;
 use crate::event::{Decision, DecisionCounts, Reason};
-use crate::model::{CleanItem, ItemId, ItemKey};
+use crate::model::{CleanItem, ItemFields, ItemId, ItemKey};
 use crate::settings::{Config, Order};
 
 /// An item as read by a run.
@@ -56,6 +56,9 @@ pub struct Planned {
     pub write: Write,
     /// For the index of all items; `None` if the index is up to date.
     pub words: Option<ItemWords>,
+    /// For suggestions; `None` if nothing changed.
+    pub fields: Option<ItemFields>,
+    pub created_at: Option<Timestamp>,
 }
 
 /// An item over a limit of the run, and which limit.
@@ -235,13 +238,18 @@ fn planned(read: &ReadItem, decided: &Decided, attempts: u32) -> Planned {
         attempts,
         write: decided.write,
         words: words(read, decided),
+        fields: (!is_unchanged(decided)).then(|| ItemFields::of(item)),
+        created_at: item.created_at,
     }
 }
 
 /// Most items of a page are unchanged, and an unreadable text has no words.
 fn words(read: &ReadItem, decided: &Decided) -> Option<ItemWords> {
-    let unchanged = decided.write == Write::Nothing && decided.decision == Decision::Unchanged;
-    (!unchanged && read.readable).then(|| ItemWords::of(&read.item))
+    (!is_unchanged(decided) && read.readable).then(|| ItemWords::of(&read.item))
+}
+
+fn is_unchanged(decided: &Decided) -> bool {
+    decided.write == Write::Nothing && decided.decision == Decision::Unchanged
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ const LONGEST_WORD: usize = 40;
 const ENDINGS: [&str; 5] = ["ing", "ed", "es", "s", "ly"];
 const SHORTEST_STEM: usize = 3;
 /// Words in a search, most specific first.
-const MOST_TERMS: usize = 32;
+const MOST_TERMS: usize = 48;
 /// Weight of a title word relative to a text word.
 const TITLE_WEIGHT: u32 = 2;
 

@@ -29,6 +29,7 @@ impl Event {
             | Self::ItemDecided { item, .. }
             | Self::RuleMatched { item, .. }
             | Self::ItemTriaged { item, .. }
+            | Self::FieldsSuggested { item, .. }
             | Self::ContextBuilt { item, .. }
             | Self::SurroundingsRead { item, .. }
             | Self::FindingStored { item, .. }

@@ -170,6 +170,12 @@ pub enum Event {
         /// One sentence.
         reason: String,
     },
+    /// Values were suggested for an item's fields that are right often enough to be shown.
+    FieldsSuggested {
+        item: ItemKey,
+        /// `area Shop\Cart`, one each.
+        fields: Vec<String>,
+    },
     TriageEnded {
         /// Items with a verdict.
         triaged: u64,

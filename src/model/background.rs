@@ -18,6 +18,10 @@ pub struct Background {
     pub files: String,
     /// Names and sizes of attached files, one line; only for triage.
     pub file_names: String,
+    /// Values that triage can choose from, one line; only for triage.
+    pub options: String,
+    /// What people said was wrong about similar items, one line; only for triage.
+    pub corrections: String,
 }
 
 /// Earlier results for an item.

@@ -5,6 +5,7 @@
 mod area;
 mod background;
 mod feedback;
+mod fields;
 mod finding;
 mod fix;
 mod future;
@@ -32,6 +33,7 @@ mod verdict;
 pub use area::is_within_area;
 pub use background::{Background, Earlier, KnownTitle};
 pub use feedback::{Feedback, LONGEST_NOTE, Opinion};
+pub use fields::{ChosenBy, Fate, Field, ItemFields, Suggestion, TrackRecord};
 pub use finding::{Confidence, Effort, FileReference, FileRole, Finding, MadeWith, Risk};
 pub use fix::{Fix, FixCommit, FixScore};
 pub use future::BoxFuture;

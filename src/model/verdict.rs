@@ -60,6 +60,17 @@ pub struct Verdict {
     /// Items that report the same problem.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub duplicates: Vec<Duplicate>,
+    /// The one question to ask the reporter; empty if nothing is missing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ask: String,
+    /// A commit that names the item and is newer than it: short id and title. From the code's
+    /// history, not from an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed_by: Option<String>,
+    /// Numbers of the offered values that fit; `None`: no choice was made. Only in an answer: what
+    /// they stand for is stored as suggestions.
+    #[serde(default, skip_serializing)]
+    pub set: Option<Vec<i64>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +131,9 @@ impl Verdict {
             confidence: None,
             doubt: String::new(),
             duplicates: Vec::new(),
+            ask: String::new(),
+            fixed_by: None,
+            set: None,
         }
     }
 
@@ -131,10 +145,11 @@ impl Verdict {
 
     /// Every text that the agent wrote.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
-        [&mut self.reason, &mut self.doubt]
+        [&mut self.reason, &mut self.doubt, &mut self.ask]
             .into_iter()
             .chain(&mut self.modules)
             .chain(&mut self.terms)
+            .chain(self.fixed_by.as_mut())
             .chain(self.duplicates.iter_mut().map(|duplicate| &mut duplicate.why))
     }
 }

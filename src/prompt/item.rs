@@ -5,8 +5,9 @@ use crate::model::{
     tokens_of_bytes,
 };
 
-/// Of another item's title, in characters.
+/// Of another item's title, in characters; of one in a list of many.
 const LONGEST_TITLE: usize = 120;
+const SHORT_TITLE: usize = 44;
 /// Of the changes since the last reading, in characters.
 const LONGEST_CHANGES: usize = 400;
 /// Files of an earlier finding that are listed.
@@ -190,7 +191,7 @@ fn finding_text(finding: &Finding, detail: Detail) -> String {
 }
 
 /// Other items, one per line: `17 | done | Total is wrong`; items of a source other than `own` have
-/// its name. Without `own`, they have their batch numbers.
+/// its name. Without `own`, they have their batch numbers and short titles: triage gets many.
 pub fn known_text<'a>(
     known: impl IntoIterator<Item = &'a KnownTitle>,
     own: Option<&ItemKey>,
@@ -201,7 +202,8 @@ pub fn known_text<'a>(
             Some(own) if own.source() != known.key.source() => known.key.to_string(),
             _ => known.id.to_string(),
         };
-        format!("{name} | {phase} | {}", cut_line(&known.title, LONGEST_TITLE))
+        let longest = if own.is_some() { LONGEST_TITLE } else { SHORT_TITLE };
+        format!("{name} | {phase} | {}", cut_line(&known.title, longest))
     };
     known.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -104,13 +104,14 @@ impl Template {
             Self::TriageSystem => {
                 context! {
                     fence => "data-0", code => true, earlier => true, known => true,
-                    language => "English",
+                    options => true, corrections => true, language => "English",
                 }
             }
             Self::TriageUser => context! {
                 fence => "data-0", ids => [1], again => true, code => "text", known => "text",
                 items => [context! {
                     id => 1, text => SAMPLE_ITEM, near => "", marks => "", earlier => "text",
+                    options => "text", corrections => "text",
                 }],
             },
             Self::LocateSystem => context! { fence => "data-0" },

@@ -32,6 +32,17 @@ pub fn for_batch(schema: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(schema)
 }
 
+/// Removes a property of a verdict that a batch has no use for.
+pub fn without(schema: &mut Value, property: &str) {
+    let Some(verdict) = schema.pointer_mut("/properties/verdicts/items") else { return };
+    if let Some(properties) = verdict.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.remove(property);
+    }
+    if let Some(required) = verdict.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| name != property);
+    }
+}
+
 /// The schema in the form that strict providers require: closed objects, every property required,
 /// no bounds. Answers are still validated against the original schema.
 pub fn strict(schema: &Value) -> Value {

@@ -16,6 +16,7 @@ use crate::event::fold::AlarmedItem;
 use crate::model::text::in_words;
 use crate::model::{is_acting, plain_text};
 use crate::report::lines::short_key;
+use crate::report::suggestions::{SuggestedItem, SuggestedLine};
 use crate::store::{
     DuplicateGroup, DuplicateItem, FindingRow, ItemRow, JudgedItem, RunRow, SessionRow,
     StageSpending,
@@ -56,6 +57,7 @@ fn values(report: &Report) -> Value {
         spending => report.spending.iter().map(spending).collect::<Vec<_>>(),
         related => report.related.iter().map(|group| group.iter().map(related).collect::<Vec<_>>())
             .collect::<Vec<_>>(),
+        suggested => report.suggested.iter().map(suggested).collect::<Vec<_>>(),
         duplicates => report.duplicates.iter().map(duplicates).collect::<Vec<_>>(),
         settled => report.settled.iter().map(settled).collect::<Vec<_>>(),
         alarmed => report.alarmed.iter().map(alarmed).collect::<Vec<_>>(),
@@ -93,9 +95,18 @@ fn spending(row: &StageSpending) -> Value {
 
 fn duplicates(group: &DuplicateGroup) -> Value {
     let one = |item: &DuplicateItem| {
-        context! { key => short_key(&item.key), title => item.title.clone(), why => prose(&item.why) }
+        context! { key => short_key(&item.key), title => item.title.clone(), why => prose(&item.why), live => item.live }
     };
     context! { items => group.items.iter().map(one).collect::<Vec<_>>(), beyond => group.beyond() }
+}
+
+fn suggested(item: &SuggestedItem) -> Value {
+    let one = |line: &SuggestedLine| {
+        let (name, value, note) = (line.name.clone(), line.value.clone(), line.note.clone());
+        context! { name, value, note }
+    };
+    let lines = item.suggestions.iter().map(one).collect::<Vec<_>>();
+    context! { key => short_key(&item.key), title => item.title.clone(), lines }
 }
 
 fn related(item: &JudgedItem) -> Value {

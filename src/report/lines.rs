@@ -109,6 +109,9 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             let verdict = if *deep { "deep" } else { "settled" };
             format!("{verdict:<8} {}: {}", name(item), clip(reason, 90))
         }
+        Event::FieldsSuggested { item, fields } => {
+            format!("suggest  {}: {}", name(item), clip(&fields.join(", "), 90))
+        }
         Event::AdmissionRefused { reason, detail, until, .. } => {
             let word = if until.is_some() { "wait" } else { "refused" };
             format!("{word:<8} {}: {}", in_words(reason), waiting_text(*reason, detail, *until))

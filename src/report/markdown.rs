@@ -22,6 +22,7 @@ pub fn render(report: &Report) -> String {
     overview(&mut page, report);
     alarms(&mut page, report);
     findings(&mut page, report);
+    suggested(&mut page, report);
     duplicates(&mut page, report);
     related(&mut page, report);
     settled(&mut page, report);
@@ -130,6 +131,20 @@ fn spending(page: &mut String, report: &Report) {
     }
 }
 
+fn suggested(page: &mut String, report: &Report) {
+    if report.suggested.is_empty() {
+        return;
+    }
+    page.push_str("\n## Suggested by triage\n\n");
+    for item in &report.suggested {
+        let _: std::fmt::Result =
+            writeln!(page, "- {} {}", short_key(&item.key), line(&item.title));
+        for one in &item.suggestions {
+            let _: std::fmt::Result = writeln!(page, "  - {}", line(&one.text()));
+        }
+    }
+}
+
 fn duplicates(page: &mut String, report: &Report) {
     if report.duplicates.is_empty() {
         return;
@@ -140,7 +155,8 @@ fn duplicates(page: &mut String, report: &Report) {
             let (indent, why) = (if index == 0 { "" } else { "  " }, line(&item.why));
             let why = if why.is_empty() { why } else { format!(" ({why})") };
             let (key, title) = (short_key(&item.key), line(&item.title));
-            let _: std::fmt::Result = writeln!(page, "{indent}- {key} {title}{why}");
+            let keep = if item.live { ", the one to keep" } else { "" };
+            let _: std::fmt::Result = writeln!(page, "{indent}- {key} {title}{keep}{why}");
         }
         if group.beyond() > 0 {
             let _: std::fmt::Result = writeln!(page, "  - and {} more", group.beyond());

@@ -13,6 +13,7 @@ pub mod names;
 pub mod narrator;
 pub mod paint;
 pub mod prose;
+pub mod suggestions;
 pub mod summary;
 pub mod terminal;
 pub mod webhook;

@@ -83,6 +83,7 @@ fn slack(report: &Report) -> String {
         lines.push(format!("*{title}*"));
         lines.extend(entries.iter().map(|entry| format!("• {}", slack_text(&clip(entry, 200)))));
     }
+    lines.extend(suggested(report).map(|text| slack_text(&text)));
     lines.join("\n")
 }
 
@@ -102,6 +103,19 @@ fn sections(report: &Report) -> impl Iterator<Item = (&'static str, &[String])> 
     let all: [(_, &[String]); 2] =
         [("What became of earlier findings", &report.became), ("Stuck", &report.stuck)];
     all.into_iter().filter(|(_, entries)| !entries.is_empty())
+}
+
+/// How many items have suggestions, and those of the first.
+fn suggested(report: &Report) -> Option<String> {
+    let first = report.suggested.first()?;
+    let lines: Vec<String> =
+        first.suggestions.iter().map(|line| format!("{}: {}", line.name, line.value)).collect();
+    let more = match report.suggested.len() {
+        1 => String::new(),
+        all => format!("; suggestions for {} more items are in the report", all - 1),
+    };
+    let name = report.names.name(&first.key);
+    Some(format!("Suggested for {name}: {}{more}", clip(&lines.join(", "), 160)))
 }
 
 fn teams(report: &Report) -> Value {
@@ -131,6 +145,7 @@ fn teams(report: &Report) -> Value {
         let text = |entry: &String| block(card_text(&clip(entry, 200)), "Default");
         body.extend(entries.iter().map(text));
     }
+    body.extend(suggested(report).map(|text| block(card_text(&text), "Default")));
     card(&body)
 }
 

@@ -31,6 +31,7 @@ mod read;
 mod recheck;
 mod recover;
 mod sources;
+mod suggest;
 mod triage;
 
 use self::sources::ReadSources;

@@ -82,6 +82,8 @@ async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), Run
             park: None,
             triage_only: false,
             parts: None,
+            // What was offered to that session is not known any more.
+            suggestions: Vec::new(),
         })
     };
     let results = subject.into_iter().filter_map(&mut judged).collect();

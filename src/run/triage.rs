@@ -19,6 +19,7 @@ use tracing::Instrument as _;
 use super::blame::{self, Blame};
 use super::launch::{EndedSession, Launch, Launched, launch};
 use super::provider::{self, Canary};
+use super::suggest::{self, Offers};
 use super::{RunContext, RunError, deep_result, linked_content, recover};
 use crate::breaker::blame::{can_be_one_of_many, is_about_the_request};
 use crate::breaker::provider::{MOST_ALIKE, is_outage};
@@ -52,7 +53,11 @@ pub(super) async fn judge(
         let planned = unless_panic(plan(cx.clone(), untriaged.clone())).await;
         let mut triage = Triage::of(cx, untriaged);
         match planned {
-            Some(batches) => triage.ask_all(batches?).await?,
+            Some(planned) => {
+                let (batches, offers) = planned?;
+                triage.offers = offers;
+                triage.ask_all(batches).await?;
+            }
             None => triage.fail_all().await?,
         }
         failed = triage.failed;
@@ -122,14 +127,14 @@ pub(super) async fn prompts(
     cx: &RunContext,
     new: &[QueuedItem],
 ) -> Result<Vec<Rendered>, RunError> {
-    let batches = plan(cx.clone(), new.to_vec()).await?;
+    let (batches, _) = plan(cx.clone(), new.to_vec()).await?;
     batches.iter().map(|batch| prompt(cx, batch, RequestRound::First)).collect()
 }
 
 /// The batches of these items, with background and an overview of their code bases.
-async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunError> {
+async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<(Vec<Batch>, Offers), RunError> {
     if new.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Offers::default()));
     }
     let mut new = new;
     // Stable: otherwise in the order of the queue.
@@ -137,9 +142,12 @@ async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunErr
     let among: Vec<u32> = new.iter().map(|item| item.suspect_among).collect();
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
     let mut file_names = linked_content::file_names(&cx, &new).await;
+    let offers = suggest::gather(&cx, &new).await?;
     let mut known = cx.store().items().background(new, EarlierVerdicts::All).await?;
     for (key, background) in &mut known {
         background.file_names = file_names.remove(key).unwrap_or_default();
+        background.options = offers.text(key);
+        background.corrections = offers.corrections(key);
     }
     let code = cx.edges.code.overviews(items.clone()).await.join("\n\n");
     let pack = |items: &[_]| triage::plan_batches(items, &known, &code, &cx.config.triage);
@@ -153,7 +161,7 @@ async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunErr
             batches.extend(pack(&some.iter().map(|(item, _)| item.clone()).collect::<Vec<_>>()));
         }
     }
-    Ok(batches)
+    Ok((batches, offers))
 }
 
 fn prompt(cx: &RunContext, batch: &Batch, round: RequestRound) -> Result<Rendered, RunError> {
@@ -174,6 +182,7 @@ pub(super) async fn unless_panic<T: Send + 'static>(
 struct Triage<'a> {
     cx: &'a RunContext,
     items: Untriaged,
+    offers: Offers,
     deep: Vec<QueuedItem>,
     /// Number of items whose session failed.
     failed: u64,
@@ -213,6 +222,7 @@ impl<'a> Triage<'a> {
         Self {
             cx,
             items,
+            offers: Offers::default(),
             deep: Vec::new(),
             failed: 0,
             fault: None,
@@ -479,7 +489,10 @@ impl<'a> Triage<'a> {
         verdicts: Vec<(ItemKey, Verdict)>,
     ) -> Result<(), RunError> {
         let known = |(key, verdict): &(ItemKey, Verdict)| {
-            Some(result(self.cx, self.items.get(key)?, verdict.clone(), true, None))
+            let suggestions = self.offers.suggestions(self.cx, key, verdict);
+            let verdict = Verdict { fixed_by: self.offers.fixed_by(key), ..verdict.clone() };
+            let result = result(self.cx, self.items.get(key)?, verdict, true, None);
+            Some(TriageResult { suggestions, ..result })
         };
         let results: Vec<_> = verdicts.iter().filter_map(known).collect();
         self.send_on(verdicts);
@@ -569,5 +582,6 @@ fn result(
     let (key, fingerprint) = (item.key().clone(), item.fingerprint.clone());
     let parts = Some(ItemParts::of(&item.item));
     let triage_only = is_triage_only(cx, item);
-    TriageResult { key, fingerprint, verdict, from_model, park, triage_only, parts }
+    let suggestions = Vec::new();
+    TriageResult { key, fingerprint, verdict, from_model, park, triage_only, parts, suggestions }
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{UnclearTextPolicy, Usd};
+use crate::model::{Field, UnclearTextPolicy, Usd};
 
 /// The whole configuration, validated. A run uses the one it started with throughout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,6 +52,7 @@ pub struct Config {
     pub codex: Codex,
     pub copilot: Copilot,
     pub triage: Triage,
+    pub suggest: Suggest,
     pub analyze: Analyze,
     pub limits: Limits,
     pub order: Order,
@@ -322,6 +323,15 @@ pub struct Limits {
     #[serde(with = "human::duration")]
     pub admission_wait: Duration,
     pub nice: i32,
+}
+
+/// `[suggest]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suggest {
+    pub min_precision: f64,
+    pub write: Vec<Field>,
+    pub max_writes_per_run: u32,
 }
 
 /// `[order]`

@@ -29,9 +29,16 @@ pub struct DuplicateItem {
     pub phase: Phase,
     /// Triage's reason for naming another item; empty if only others named this one.
     pub why: String,
+    /// The one to keep of its group.
+    pub live: bool,
 }
 
 impl DuplicateGroup {
+    /// The one to keep: open before closed, then the oldest, unless a newer one says far more.
+    pub fn live(&self) -> Option<&DuplicateItem> {
+        self.items.iter().find(|item| item.live)
+    }
+
     /// Number of items that are not listed.
     pub fn beyond(&self) -> usize {
         self.total.saturating_sub(self.items.len())
@@ -47,22 +54,31 @@ impl<R: Reader> Items<'_, R> {
                  UNION SELECT d.key FROM same JOIN duplicates d ON d.other = same.key
                  LIMIT ?2)
              SELECT s.key, s.title, s.url, s.phase, coalesce(
-                 (SELECT why FROM duplicates d WHERE d.key = s.key AND why <> '' LIMIT 1), '') AS why
+                 (SELECT why FROM duplicates d WHERE d.key = s.key AND why <> '' LIMIT 1), '') AS why,
+                 coalesce(length(f.words), 0) AS words
              FROM same JOIN heartbeat_state s ON s.key = same.key
+             LEFT JOIN item_fields f ON f.key = s.key
              ORDER BY s.first_seen, s.item_id";
         let rows = self.rows(sql, (key, MOST_COUNTED), |row| {
-            Ok(DuplicateItem {
+            let item = DuplicateItem {
                 key: row.get("key")?,
                 title: row.get("title")?,
                 url: row.get("url")?,
                 phase: from_word(row, "phase")?,
                 why: row.get("why")?,
-            })
+                live: false,
+            };
+            Ok((item, row.get::<_, u32>("words")?))
         });
-        let mut items = rows.await?;
-        let total = items.len();
+        let found = rows.await?;
+        let total = found.len();
         if total < 2 {
             return Ok(DuplicateGroup::default());
+        }
+        let live = live(&found);
+        let mut items: Vec<DuplicateItem> = found.into_iter().map(|(item, _)| item).collect();
+        if let Some(live) = live.and_then(|live| items.get_mut(live)) {
+            live.live = true;
         }
         items.truncate(MOST_SHOWN);
         Ok(DuplicateGroup { items, total })
@@ -86,6 +102,15 @@ impl<R: Reader> Items<'_, R> {
         }
         Ok(groups)
     }
+}
+
+/// The item to keep, of items with the number of words they have, oldest first.
+fn live(items: &[(DuplicateItem, u32)]) -> Option<usize> {
+    let is_open = |item: &DuplicateItem| item.phase != Phase::Vanished;
+    let any_open = items.iter().any(|(item, _)| is_open(item));
+    let kept = || items.iter().enumerate().filter(|(_, (item, _))| is_open(item) || !any_open);
+    let most = kept().map(|(_, (_, words))| *words).max()?;
+    kept().find(|(_, (_, words))| words.saturating_mul(2) >= most).map(|(at, _)| at)
 }
 
 /// Stores the duplicates of a verdict; replaces those of an earlier one.

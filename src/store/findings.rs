@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::rows::{Ms, from_json, from_optional_word};
 use super::subjects::{Findings, Reader};
-use super::{Journal, Sql, StoreError};
+use super::{Journal, Sql, StoreError, suggestions};
 use crate::event::Event;
 use crate::model::{
     Feedback, Finding, Fix, FixScore, ItemKey, MadeWith, Opinion, RunId, SessionId, Stale, Usd,
@@ -109,8 +109,9 @@ impl<R: Reader> Findings<'_, R> {
 }
 
 impl Findings<'_, Journal> {
-    /// Stores a user's rating of the newest finding of an item, replacing an earlier one. False if
-    /// the item has no finding.
+    /// Stores a user's rating of the newest finding of an item, replacing an earlier one. "Wrong" with
+    /// a note also applies to a verdict without a finding, and triage of similar items is told. False
+    /// if there is nothing to rate.
     pub async fn give_feedback(
         self,
         item: ItemKey,
@@ -123,7 +124,21 @@ impl Findings<'_, Journal> {
                 let newest = "SELECT session FROM findings WHERE key = ?1 ORDER BY id DESC LIMIT 1";
                 let session: Option<SessionId> =
                     transaction.query_row(newest, [&item], |row| row.get(0)).optional()?;
-                let Some(session) = session else { return Ok(false) };
+                if opinion == Opinion::Wrong && !note.is_empty() {
+                    suggestions::correct(transaction, &item, &note, now)?;
+                }
+                let Some(session) = session else {
+                    // A verdict without a finding can be wrong as well.
+                    let judged = "SELECT verdict IS NOT NULL FROM heartbeat_state WHERE key = ?1";
+                    let judged: Option<bool> =
+                        transaction.query_row(judged, [&item], |row| row.get(0)).optional()?;
+                    let told =
+                        judged == Some(true) && opinion == Opinion::Wrong && !note.is_empty();
+                    if told {
+                        events.push(Event::FeedbackGiven { item, opinion });
+                    }
+                    return Ok(told);
+                };
                 transaction.execute(
                     "INSERT OR REPLACE INTO feedback (session, key, opinion, note, given_at)
                      VALUES (?1, ?2, ?3, ?4, ?5)",

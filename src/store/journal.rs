@@ -65,6 +65,11 @@ impl Journal {
         Ok(journal)
     }
 
+    /// The run that this journal belongs to.
+    pub(super) fn run(&self) -> Option<RunId> {
+        self.inner.run
+    }
+
     /// For events of a run that is over, such as its crash.
     pub(super) fn without_file(store: Store, clock: Clock, run: RunId) -> Self {
         Self::new(store, clock, Some(run), None)

@@ -52,6 +52,7 @@ mod sources;
 mod spending;
 mod stale;
 mod subjects;
+mod suggestions;
 mod ticks;
 mod totals;
 mod transcripts;
@@ -105,8 +106,9 @@ pub use spending::{SpendingTotals, StageSpending};
 pub use stale::AgeingFinding;
 pub use subjects::{
     Budget, Claims, Events, Findings, Items, Outbox, Provider, Reader, Results, Runs, Sessions,
-    Sources, Ticks,
+    Sources, Suggestions, Ticks,
 };
+pub use suggestions::{FieldOutcome, RememberedItem, SuggestionRow};
 pub use ticks::TickRow;
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
 pub use transfer::TransferError;

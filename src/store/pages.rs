@@ -8,7 +8,7 @@ use super::items::{defer_item, vanish_item};
 use super::rows::Ms;
 use super::sources::{FirstRunFact, move_cursor, remember_undelivered, set_first_run};
 use super::subjects::Items;
-use super::{Journal, Sql, StoreError, neighbours};
+use super::{Journal, Sql, StoreError, neighbours, suggestions};
 use crate::dedupe::{Planned, Write};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{ItemId, ItemKey, Phase};
@@ -123,6 +123,7 @@ fn record_item(
     if let Some(words) = &planned.words {
         neighbours::index(transaction, &planned.key, words)?;
     }
+    suggestions::remember(transaction, planned, now)?;
     let (decision, reason) = if baseline && planned.write == Write::Row {
         (Decision::Unchanged, Reason::Baseline)
     } else {

@@ -11,10 +11,12 @@ use serde_json::Value;
 use super::items::vanish_item;
 use super::rows::{Ms, from_json, from_optional_json, from_word, to_json};
 use super::subjects::{Reader, Results};
-use super::{Journal, Sql, StoreError, budget, claims, duplicates, outbox, readings};
+use super::{Journal, Sql, StoreError, budget, claims, duplicates, outbox, readings, suggestions};
 use crate::dedupe::ItemParts;
 use crate::event::{Event, Reason};
-use crate::model::{Finding, ItemKey, MadeWith, Outcome, RunId, SessionId, Stage, Usage, Verdict};
+use crate::model::{
+    Finding, ItemKey, MadeWith, Outcome, RunId, SessionId, Stage, Suggestion, Usage, Verdict,
+};
 
 /// Triage's result for one item.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +33,8 @@ pub struct TriageResult {
     pub triage_only: bool,
     /// What was read; `None` for an answer that is applied after a crash.
     pub parts: Option<ItemParts>,
+    /// Values for its fields.
+    pub suggestions: Vec<Suggestion>,
 }
 
 /// A deep session's result for its item.
@@ -113,11 +117,11 @@ impl Results<'_, Journal> {
         session: Option<SessionId>,
         results: Vec<TriageResult>,
     ) -> Result<(), StoreError> {
-        let now = self.0.clock().now();
+        let (now, run) = (self.0.clock().now(), self.0.run());
         self.0
             .commit(move |transaction, events| {
                 for result in &results {
-                    apply_verdict(transaction, result, now, events)?;
+                    apply_verdict(transaction, result, (run, now), events)?;
                 }
                 session.map_or(Ok(()), |session| mark_applied(transaction, session, Ms(now)))
             })
@@ -359,7 +363,7 @@ fn unapplied_session(row: &Row<'_>) -> Sql<UnappliedSession> {
 fn apply_verdict(
     transaction: &Transaction<'_>,
     result: &TriageResult,
-    now: Timestamp,
+    (run, now): (Option<RunId>, Timestamp),
     events: &mut Vec<Event>,
 ) -> Sql<()> {
     let wanted = result.verdict.needs_deep_analysis && result.park.is_none();
@@ -391,6 +395,7 @@ fn apply_verdict(
         return Ok(());
     }
     duplicates::note(transaction, &result.key, &result.verdict)?;
+    let suggested = suggestions::store(transaction, &result.key, &result.suggestions, run, now)?;
     if let Some(parts) = &result.parts {
         let TriageResult { key, fingerprint, verdict, .. } = result;
         readings::remember(transaction, key, fingerprint, parts, verdict, now)?;
@@ -402,6 +407,7 @@ fn apply_verdict(
         from_model: result.from_model,
         reason: result.verdict.reason.clone(),
     });
+    events.extend(suggested);
     match phase {
         "done" => events.push(Event::ItemSettled { item: result.key.clone() }),
         "parked" => events.push(Event::ItemParked { item: result.key.clone(), reason }),

@@ -112,4 +112,6 @@ subjects! {
     sources: Sources,
     /// Messages to publish (`outbox`).
     outbox: Outbox,
+    /// Suggested values for fields, and what became of them (`suggestions`).
+    suggestions: Suggestions,
 }

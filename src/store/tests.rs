@@ -53,6 +53,8 @@ pub(super) fn planned(id: i64, fingerprint: &str, decision: Decision) -> Planned
         attempts: 0,
         write: Write::Row,
         words: None,
+        fields: None,
+        created_at: None,
     }
 }
 
@@ -220,6 +222,7 @@ async fn a_deep_item_goes_from_pending_to_done_once() {
         park: None,
         triage_only: false,
         parts: None,
+        suggestions: Vec::new(),
     };
     journal.results().apply_triage(None, vec![verdict]).await.unwrap();
     let first = claim(&state, 1, caps(5.0, 20.0));

@@ -18,7 +18,7 @@ use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 use crate::model::Usd;
 
 /// Every exported table, in an order that can be imported.
-const TABLES: [&str; 20] = [
+const TABLES: [&str; 23] = [
     "facts",
     "cursors",
     "breaker",
@@ -28,6 +28,10 @@ const TABLES: [&str; 20] = [
     "heartbeat_state",
     "readings",
     "duplicates",
+    "item_fields",
+    "suggestions",
+    "suggestion_figures",
+    "corrections",
     "sessions",
     "transcripts",
     "attempts",

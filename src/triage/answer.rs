@@ -44,7 +44,7 @@ const LONGEST_TERM: usize = 60;
 const MOST_TERMS: usize = 12;
 
 /// Properties that earlier versions did not ask for; an answer without them is valid.
-const OPTIONAL: [&str; 5] = ["doubt", "confidence", "terms", "related", "duplicates"];
+const OPTIONAL: [&str; 7] = ["doubt", "confidence", "terms", "related", "duplicates", "set", "ask"];
 
 /// First number used for items whose own number is already taken.
 const FIRST_SUBSTITUTE_ID: i64 = 9_000_001;
@@ -170,6 +170,10 @@ fn usable(
     verdict.modules.retain(|module| !module.is_empty());
     verdict.modules.truncate(MOST_MODULES);
     verdict.doubt = one_line(&verdict.doubt, LONGEST_REASON);
+    verdict.ask = one_line(&verdict.ask, LONGEST_WHY);
+    if is_placeholder(&verdict.ask) {
+        verdict.ask.clear();
+    }
     verdict.terms = usable_terms(&verdict.terms);
     // Only other items of the same request can be related.
     verdict.related.retain(|other| ids.contains(other) && *other != verdict.id);

@@ -14,6 +14,11 @@ const OVERHEAD_TOKENS: u64 = 800;
 /// Estimated tokens of an item's fence.
 const FENCE_TOKENS: u64 = 16;
 
+/// Estimated tokens of the known items that may report the same as one item; at least this many of
+/// them are offered.
+const KNOWN_TOKENS: u64 = 300;
+const LEAST_KNOWN: usize = 3;
+
 /// A verdict is about a hundred output tokens; with more items, the answer may be cut off.
 const MAX_ITEMS: usize = 200;
 
@@ -28,6 +33,10 @@ pub struct BatchItem {
     pub earlier: String,
     /// Known items that may report the same problem.
     pub similar: Vec<KnownTitle>,
+    /// Numbered values to choose from; may be empty. Not fenced yet.
+    pub options: String,
+    /// What people said was wrong about similar items; may be empty. Not fenced yet.
+    pub corrections: String,
 }
 
 impl BatchItem {
@@ -39,7 +48,9 @@ impl BatchItem {
         // Their lines, and their numbers in the tag.
         let known =
             estimate_tokens(&known_text(&self.similar, None)) + 4 * self.similar.len() as u64;
-        estimate_tokens(&self.text.text) + FENCE_TOKENS + earlier + known
+        let line = |text: &str| estimate_tokens(text) + u64::from(!text.is_empty()) * 4;
+        let options = line(&self.options) + line(&self.corrections);
+        estimate_tokens(&self.text.text) + FENCE_TOKENS + earlier + known + options
     }
 }
 
@@ -155,6 +166,21 @@ pub fn plan_batches(
     batches.into_iter().map(Batch::numbered).collect()
 }
 
+/// The most similar items, as many as the bound allows.
+fn within_bound(similar: &[KnownTitle]) -> Vec<KnownTitle> {
+    let mut left = KNOWN_TOKENS;
+    let mut kept = Vec::with_capacity(similar.len());
+    for known in similar {
+        let tokens = estimate_tokens(&known_text([known], None)) + 4;
+        if tokens > left && kept.len() >= LEAST_KNOWN {
+            break;
+        }
+        left = left.saturating_sub(tokens);
+        kept.push(known.clone());
+    }
+    kept
+}
+
 fn batch_item(item: &CleanItem, background: Option<&Background>, config: &Triage) -> BatchItem {
     let parent = background.and_then(|known| known.parent.as_deref());
     let earlier = background.and_then(|known| known.earlier.as_ref());
@@ -168,6 +194,8 @@ fn batch_item(item: &CleanItem, background: Option<&Background>, config: &Triage
         id: item.facts.id,
         text,
         earlier: earlier.map(|earlier| earlier_text(earlier, Detail::Tight)).unwrap_or_default(),
-        similar: background.map(|known| known.similar.clone()).unwrap_or_default(),
+        similar: background.map(|known| within_bound(&known.similar)).unwrap_or_default(),
+        options: background.map(|known| known.options.clone()).unwrap_or_default(),
+        corrections: background.map(|known| known.corrections.clone()).unwrap_or_default(),
     }
 }

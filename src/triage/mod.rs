@@ -20,6 +20,9 @@ pub use answer::{
 pub use batch::{Batch, BatchItem, plan_batches};
 pub use fallback::{Destination, Fallback, fallback};
 
+/// Similar items of the same batch that are named for an item.
+const NEAREST: usize = 3;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestRound {
     First,
@@ -35,34 +38,47 @@ pub fn render(
     round: RequestRound,
 ) -> Result<Rendered, PromptError> {
     let ids: Vec<i64> = batch.items.iter().map(|item| item.id.0).collect();
-    let items: Vec<minijinja::Value> = batch.items.iter().map(|item| one(item, fence)).collect();
+    let items: Vec<minijinja::Value> =
+        batch.items.iter().map(|item| one(item, batch, fence)).collect();
     let code = fence.guard(&batch.code).trim().to_owned();
     let known = fence.guard(&known_text(batch.candidates(), None));
+    let options = batch.items.iter().any(|item| !item.options.is_empty());
     let system = context! {
         fence => fence.tag(),
         code => !code.is_empty(),
         earlier => batch.items.iter().any(|item| !item.earlier.is_empty()),
         known => !known.is_empty(),
+        options,
+        corrections => batch.items.iter().any(|item| !item.corrections.is_empty()),
         language => prompts.language(),
     };
     let again = round == RequestRound::Again;
     let values = context! { fence => fence.tag(), ids, items, again, code, known };
-    let schema = schema::for_batch(TRIAGE_SCHEMA)?;
+    let mut schema = schema::for_batch(TRIAGE_SCHEMA)?;
+    if !options {
+        schema::without(&mut schema, "set");
+    }
     prompts.compose((Template::TriageSystem, system), (Template::TriageUser, values), schema)
 }
 
-fn one(item: &BatchItem, fence: &Fence) -> minijinja::Value {
+fn one(item: &BatchItem, batch: &Batch, fence: &Fence) -> minijinja::Value {
     context! {
         id => item.id.0,
         text => fence.guard(&item.text.text),
-        near => near(item),
+        near => near(item, batch),
         marks => item.text.marks(),
         earlier => fence.guard(&item.earlier),
+        options => fence.guard(&item.options),
+        corrections => fence.guard(&item.corrections),
     }
 }
 
-/// The ids of the most similar known items, as an attribute of our own tag.
-fn near(item: &BatchItem) -> String {
-    let ids: Vec<String> = item.similar.iter().map(|known| known.id.to_string()).collect();
+/// The ids of the most similar known items, as an attribute of our own tag. Those that are to be
+/// judged as well are only named if they are very similar: they are read anyway.
+fn near(item: &BatchItem, batch: &Batch) -> String {
+    let own = batch.ids();
+    let similar = item.similar.iter().enumerate();
+    let told = similar.filter(|(at, known)| *at < NEAREST || !own.contains(&known.id));
+    let ids: Vec<String> = told.map(|(_, known)| known.id.to_string()).collect();
     if ids.is_empty() { String::new() } else { format!(" near=\"{}\"", ids.join(" ")) }
 }

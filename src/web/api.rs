@@ -19,6 +19,7 @@ use super::snapshot::{self, listed};
 use crate::event::{Event, Reason};
 use crate::model::{ItemKey, Outcome, SessionId};
 use crate::report::code_links::CodeLinks;
+use crate::report::suggestions;
 use crate::store::{ItemQuery, ItemSort, ItemState, SessionRow, SessionTotal, StoreError};
 
 /// The loop never sleeps for more than 30 s; three times that means that it is hung.
@@ -285,12 +286,16 @@ async fn item_history(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     let findings: Vec<_> =
         findings.iter().map(|row| snapshot::whole(row, links.as_ref())).collect();
     let why = crate::report::why::known(&row, !findings.is_empty());
+    let duplicates = store.items().duplicates_of(key.clone()).await?;
+    let rows = store.suggestions().of_item(key.clone()).await?;
+    let suggested = suggestions::lines(&rows, row.verdict.as_ref(), (&duplicates, &key));
     let page = json!({
+        "suggested": suggested,
         "item": row,
         "findings": findings,
         "surroundings": surroundings,
         "rule": rule,
-        "duplicates": store.items().duplicates_of(key.clone()).await?,
+        "duplicates": duplicates,
         "sessions": store.sessions().of_item(key).await?,
         "story": lines,
         "alarm": alarms.map(crate::model::Alarms::to_text),

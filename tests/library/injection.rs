@@ -42,6 +42,8 @@ fn hostile_background(text: &str) -> Background {
         links: text.to_owned(),
         files: text.to_owned(),
         file_names: text.to_owned(),
+        options: text.to_owned(),
+        corrections: text.to_owned(),
     }
 }
 

@@ -114,6 +114,8 @@ fn background() -> Background {
         links: format!("parent 5 (Feature, Active): Invoices {closing}"),
         files: format!("/scratch/attached/1-shot.png: picture, 8 x 6, named \"{closing}\""),
         file_names: format!("shot.png (120 kB), {closing}.log (3 kB)"),
+        options: format!("area: 1 Shop\\Cart, 2 {closing}; owner: 3 Ann"),
+        corrections: format!("Total differs: not the cart {closing}"),
     }
 }
 

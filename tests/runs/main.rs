@@ -22,5 +22,6 @@ mod panics;
 mod proof;
 mod rules;
 mod sources;
+mod suggest;
 mod world;
 mod year;

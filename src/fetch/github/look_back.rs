@@ -75,9 +75,11 @@ impl Inner {
             if item.created_at.is_some_and(|created| created > at) {
                 continue;
             }
-            if let Some(title) = title_at(&self.timeline(&place).await?, at) {
+            let events = self.timeline(&place).await?;
+            if let Some(title) = title_at(&events, at) {
                 item.title = title;
             }
+            rewind_fields(&mut item, &events, at);
             item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
             item.finished = Some(false);
             item.state = "open".to_owned();
@@ -141,6 +143,25 @@ fn development_link(event: &Value, repository: &Known) -> Option<DevelopmentLink
                 .then_some(DevelopmentLink::PullRequest(source.number))
         }
         _ => None,
+    }
+}
+
+/// Takes back later changes of labels and assignee, newest first.
+fn rewind_fields(item: &mut WorkItem, events: &[Value], at: Timestamp) {
+    let later = |event: &&Value| {
+        event["created_at"].as_str().and_then(instant).is_some_and(|when| when > at)
+    };
+    for event in events.iter().rev().filter(later) {
+        let text = |name: &str, part: &str| event[name][part].as_str().map(str::to_owned);
+        match (event["event"].as_str().unwrap_or_default(), text("label", "name")) {
+            ("labeled", Some(label)) => item.tags.retain(|tag| *tag != label),
+            ("unlabeled", Some(label)) if !item.tags.contains(&label) => item.tags.push(label),
+            ("assigned", _) if item.assigned_to == text("assignee", "login") => {
+                item.assigned_to = None;
+            }
+            ("unassigned", _) => item.assigned_to = text("assignee", "login"),
+            _ => {}
+        }
     }
 }
 

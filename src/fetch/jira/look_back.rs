@@ -141,6 +141,16 @@ fn rewind(item: &mut WorkItem, changes: &[wire::FieldChange]) -> PastText {
         match change.id() {
             "summary" => item.title = without_controls(from),
             "status" => item.state = without_controls(from),
+            "labels" => {
+                item.tags =
+                    from.split_whitespace().map(|tag| without_controls(tag.to_owned())).collect();
+            }
+            "assignee" => {
+                item.assigned_to = Some(without_controls(from)).filter(|name| !name.is_empty())
+            }
+            "issuetype" => item.item_type = without_controls(from),
+            // Its rank is not known, only its name.
+            "priority" => item.priority = None,
             name => {
                 let own = item.texts.iter_mut().find(|text| text.name.eq_ignore_ascii_case(name));
                 // Old values are wiki markup, even if the field is a document now.

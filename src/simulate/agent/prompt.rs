@@ -28,6 +28,17 @@ impl PromptItem {
         self.facts.first().map(String::as_str).unwrap_or_default()
     }
 
+    /// The first offered value of each field.
+    pub fn first_options(&self) -> Vec<i64> {
+        let Some(options) =
+            self.text.lines().last().and_then(|line| line.strip_prefix("options: "))
+        else {
+            return Vec::new();
+        };
+        let first = |field: &str| field.split_once(": ")?.1.split(' ').next()?.parse().ok();
+        options.split("; ").filter_map(first).collect()
+    }
+
     /// The last part of the area path.
     pub fn area(&self) -> Option<&str> {
         self.facts.iter().find_map(|fact| fact.rsplit_once('\\')).map(|(_, last)| last)

@@ -155,6 +155,7 @@ fn verdict(item: &PromptItem, all: &[PromptItem]) -> Value {
         "modules": modules, "reason": reason, "related": [], "doubt": "",
         "confidence": if hard.is_empty() { "medium" } else { "high" },
         "terms": if deep { json!(terms(item)) } else { json!([]) }, "duplicates": duplicates,
+        "ask": "", "set": item.first_options(),
     })
 }
 

@@ -14,6 +14,7 @@ export function story(data, act) {
       data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. It was removed from the prompt or marked; check the work item's source before you trust it.`),
       findings.length ? findings.map((row, index) => finding(row, index === 0 && act, item.key)) : why(data),
       item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: `, prose(item.verdict.reason))),
+      data.suggested?.length > 0 && suggested(data.suggested),
       data.rule && part("Rule", h("p.prose", `${data.rule.rule}: ${data.rule.changes}`)),
       data.duplicates?.items.length > 0 && duplicates(data.duplicates, item.key),
       data.surroundings && around(data.surroundings),
@@ -104,8 +105,11 @@ function duplicates(group, own) {
   const others = group.items.filter((item) => item.key !== own);
   const more = group.total - group.items.length;
   const why = group.items.find((item) => item.key === own)?.why;
-  return part("Likely duplicates", why && h("p.prose", "Triage on this item: ", prose(why)), h("ul.bullets", others.map((item) => h("li", h("a", { href: itemPath(item.key) }, `${short(item.key)} ${item.title}`), ` (${phaseName(item.phase)})`, item.why && h("div.prose", prose(item.why)))), more > 0 && h("li", `and ${more} more`)));
+  return part("Likely duplicates", why && h("p.prose", "Triage on this item: ", prose(why)), h("ul.bullets", others.map((item) => h("li", h("a", { href: itemPath(item.key) }, `${short(item.key)} ${item.title}`), ` (${phaseName(item.phase)}${item.live ? ", the one to keep" : ""})`, item.why && h("div.prose", prose(item.why)))), more > 0 && h("li", `and ${more} more`)));
 }
+
+/** Values that triage suggests for the item's fields, each with how often such values were right. */
+const suggested = (rows) => part("Suggested by triage", h("dl.suggested", rows.flatMap((row) => [h("dt", row.name), h("dd", h("strong", row.value), row.note && h("span.note", ` ${row.note}`))])));
 
 /** The commits that are not named. */
 const beyond = (stale) => (stale.total > stale.commits.length ? ` and ${stale.total - stale.commits.length} more` : "");

@@ -33,6 +33,8 @@ pub struct Tracked {
     pub open: bool,
     pub priority: i64,
     pub changed_at: Timestamp,
+    /// Empty: nobody.
+    pub owner: String,
 }
 
 /// What the next sessions do, in order; good ones when it is empty.
@@ -212,7 +214,8 @@ impl World {
         let mut outside = outside.lock().unwrap();
         let changed_at = outside.tick();
         let title = format!("Item {id}");
-        let item = Tracked { title, version, rev: 1, open: true, priority, changed_at };
+        let owner = String::new();
+        let item = Tracked { title, version, rev: 1, open: true, priority, changed_at, owner };
         outside.items.insert(id, item);
     }
 

@@ -33,7 +33,7 @@ fn work_item(source: &str, id: i64, tracked: &Tracked) -> WorkItem {
         handle: None,
         finished: None,
         iteration_path: None,
-        assigned_to: None,
+        assigned_to: Some(tracked.owner.clone()).filter(|owner| !owner.is_empty()),
         tags: vec![format!("rev {}", tracked.rev)],
         parent: None,
         links: Links::default(),
