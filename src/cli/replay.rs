@@ -80,7 +80,7 @@ async fn run(
 ) -> Result<Replayed, CommandError> {
     let (stage, kind) = (recording.stage, recording.agent);
     match stage {
-        Stage::Triage => {
+        Stage::Triage | Stage::Locate => {
             config.triage.agent = Some(kind);
             config.triage.model.clone_from(&recording.model);
         }
@@ -124,6 +124,7 @@ async fn run(
             schema: recording.schema.clone(),
         },
         repository: recording.repository.clone().filter(|path| path.is_dir()),
+        examiner: None,
         triage: None,
         analyze: None,
         attached: None,

@@ -10,7 +10,7 @@ use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
 use crate::model::text::{clip, in_words, seconds, size};
 use crate::model::{
-    Alarms, ItemId, ItemKey, ReadLinkedContent, SessionTranscript, TranscriptLine, Usage, name_in,
+    Alarms, ItemId, ItemKey, ReadLinkedContent, SessionTranscript, TranscriptLine, name_in,
 };
 use crate::report::fixes::{fix_line, stale_line};
 use crate::report::lines::{line, short_key};

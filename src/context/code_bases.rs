@@ -332,9 +332,7 @@ fn hints_of(
     let began = Instant::now();
     let hint = |item: &CleanItem| {
         let ranked = match began.elapsed() < HINTS_WITHIN {
-            true => {
-                rank(&code.index, &Query::of(&Subject::of_item(item, None)), &how.weights, FILES)
-            }
+            true => rank(&code.index, &Query::of(&subject_of(item, None)), &how.weights, FILES),
             false => Ok(Vec::new()),
         };
         let files: Vec<String> =

@@ -194,7 +194,7 @@ pub(super) fn alike_text(
 ) -> String {
     let own = config.agent_of(stage).section();
     let section = match stage {
-        Stage::Triage => "triage",
+        Stage::Triage | Stage::Locate => "triage",
         Stage::Deep => "analyze",
     };
     let said = if evidence.is_empty() { String::new() } else { format!(": {evidence}") };

@@ -111,7 +111,7 @@ impl RunError {
             }
             Self::FirstRun(_) | Self::CannotStart(_) | Self::AgentBroken(_) => RunOutcome::NotNow,
             Self::FailsAlike(Stage::Triage, _) => RunOutcome::TriageFailed,
-            Self::FailsAlike(Stage::Deep, _) => RunOutcome::SomeFailed,
+            Self::FailsAlike(Stage::Locate | Stage::Deep, _) => RunOutcome::SomeFailed,
             Self::AnalysisPanicked { .. } => RunOutcome::SomeFailed,
             Self::Panicked { .. } => RunOutcome::Crashed,
         }

@@ -103,7 +103,7 @@ fn probe_settings(config: &Config, stage: Stage) -> Triage {
         ..config.triage.clone()
     };
     match stage {
-        Stage::Triage => own,
+        Stage::Triage | Stage::Locate => own,
         Stage::Deep => Triage {
             model: config.model_of(stage).to_owned(),
             effort: config.analyze.effort.clone(),

@@ -18,7 +18,7 @@ use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 use crate::model::Usd;
 
 /// Every exported table, in an order that can be imported.
-const TABLES: [&str; 23] = [
+const TABLES: [&str; 24] = [
     "facts",
     "cursors",
     "breaker",

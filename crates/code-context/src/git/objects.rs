@@ -37,11 +37,7 @@ impl Objects {
 
     /// Size and first bytes of a file, by any name of it such as `HEAD:src/a.rs`; `None` if there is
     /// none.
-    pub fn blob(
-        &mut self,
-        name: &str,
-        most: u64,
-    ) -> Result<Option<(u64, Vec<u8>)>, GitError> {
+    pub fn blob(&mut self, name: &str, most: u64) -> Result<Option<(u64, Vec<u8>)>, GitError> {
         if name.contains('\n') {
             return Ok(None);
         }
