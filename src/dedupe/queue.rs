@@ -10,7 +10,7 @@
 //! arrive, a source with `n` sources gets at least one place of `2n`, and while at most half of the
 //! places arrive anew, nobody waits for more runs than two backlogs fill.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::event::Reason;
 use crate::model::{CleanItem, Complexity, ItemId, ItemKey, Verdict, WorkItem};
@@ -234,7 +234,7 @@ impl<T> Queue<T> {
 
     /// The sources with entries, the one whose first entry is the earliest first: with few places
     /// each has its turn in one of the next runs.
-    fn turns(&self) -> std::collections::VecDeque<String> {
+    fn turns(&self) -> VecDeque<String> {
         let first = |lanes: &Lanes| lanes.first().into_iter().flatten().min().cloned();
         let sources = self.sources.iter().filter_map(|(name, lanes)| Some((first(lanes)?, name)));
         let mut sources: Vec<_> = sources.collect();
@@ -242,10 +242,7 @@ impl<T> Queue<T> {
         sources.into_iter().map(|(_, name)| name.clone()).collect()
     }
 
-    fn next_of_a_source(
-        &mut self,
-        turns: &mut std::collections::VecDeque<String>,
-    ) -> Option<QueuePosition> {
+    fn next_of_a_source(&mut self, turns: &mut VecDeque<String>) -> Option<QueuePosition> {
         while let Some(name) = turns.pop_front() {
             let Some(lanes) = self.sources.get_mut(&name) else { continue };
             let Lanes { lanes, turn } = lanes;

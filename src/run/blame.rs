@@ -9,6 +9,7 @@ use super::launch::EndedSession;
 use super::provider::{self, Canary};
 use super::{RunContext, RunError, deep_result};
 use crate::breaker::blame::{self, Suspect};
+use crate::breaker::provider::{MOST_ALIKE, ProviderRecord, is_outage};
 use crate::event::Reason;
 use crate::model::{FailureKind, ItemKey, Outcome, SessionEnd, SessionId, Stage};
 use crate::settings::{AgentKind, Config};
@@ -66,7 +67,7 @@ pub(super) async fn after_session(
     let blame = match blame::suspect(&end.outcome, &end.usage) {
         Suspect::Nobody | Suspect::Item => Blame::AsItSays,
         Suspect::Machine => Blame::Excused(Reason::CutOff),
-        Suspect::Provider if !breaker_outage(&end.outcome) => Blame::Excused(Reason::CutOff),
+        Suspect::Provider if !is_outage(&end.outcome) => Blame::Excused(Reason::CutOff),
         Suspect::Provider if answers_others => Blame::Excused(Reason::ProviderDown),
         Suspect::Provider => Blame::AsItSays,
         Suspect::Program => match program_works(cx, stage, end).await? {
@@ -82,10 +83,6 @@ pub(super) async fn after_session(
         },
     };
     Ok(Meaning { blame, fault })
-}
-
-const fn breaker_outage(outcome: &Outcome) -> bool {
-    crate::breaker::provider::is_outage(outcome)
 }
 
 /// Whether the program works for others: by what they did since this session began, else by a
@@ -166,7 +163,7 @@ pub(super) async fn failed_alike(
     let (same, end) = (outcome.clone(), (item.clone(), session));
     let why = alike_text(&outcome, stage, &cx.config, evidence);
     let told = why.clone();
-    let update = move |record: &mut crate::breaker::provider::ProviderRecord| {
+    let update = move |record: &mut ProviderRecord| {
         let stopped = record.model(&model).failed_alike(stage, &same, end);
         if stopped.is_some() {
             record.agent_fault = Some(told);
@@ -201,7 +198,7 @@ pub(super) fn alike_text(
     format!(
         "{} {stage} sessions of different items ended alike ({outcome}){said}. Check [{section}] \
          model, your own prompt files and [{own}] command; `heartbeat doctor` checks the agent",
-        crate::breaker::provider::MOST_ALIKE
+        MOST_ALIKE
     )
 }
 

@@ -22,7 +22,7 @@ use super::provider::{self, Canary};
 use super::suggest::{self, Offers};
 use super::{RunContext, RunError, deep_result, linked_content, recover};
 use crate::breaker::blame::{can_be_one_of_many, is_about_the_request};
-use crate::breaker::provider::{MOST_ALIKE, is_outage};
+use crate::breaker::provider::{MOST_ALIKE, ProviderRecord, is_outage};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{Complexity, ItemKey, Outcome, SessionId, Stage, Verdict};
@@ -316,7 +316,7 @@ impl<'a> Triage<'a> {
         let why = blame::alike_text(&failure.outcome, Stage::Triage, &cx.config, &failure.words);
         let (model, told) = (cx.config.model_of(Stage::Triage).to_owned(), why.clone());
         let outcome = failure.outcome;
-        let update = move |record: &mut crate::breaker::provider::ProviderRecord| {
+        let update = move |record: &mut ProviderRecord| {
             record.model(&model).stop(Stage::Triage, outcome);
             record.agent_fault = Some(told);
         };
