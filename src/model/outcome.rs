@@ -220,10 +220,7 @@ impl Outcome {
         ) || self.is_configuration();
         // An agent that never wrote a line has not heard from its provider either.
         let never_answered = usage.tokens() == 0
-            && matches!(
-                self,
-                Self::AgentError { why: FailureKind::ApiError } | Self::InitTimeout
-            );
+            && matches!(self, Self::AgentError { why: FailureKind::ApiError } | Self::InitTimeout);
         usage.cost.is_none() && !never_asked && !never_answered
     }
 
