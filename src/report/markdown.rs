@@ -310,7 +310,7 @@ mod tests {
             "- #42: 236 hidden characters",
             "- #44 The total is wrong: The total is wrong",
             format!("| {began} | some failed | 9 min 0 s | 9 | 3 | 3 | 1 | $0.25 |").as_str(),
-            "| 2026-11-16 | deep | 2 | $0.25 ($0.20 of it estimated) |",
+            "| 2026-11-16 | deep | 2 | $0.25 billed ($0.20 of it estimated) |",
             "- #42 The total is wrong; #43 The total is wrong\n",
             "### #42 The total is wrong",
             "<https://dev.azure.com/contoso/_workitems/edit/42> · revision 3",

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::explain;
-use super::subjects::Reader as _;
 use super::{
     DATABASE, PATIENCE, Sql, Store, StoreError, beside, create_private_file, migrate, place,
     unwritable,
@@ -25,21 +24,20 @@ impl Store {
             let hint = "Name a file that does not exist yet";
             return Err(StoreError::Folder { path: to.into(), source: why, hint });
         }
-        create_private_file(to)?;
-        let copy = to.to_path_buf();
-        let copied = self
-            .read(move |connection| {
-                vacuum_into(connection, &copy)?;
-                check(&copy)
-            })
-            .await;
-        if copied.is_err() {
-            // Half a backup is none.
-            drop(fs::remove_file(to));
-        }
-        match copied? {
-            found if found == "ok" => Ok(()),
-            found => Err(StoreError::Damaged { path: to.into(), found }),
+        let (from, copy) = (self.folder().join(DATABASE), to.to_path_buf());
+        let make = move || {
+            copy_database(&from, &copy, false)?;
+            check(&copy).map_err(|error| explain(&copy, error))
+        };
+        let found = tokio::task::spawn_blocking(make).await.map_err(StoreError::from).flatten();
+        match found {
+            Ok(found) if found == "ok" => Ok(()),
+            Ok(found) => Err(StoreError::Damaged { path: to.into(), found }),
+            Err(error) => {
+                // Half a backup is none.
+                drop(fs::remove_file(to));
+                Err(error)
+            }
         }
     }
 }

@@ -74,9 +74,11 @@ impl Spending {
 
     /// Such as `$0.44 billed, $0.50 assumed, $1.00 reserved`; nothing is said about zeros.
     pub fn to_text(self) -> String {
+        let billed = self.billed;
         let mut text = match self.estimated {
-            Usd::ZERO => format!("{} billed", self.billed),
-            _ => format!("{} billed", self.billed.with_estimate(self.estimated)),
+            Usd::ZERO => format!("{billed} billed"),
+            part if part == billed => format!("{billed} billed (estimated)"),
+            part => format!("{billed} billed ({part} of it estimated)"),
         };
         for (amount, name) in [(self.assumed, "assumed"), (self.reserved, "reserved")] {
             if amount > Usd::ZERO {

@@ -236,12 +236,13 @@ async fn close_crashed(
     let (Some(started), Some(last), None) = (view.started_at, view.at, view.outcome) else {
         return Ok(None);
     };
-    let (outcome, summary) = (RunOutcome::Crashed, view.figures());
+    let (outcome, figures) = (RunOutcome::Crashed, view.figures());
     let duration_ms = u64::try_from(last.duration_since(started).as_millis()).unwrap_or(0);
     // Its file is completed afterwards, as for any run that ended badly.
     let journal = Journal::without_file(store.clone(), clock.clone(), run);
     journal
         .commit(move |transaction, events| {
+            let summary = with_money(transaction, run, with_queue(transaction, figures)?)?;
             transaction.execute(
                 "UPDATE runs SET ended_at = coalesce(ended_at, ?2), outcome = 'crashed', summary = ?3
                  WHERE run = ?1",

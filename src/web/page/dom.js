@@ -119,7 +119,7 @@ export const dollars = (amount = 0) => `$${amount.toFixed(Math.abs(amount * 100 
 export const partly = (amount = 0, estimated = 0) => `${dollars(amount)}${!estimated ? "" : estimated >= amount ? " (estimated)" : ` (${dollars(estimated)} of it estimated)`}`;
 // The cost of a session; rows of earlier versions have 0 if nothing was reported.
 // Money as the ledger has it: the same words as on the command line.
-export const booked = (money) => [`${partly(money.billed, money.estimated)} billed`, money.assumed > 0 && `${dollars(money.assumed)} assumed`, money.reserved > 0 && `${dollars(money.reserved)} reserved`].filter(Boolean).join(", ");
+export const booked = (money) => [`${dollars(money.billed)} billed${partly(money.billed, money.estimated).slice(dollars(money.billed).length)}`, money.assumed > 0 && `${dollars(money.assumed)} assumed`, money.reserved > 0 && `${dollars(money.reserved)} reserved`].filter(Boolean).join(", ");
 export const spent = ({ cost, estimated, reported }) => cost === null || (!reported && !estimated && !cost) ? "not reported" : `${dollars(cost)}${estimated ? " (estimated)" : ""}`;
 export const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 

@@ -125,7 +125,7 @@ fn code_74_state_store() {
         .unwrap();
     let (code, told) = run(&world, &["--once"]);
     assert_eq!(code, 74, "{told}");
-    assert!(told.contains("is damaged") && told.contains(".recover"), "{told}");
+    assert!(told.contains("is damaged") && told.contains("state rescue"), "{told}");
 }
 
 #[test]
