@@ -377,7 +377,7 @@ pub fn render_item_history(history: &ItemHistory, paint: Paint) -> String {
         }
     }
     for one in &history.suggested {
-        let _: std::fmt::Result = write!(text, "\nsuggested {}", clip(&one.text(), 200));
+        let _: std::fmt::Result = write!(text, "\nsuggested: {}", clip(&one.text(), 200));
     }
     text.push_str(&render_duplicates(&history.duplicates, &item.key));
     text.extend(history.surroundings.iter().map(render_linked_content));

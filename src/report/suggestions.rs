@@ -49,7 +49,7 @@ pub fn lines(
     };
     if let Some(verdict) = verdict {
         if !verdict.ask.is_empty() {
-            found.push(line("needs information, ask", verdict.ask.clone(), ""));
+            found.push(line("ask the reporter", verdict.ask.clone(), ""));
         }
         if let Some(commit) = &verdict.fixed_by {
             found.push(line("probably fixed already", commit.clone(), "the commit names the item"));

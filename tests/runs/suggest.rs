@@ -19,13 +19,14 @@ fn figure(field: Field, right: u32) -> Figure {
     }
 }
 
-/// Twenty carts of Ann and twenty searches of Bob, and what was measured on them.
+/// Twenty carts of Ann, searches of Bob and exports of Cleo each, and what was measured on them.
 async fn team(folder: &std::path::Path, figures: Vec<Figure>) -> World {
     let world = World::new(folder, config(|config| config.source.write_back = false));
-    for id in 1..=40 {
+    for id in 1..=60 {
         world.add(id, 1, 2);
-        world.edit(id, |item| match id % 2 {
+        world.edit(id, |item| match id % 3 {
             0 => (item.title, item.owner) = (format!("cart coupon total {id}"), "Ann".into()),
+            1 => (item.title, item.owner) = (format!("export sheet column {id}"), "Cleo".into()),
             _ => (item.title, item.owner) = (format!("search index query {id}"), "Bob".into()),
         });
     }
@@ -65,7 +66,7 @@ async fn the_owner_of_similar_items_is_suggested_with_how_often_that_was_right()
     let other = new_item(&world, 101, "search query misses the index").await;
     assert!(other.iter().any(|row| row.suggestion.value == "Bob"), "{other:?}");
     world.edit(100, |item| item.owner = "Ann".into());
-    world.edit(101, |item| item.owner = "Cleo".into());
+    world.edit(101, |item| item.owner = "Dora".into());
     world.run(Trigger::Manual).await.unwrap().unwrap();
     let fate = |rows: Vec<SuggestionRow>| {
         let owner = rows.into_iter().find(|row| row.suggestion.field == Field::Owner);
