@@ -278,7 +278,7 @@ fn last_first(prompt: &str) -> serde_json::Value {
     let items = prompt.split(" item=\"").skip(1).map(|part| {
         let number: i64 = part.split('"').next().unwrap().parse().unwrap();
         let own = part.split("</").next().unwrap().lines();
-        let last = own.filter_map(|line| line.split(' ').next()?.parse::<i64>().ok()).last();
+        let last = own.rev().find_map(|line| line.split(' ').next()?.parse::<i64>().ok());
         json!({ "item": number, "files": [{ "file": last, "functions": [] }] })
     });
     json!({ "items": items.collect::<Vec<_>>() })
