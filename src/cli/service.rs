@@ -373,7 +373,7 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
             unit,
             "User={}\nProtectSystem=strict\nReadWritePaths={folders}\nPrivateTmp=yes\n\
              ProtectClock=yes\nProtectHostname=yes\nProtectKernelModules=yes\nPrivateDevices=yes\n\
-             RestrictFileSystems=~@debug\n{capabilities}\
+             {capabilities}\
              # Instead of the environment file: LoadCredential=pat:/etc/heartbeat/pat and\n\
              # token_file = \"/run/credentials/{UNIT}/pat\"\n",
             facts.user,

@@ -2,7 +2,7 @@
 //! folder that others write it would run theirs.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::Problem;
 use crate::private;
@@ -47,19 +47,74 @@ pub(super) fn problem(file: &Path) -> Option<Problem> {
     })
 }
 
-/// Whether the repository around the file tracks it: its name is in the index. An index that
-/// shortens names (version 4) is not searched.
+/// Whether the repository around the file tracks it: its name is in the index.
 fn is_committed(file: &Path) -> bool {
     let folders = file.ancestors().skip(1);
     let Some(root) = folders.into_iter().find(|folder| folder.join(".git").exists()) else {
         return false;
     };
     let Some(name) = file.strip_prefix(root).ok().and_then(Path::to_str) else { return false };
-    let Ok(index) = private::read_own(&root.join(".git/index"), LARGEST_INDEX) else {
+    let Ok(index) = private::read_own(&git_folder(root).join("index"), LARGEST_INDEX) else {
         return false;
     };
-    let entry = [name.as_bytes(), b"\0"].concat();
-    index.windows(entry.len()).any(|part| part == entry)
+    // An index that shortens names and cannot be read may contain it.
+    match index.get(4..8) == Some(&4_u32.to_be_bytes()) {
+        true => {
+            SHA_LENGTHS.iter().find_map(|length| has_name(&index, name, *length)) != Some(false)
+        }
+        false => {
+            let entry = [name.as_bytes(), b"\0"].concat();
+            index.windows(entry.len()).any(|part| part == entry)
+        }
+    }
+}
+
+/// The folder of the repository's own files; a linked work tree names it in a file.
+fn git_folder(root: &Path) -> PathBuf {
+    let own = root.join(".git");
+    let pointer = private::read_own(&own, 4096).ok();
+    let named = pointer.as_deref().and_then(|text| text.strip_prefix(b"gitdir: "));
+    match named.and_then(|path| std::str::from_utf8(path.trim_ascii_end()).ok()) {
+        Some(path) => root.join(path),
+        None => own,
+    }
+}
+
+/// Bytes of an object's name, by the repository's format.
+const SHA_LENGTHS: [usize; 2] = [20, 32];
+
+/// Whether an index of version 4 has this name; `None` if it is not one with such object names. Each
+/// name is stored as what differs from the one before.
+fn has_name(index: &[u8], wanted: &str, sha_length: usize) -> Option<bool> {
+    const HEADER: usize = 12;
+    const TIMES_AND_IDS: usize = 40;
+    const EXTENDED: u8 = 0x40;
+    let count = u32::from_be_bytes(index.get(8..HEADER)?.try_into().ok()?);
+    let (mut at, mut name) = (HEADER, Vec::new());
+    for _ in 0..count {
+        at += TIMES_AND_IDS + sha_length;
+        at += if index.get(at)? & EXTENDED == 0 { 2 } else { 4 };
+        // A number in groups of seven bits, as in a pack.
+        let mut cut = 0_usize;
+        loop {
+            let byte = *index.get(at)?;
+            at += 1;
+            cut = cut.checked_shl(7)?.checked_add(usize::from(byte & 0x7f))?;
+            if byte & 0x80 == 0 {
+                break;
+            }
+            cut = cut.checked_add(1)?;
+        }
+        name.truncate(name.len().checked_sub(cut)?);
+        let rest = index.get(at..)?;
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        name.extend_from_slice(&rest[..end]);
+        at += end + 1;
+        if name == wanted.as_bytes() {
+            return Some(true);
+        }
+    }
+    Some(false)
 }
 
 #[cfg(test)]
@@ -108,5 +163,33 @@ mod tests {
         std::fs::write(place.path().join(".git/index"), b"DIRC....heartbeat.toml\0\0").unwrap();
         let said = problem(&file).unwrap().to_string();
         assert!(said.contains("committed") && said.contains("--config"), "{said}");
+    }
+
+    /// Real repositories: names shortened in the index, and a linked work tree.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "git makes the index that is read")]
+    fn every_form_of_a_repository_is_read() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("main");
+        std::fs::create_dir(&root).unwrap();
+        let git = |folder: &Path, words: &[&str]| {
+            let mut command = std::process::Command::new("git");
+            command.args(["-c", "user.name=x", "-c", "user.email=x@x"]).args(words);
+            let done = command.current_dir(folder).output();
+            assert!(done.is_ok_and(|output| output.status.success()), "{words:?}");
+        };
+        for name in ["heading.c", "heartbeat.toml", "heartbeat.toml.md"] {
+            std::fs::write(root.join(name), "").unwrap();
+        }
+        git(&root, &["init", "-q"]);
+        git(&root, &["add", "heading.c", "heartbeat.toml.md"]);
+        git(&root, &["update-index", "--index-version", "4"]);
+        assert_eq!(problem(&root.join("heartbeat.toml")), None, "not committed");
+        git(&root, &["add", "heartbeat.toml"]);
+        assert!(problem(&root.join("heartbeat.toml")).is_some(), "shortened names");
+        git(&root, &["commit", "-qm", "x"]);
+        git(&root, &["worktree", "add", "-q", "../linked"]);
+        let linked = place.path().join("linked/heartbeat.toml");
+        assert!(problem(&linked).is_some(), "a linked work tree");
     }
 }

@@ -342,7 +342,7 @@ async fn what_is_booked_is_what_was_served() {
                 let body = json!({ "usage": { "input_tokens": 1000, "output_tokens": 7 } });
                 let body = body.to_string();
                 format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
                     body.len()
                 )
             }

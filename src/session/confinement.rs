@@ -212,7 +212,8 @@ fn files_of(program: &Path, env: &[(OsString, OsString)], private: &[PathBuf]) -
     let names = line.split_ascii_whitespace().filter(|word| !word.starts_with('-'));
     for name in names.take(2) {
         let resolved = program::find(name, path.as_deref().unwrap_or_default());
-        found.extend(resolved.map(|interpreter| real(&interpreter)));
+        // Also by the name under which it is found, which may be a link.
+        found.extend(resolved.into_iter().flat_map(|path| [real(&path), path]));
     }
     found
 }

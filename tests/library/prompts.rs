@@ -51,7 +51,11 @@ fn asking_again_says_so_and_names_only_the_failed_ids() {
     let batch = triage::plan_batches(&items, &HashMap::new(), "", &config().triage).remove(0);
     let again = batch.only(&[ItemId(2)]);
     let rendered = triage::render(&prompts(), &again, &fence(), RequestRound::Again).unwrap();
-    assert!(rendered.user.starts_with("1 work item:\nAn earlier answer"), "{}", rendered.user);
+    assert!(
+        rendered.user.contains("\nAn earlier answer had no usable verdict"),
+        "{}",
+        rendered.user
+    );
     assert_eq!(rendered.user.matches(" item=").count(), 1);
     assert!(rendered.user.contains(" item=\"2\">"));
     // One verdict that is missing must not make a CLI reject the others.

@@ -248,6 +248,45 @@ async fn an_agent_in_a_namespace_finds_only_what_it_may_access() {
     }
 }
 
+/// A program named by a link, an interpreter behind another, a code base behind a linked folder or at
+/// the top of the file system: all are found.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_in_a_namespace_finds_what_is_named_by_links() {
+    for kind in [AgentKind::Codex, AgentKind::Claude] {
+        let mut places = vec![tempfile::tempdir().unwrap()];
+        // Only root may write there.
+        places.extend(tempfile::tempdir_in("/"));
+        for place in &places {
+            let world = World::new(kind, Containment::Auto);
+            std::fs::write(place.path().join("code.rs"), "fn main() {}").unwrap();
+            let shortcut = world.path("home/shortcut");
+            std::os::unix::fs::symlink(place.path(), &shortcut).unwrap();
+            let bin = world.path("home/bin");
+            std::fs::create_dir(&bin).unwrap();
+            let script = format!(
+                "if [ \"$1\" = sandbox ]; then echo sandboxed; exit 0; fi\ncat > /dev/null\n\
+                 cat code.rs > /dev/null || exit 7\n{}",
+                match kind {
+                    AgentKind::Codex => codex_says(r#"{\"items\":[]}"#),
+                    _ => claude_says(r#"{"items":[]}"#),
+                }
+            );
+            std::os::unix::fs::symlink(world.agent(&script), bin.join("agent")).unwrap();
+            let named = bin.join("agent").display().to_string();
+            for repository in [place.path().to_owned(), shortcut] {
+                let sessions = world.sessions(&script, |config| {
+                    config.agent.command = vec![named.clone()];
+                    config.codex.command = vec![named.clone()];
+                });
+                let end = world.perform(&sessions, Stage::Deep, Some(repository.clone())).await;
+                let said = end.stderr_tail.raw();
+                let shown = repository.display();
+                assert_eq!(end.outcome, Outcome::Completed, "{kind:?} {shown}: {end:?} {said}");
+            }
+        }
+    }
+}
+
 async fn finds_only_its_own(kind: AgentKind, state: &str) {
     let world = World::new(kind, Containment::Auto);
     let tier = heartbeat::session::containment::detect(Path::new(HEARTBEAT), Containment::Auto);
@@ -288,7 +327,10 @@ echo "reached:$reached." >&2
         },
     );
     let sessions = world.sessions_in(&script, state, |_| {});
-    let end = world.perform(&sessions, Stage::Deep, Some(repository.clone())).await;
+    // Named by a link, which must not open more.
+    let shortcut = world.path("shortcut");
+    std::os::unix::fs::symlink(&repository, &shortcut).unwrap();
+    let end = world.perform(&sessions, Stage::Deep, Some(shortcut)).await;
     let said = end.stderr_tail.raw();
     assert_eq!(end.outcome, Outcome::Completed, "{kind:?} {state}: {end:?} {said}");
     assert!(said.contains("reached:."), "{kind:?} {state}: {said}");

@@ -8,6 +8,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
@@ -262,7 +263,9 @@ impl Init {
         // An agent with its own sandbox is not started without it: it has no other rules for files.
         let is_needed = |allowed: &&Confinement| self.walls.mounts || allowed.makes_own_sandbox;
         let seen = match order.confinement.as_ref().filter(is_needed) {
-            Some(allowed) => view::enter(allowed, &[&order.cwd, &order.stdin]),
+            Some(allowed) => {
+                view::enter(allowed, &[&order.cwd, &order.stdin, Path::new(&order.program)])
+            }
             None => Ok(()),
         };
         let started = seen.map_err(|error| StartFailure {

@@ -42,8 +42,16 @@ pub fn is_possible() -> bool {
 pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
     let lists = [&allowed.read, &allowed.execute, &allowed.write, &allowed.devices];
     let mut kept: Vec<PathBuf> = lists.into_iter().flatten().cloned().collect();
+    let links: Vec<(PathBuf, PathBuf)> = kept
+        .iter()
+        .map(PathBuf::as_path)
+        .chain(more.iter().copied())
+        .flat_map(|path| links_on(path, MOST_LINKS))
+        .collect();
     // A folder of which a part is closed is only listed: its other parts are kept one by one.
-    let whole = more.iter().filter(|path| !allowed.list.iter().any(|listed| listed == **path));
+    let is_listed =
+        |path: &Path| fs::canonicalize(path).is_ok_and(|real| allowed.list.contains(&real));
+    let whole = more.iter().filter(|path| !is_listed(path));
     kept.extend(whole.map(|path| (*path).to_owned()));
     let mut hidden = Vec::new();
     for entry in fs::read_dir("/")?.flatten() {
@@ -54,9 +62,12 @@ pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
         }
     }
     hidden.push("/dev/shm".into());
-    hidden.retain(|folder| folder.is_dir());
+    // A folder that is allowed as a whole stays as it is.
+    let real: Vec<PathBuf> = kept.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    let is_kept = |folder: &PathBuf| real.iter().any(|path| folder.starts_with(path));
+    hidden.retain(|folder| folder.is_dir() && !is_kept(folder));
     // Before anything is hidden: what stays is found by its descriptor afterwards.
-    let plans: Vec<Plan> = hidden.iter().map(|folder| Plan::new(folder, &kept)).collect();
+    let plans: Vec<Plan> = hidden.iter().map(|folder| Plan::new(folder, &real, &links)).collect();
     for plan in &plans {
         plan.carry_out()?;
     }
@@ -70,12 +81,35 @@ pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
     }
     system::set_read_only(Path::new("/"), true, true)?;
     let open = allowed.write.iter().map(PathBuf::as_path).filter(|path| path.exists());
-    let temporary = TEMPORARY.iter().map(Path::new).filter(|path| path.is_dir());
+    let is_own = |path: &&Path| hidden.iter().any(|folder| folder == *path);
+    let temporary = TEMPORARY.iter().map(Path::new).filter(is_own);
     // The sandbox writes the maps of its own namespace there.
     for path in open.chain(temporary).chain([Path::new("/proc")]) {
         system::set_read_only(path, false, false)?;
     }
     Ok(())
+}
+
+/// Deeper chains are loops.
+const MOST_LINKS: u32 = 40;
+
+/// Every link on the way to a path, with its target: a program or a code base may be named by them.
+fn links_on(path: &Path, left: u32) -> Vec<(PathBuf, PathBuf)> {
+    let (mut found, mut at) = (Vec::new(), PathBuf::new());
+    for part in path.components() {
+        at.push(part);
+        let Ok(target) = fs::read_link(&at) else { continue };
+        let whole = at.parent().unwrap_or(Path::new("/")).join(&target);
+        found.push((at.clone(), target));
+        if left > 0 {
+            found.extend(links_on(&whole, left - 1));
+        }
+        match fs::canonicalize(&at) {
+            Ok(real) => at = real,
+            Err(_) => break,
+        }
+    }
+    found
 }
 
 /// A folder that becomes empty but for some of its content.
@@ -88,15 +122,10 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(folder: &'a Path, wanted: &[PathBuf]) -> Self {
-        let mut plan = Self { folder, kept: Vec::new(), links: Vec::new() };
-        for path in wanted.iter().filter(|path| path.starts_with(folder)) {
-            if let Ok(target) = fs::read_link(path) {
-                plan.links.push((path.clone(), target));
-            }
-        }
-        let mut real: Vec<PathBuf> =
-            wanted.iter().filter_map(|p| fs::canonicalize(p).ok()).collect();
+    fn new(folder: &'a Path, real: &[PathBuf], links: &[(PathBuf, PathBuf)]) -> Self {
+        let mut plan = Self { folder, kept: Vec::new(), links: links.to_vec() };
+        plan.links.retain(|(path, _)| path.starts_with(folder));
+        let mut real = real.to_vec();
         real.retain(|path| path.starts_with(folder) && path != folder);
         real.sort();
         real.dedup();
