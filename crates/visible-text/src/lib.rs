@@ -99,16 +99,7 @@ pub struct Cleaned {
 }
 
 pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
-    let (rendering, doubtful) = (options.rendering, options.doubtful);
-    let mut cleaned = match format {
-        Format::Html => html::clean(raw, rendering, doubtful),
-        Format::Markdown => markdown::Document::read(raw).render(rendering, doubtful),
-        Format::RawMarkdown => markdown::Document::read_raw(raw).render(rendering, doubtful),
-        Format::Plain => markdown::clean_plain(raw),
-        Format::TestSteps => steps::clean(raw, rendering, doubtful),
-        Format::Adf => adf::read(raw).render(rendering, doubtful),
-        Format::Wiki => wiki::read(raw).render(rendering, doubtful),
-    };
+    let mut cleaned = Source::read(raw, format).render(options.rendering, options.doubtful);
     if let Some(max_bytes) = options.max_bytes {
         let (text, left_out) = trim::to_bytes(cleaned.text, max_bytes);
         cleaned.text = text;
@@ -119,32 +110,41 @@ pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
 
 /// Cleans one text in both renderings, full and tight; it is parsed and judged only once.
 pub fn clean_both(raw: &str, format: Format, doubtful: UnclearTextPolicy) -> (Cleaned, Cleaned) {
-    let both = |render: &dyn Fn(Rendering) -> Cleaned| {
-        (render(Rendering::Full).measured(raw), render(Rendering::Tight).measured(raw))
-    };
-    match format {
-        Format::Html => {
-            let page = html::Page::read(raw);
-            both(&|rendering| page.render(rendering, doubtful))
+    let source = Source::read(raw, format);
+    let [full, tight] = [Rendering::Full, Rendering::Tight]
+        .map(|rendering| source.render(rendering, doubtful).measured(raw));
+    (full, tight)
+}
+
+/// A text that is parsed and judged, as far as its format allows, and can be rendered.
+enum Source<'a> {
+    Page(html::Page),
+    Document(markdown::Document),
+    Plain(&'a str),
+    /// Each step is a text of its own.
+    TestSteps(&'a str),
+}
+
+impl<'a> Source<'a> {
+    fn read(raw: &'a str, format: Format) -> Self {
+        match format {
+            Format::Html => Self::Page(html::Page::read(raw)),
+            Format::Markdown => Self::Document(markdown::Document::read(raw)),
+            Format::RawMarkdown => Self::Document(markdown::Document::read_raw(raw)),
+            Format::Adf => Self::Document(adf::read(raw)),
+            Format::Wiki => Self::Document(wiki::read(raw)),
+            Format::Plain => Self::Plain(raw),
+            Format::TestSteps => Self::TestSteps(raw),
         }
-        Format::Markdown => {
-            let document = markdown::Document::read(raw);
-            both(&|rendering| document.render(rendering, doubtful))
+    }
+
+    fn render(&self, rendering: Rendering, doubtful: UnclearTextPolicy) -> Cleaned {
+        match self {
+            Self::Page(page) => page.render(rendering, doubtful),
+            Self::Document(document) => document.render(rendering, doubtful),
+            Self::Plain(raw) => markdown::clean_plain(raw),
+            Self::TestSteps(raw) => steps::clean(raw, rendering, doubtful),
         }
-        Format::RawMarkdown => {
-            let document = markdown::Document::read_raw(raw);
-            both(&|rendering| document.render(rendering, doubtful))
-        }
-        Format::Adf => {
-            let document = adf::read(raw);
-            both(&|rendering| document.render(rendering, doubtful))
-        }
-        Format::Wiki => {
-            let document = wiki::read(raw);
-            both(&|rendering| document.render(rendering, doubtful))
-        }
-        Format::Plain => both(&|_| markdown::clean_plain(raw)),
-        Format::TestSteps => both(&|rendering| steps::clean(raw, rendering, doubtful)),
     }
 }
 

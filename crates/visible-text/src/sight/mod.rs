@@ -6,16 +6,24 @@
 //! property that is not on a list does nothing, because no browser knows it or because no value of
 //! it hides text.
 //!
-//! `text` reads a value, `declared` judges declarations by the lists, `sheet` finds the rules that
-//! could apply to an element, and `judge` passes over the tree with the little that is inherited:
-//! colours, the size of the font, opacity, and what was doubtful further out.
+//! `inline` reads a `style` attribute and `sheet` finds the rules that could apply to an element.
+//! `declared` judges declarations by the lists: `names` has those of properties, `values`, `paint`,
+//! `color` and `length` those of values, whose `text` is read once. `state` is the little that is
+//! inherited, colours, the size of the font, opacity and what was doubtful further out, and what
+//! declarations do to it; `judge` passes over the tree with it.
 
 mod color;
 mod declared;
+mod inline;
 mod judge;
 mod length;
+mod names;
+mod paint;
 mod sheet;
+mod state;
 mod text;
+mod values;
 
 pub(crate) use declared::{Display, TextSpace};
-pub(crate) use judge::{Look, Sight, Verdict, judge};
+pub(crate) use judge::{Look, Verdict, judge};
+pub(crate) use state::Sight;

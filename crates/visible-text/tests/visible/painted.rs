@@ -28,10 +28,13 @@ impl Case {
 }
 
 fn cases() -> Vec<Case> {
+    let names = ["painted", "blind", "modern", "gaps", "outside", "together", "fresh"];
+    names.into_iter().flat_map(read).collect()
+}
+
+fn read<T: serde::de::DeserializeOwned>(name: &str) -> Vec<T> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/visibility");
-    let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}.jsonl")).unwrap();
-    let names = ["painted", "blind", "modern", "gaps", "outside", "together"];
-    let lines = names.map(read).concat();
+    let lines = std::fs::read_to_string(format!("{folder}/{name}.jsonl")).unwrap();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -54,6 +57,44 @@ fn what_a_browser_does_not_paint_hardly_ever_comes_out_unmarked() {
     assert!(hidden >= 1_800, "{hidden} hidden cases");
     let share = 100.0 * unmarked.len() as f64 / f64::from(hidden);
     assert!(share <= MOST_UNMARKED, "{share} % unmarked:\n{}", unmarked.join("\n"));
+}
+
+/// What people paste, with the words of it that a browser paints.
+#[derive(serde::Deserialize)]
+struct Pasted {
+    id: String,
+    text: String,
+    #[serde(default)]
+    markdown: bool,
+    words: Vec<String>,
+}
+
+/// Pasted texts of a hundred that may be marked.
+const MOST_MARKED: f64 = 3.0;
+
+#[test]
+fn what_people_paste_is_kept_and_hardly_ever_marked() {
+    // Joiners between letters stay or go with their script.
+    let letters = |text: &str| -> String {
+        let is_between = |c: &char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{ad}' | '\u{feff}');
+        text.chars().filter(|c| !is_between(c)).collect()
+    };
+    let pasted: Vec<Pasted> = read("pasted");
+    let mut marked = Vec::new();
+    for Pasted { id, text, markdown, words } in &pasted {
+        let format = if *markdown { Format::RawMarkdown } else { Format::Html };
+        let cleaned = clean_text(text, format, &Options::default());
+        let shown = letters(&cleaned.text);
+        for word in words {
+            assert!(shown.contains(&letters(word)), "{id}: {word} is lost of {}", cleaned.text);
+        }
+        if !cleaned.alarms.doubts.is_empty() {
+            marked.push(id.as_str());
+        }
+    }
+    assert!(pasted.len() >= 200, "{} texts", pasted.len());
+    let share = 100.0 * marked.len() as f64 / pasted.len() as f64;
+    assert!(share <= MOST_MARKED, "{share} % marked: {}", marked.join(", "));
 }
 
 #[test]

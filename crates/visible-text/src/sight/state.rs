@@ -1,0 +1,615 @@
+//! What an element passes on to its children, and what declarations do to it.
+
+use ego_tree::NodeRef;
+use scraper::Node;
+use scraper::node::Element;
+
+use super::color::Color;
+use super::declared::{Declared, Display, Effect, INHERITED, Inherited, Position, TextSpace};
+use super::length::Length;
+use super::paint::Paint;
+use crate::element::Role;
+use crate::{VisibilityIssue, VisibilityIssues};
+
+/// Smaller text cannot be read, in pixels.
+const UNREADABLE_PX: f32 = 2.5;
+
+/// Text with a smaller colour difference to its background is invisible.
+const UNSEEN_DISTANCE: f32 = 0.127;
+
+/// Small text needs more, by its size in pixels.
+const SMALL_TEXT: [(f32, f32); 2] = [(6.0, 0.55), (8.0, 0.25)];
+
+pub(super) const UNSEEN_OPACITY: f32 = 0.06;
+
+/// Beyond the edge of the page by this many pixels, nobody finds it.
+const FAR: f32 = -300.0;
+
+/// A negative margin of more pixels moves text over other text.
+const PULL: f32 = -18.0;
+
+/// An indent of more pixels to the left takes words off the page.
+const INDENT: f32 = -65.0;
+
+/// A box in which something is pushed by more pixels may clip it.
+const PUSH: f32 = 60.0;
+
+/// Characters counted to see whether a text fits its box.
+const MAX_COUNTED: usize = 4_000;
+
+/// What cannot make letters visible that have no colour.
+const HARMLESS_TO_CLEAR: [VisibilityIssue; 5] = [
+    VisibilityIssue::Clipped,
+    VisibilityIssue::Moved,
+    VisibilityIssue::Covered,
+    VisibilityIssue::Painted,
+    VisibilityIssue::Sized,
+];
+
+/// The width of a page, in pixels.
+pub(super) const PAGE: f32 = 1_000.0;
+
+/// Whether a reader sees a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    Shown,
+    /// In nearly the colour of a light page, without a background of its own.
+    Pale,
+    Doubtful,
+    Hidden,
+}
+
+/// What an element passes on to its children.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct State {
+    pub(super) gone: bool,
+    pub(super) invisible: bool,
+    pub(super) opacity: f32,
+    pub(super) font_px: f32,
+    pub(super) color: Color,
+    pub(super) fill: Option<Color>,
+    /// Whether text and link colours are those of the page.
+    pub(super) is_default_color: bool,
+    pub(super) link: Color,
+    /// The colour behind the text.
+    pub(super) behind: Color,
+    pub(super) own_background: bool,
+    /// Whether what is behind the text is unknown.
+    pub(super) is_unknown_paint: bool,
+    /// Whether the colour of the text is unknown.
+    pub(super) is_unknown_color: bool,
+    /// How much what is behind the text differs from place to place.
+    pub(super) spread: f32,
+    /// Whether the text declares variables further out.
+    pub(super) has_variables: bool,
+    pub(super) outlined: bool,
+    pub(super) zoom: f32,
+    pub(super) space: TextSpace,
+    pub(super) nowrap: bool,
+    pub(super) rtl: bool,
+    /// Text is moved to the right by this many pixels, as in a list.
+    pub(super) indent_room: f32,
+    /// The sum of negative margins further out.
+    pub(super) pulled: f32,
+    /// Whether a box further out clips what leaves it, and its width.
+    pub(super) clipped: Option<f32>,
+    /// Whether something further out is positioned, and could bring text back onto the page.
+    pub(super) positioned: Option<u32>,
+    pub(super) width: f32,
+    pub(super) doubts: VisibilityIssues,
+    pub(super) inherited: [Option<VisibilityIssue>; INHERITED],
+}
+
+impl State {
+    pub(super) const PAGE: Self = Self {
+        gone: false,
+        invisible: false,
+        opacity: 1.0,
+        font_px: 16.0,
+        color: Color::BLACK,
+        fill: None,
+        is_default_color: true,
+        link: Color::LINK,
+        behind: Color::WHITE,
+        own_background: false,
+        is_unknown_paint: false,
+        is_unknown_color: false,
+        spread: 0.0,
+        has_variables: false,
+        outlined: false,
+        zoom: 1.0,
+        space: TextSpace::Collapse,
+        nowrap: false,
+        rtl: false,
+        indent_room: 0.0,
+        pulled: 0.0,
+        clipped: None,
+        positioned: None,
+        width: PAGE,
+        doubts: VisibilityIssues::NONE,
+        inherited: [None; INHERITED],
+    };
+
+    pub(super) fn set_color(&mut self, color: Color) {
+        self.color = color;
+        self.fill = None;
+        self.is_default_color = false;
+        self.is_unknown_color = false;
+    }
+
+    pub(super) fn paint(&mut self, color: Color) {
+        if color.alpha() > 0.0 {
+            self.behind = color.over(self.behind);
+            self.own_background = true;
+            if color.alpha() >= 1.0 {
+                self.is_unknown_paint = false;
+                self.spread = 0.0;
+            }
+        }
+    }
+
+    /// Whether text here is visible, and if that is unknown, why.
+    pub(super) fn sight(&self) -> (Sight, VisibilityIssues) {
+        let mut doubts = self.inherited.iter().flatten().copied().collect::<VisibilityIssues>();
+        doubts = doubts.and(self.doubts);
+        let may_grow = doubts.has(VisibilityIssue::Moved) || doubts.has(VisibilityIssue::Sized);
+        if self.gone
+            || self.invisible
+            || self.opacity < UNSEEN_OPACITY
+            || (self.font_px * self.zoom < UNREADABLE_PX && !may_grow)
+        {
+            return (Sight::Hidden, VisibilityIssues::NONE);
+        }
+        let color = self.fill.unwrap_or(self.color);
+        let is_clear = color.alpha() < UNSEEN_OPACITY && !self.outlined && !self.is_unknown_color;
+        // Where it stands and what is behind it makes no difference.
+        if is_clear && doubts.iter().all(|doubt| HARMLESS_TO_CLEAR.contains(&doubt)) {
+            return (Sight::Hidden, VisibilityIssues::NONE);
+        }
+        if self.is_unknown_paint || self.is_unknown_color {
+            doubts.add(VisibilityIssue::Painted);
+        }
+        if !doubts.is_empty() {
+            return (Sight::Doubtful, doubts);
+        }
+        let small = SMALL_TEXT.iter().find(|(px, _)| self.font_px < *px);
+        let least = small.map_or(UNSEEN_DISTANCE, |(_, least)| *least);
+        let seen = color.over(self.behind).distance(self.behind) * self.opacity;
+        let is_seen = seen >= least;
+        let painted = (Sight::Doubtful, VisibilityIssues::of(VisibilityIssue::Painted));
+        if self.spread > 0.0 && seen < least + self.spread {
+            return painted;
+        }
+        // The text of the page may be any dark colour.
+        let is_default = self.is_default_color && self.fill.is_none();
+        if is_default && is_seen && self.behind.distance_to_text() < least {
+            return painted;
+        }
+        match is_seen {
+            true => (Sight::Shown, VisibilityIssues::NONE),
+            // A page in a dark theme has light text.
+            false if is_default || self.outlined => painted,
+            false if self.own_background => (Sight::Hidden, VisibilityIssues::NONE),
+            false => (Sight::Pale, VisibilityIssues::of(VisibilityIssue::Pale)),
+        }
+    }
+}
+
+/// Whether it is hardly visible on a white page.
+pub(super) fn is_light(color: Color) -> bool {
+    color.over(Color::WHITE).distance(Color::WHITE) < 0.2
+}
+
+/// What declarations that may or may not apply could do to text.
+pub(super) fn could_hide(declared: &Declared, around: &State) -> VisibilityIssues {
+    let mut state = *around;
+    let before = state.sight();
+    let kind = Kind { is_block: true, is_cell: false, fits: !declared.clips.contains(&Some(true)) };
+    let covers = state.apply(declared, kind, 0);
+    let mut doubts = state.doubts;
+    doubts.extend(covers);
+    let (sight, why) = state.sight();
+    if (sight, why) != before {
+        doubts = doubts.and(why);
+        if sight == Sight::Hidden {
+            doubts.add(VisibilityIssue::Condition);
+        }
+    }
+    doubts
+}
+
+/// What a box before or after the content could do to text.
+pub(super) fn could_cover(declared: &Declared) -> VisibilityIssues {
+    let is_lifted = declared.position == Some(Position::Absolute)
+        || declared.effects.iter().any(|(name, _)| *name != "content")
+        || declared.margin.iter().flatten().any(|side| side.pixels(16.0, 100.0) < PULL)
+        || declared.size.iter().flatten().any(|size| size.pixels(16.0, 100.0) > 300.0);
+    match is_lifted && declared.display != Some(Display::None) {
+        true => VisibilityIssues::of(VisibilityIssue::Covered),
+        false => VisibilityIssues::NONE,
+    }
+}
+
+/// The kind of box of an element.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    is_block: bool,
+    is_cell: bool,
+    /// Whether its text fits the declared size.
+    fits: bool,
+}
+
+impl State {
+    /// Applies the declarations of an element.
+    pub(super) fn apply_to(
+        &mut self,
+        declared: &Declared,
+        node: NodeRef<'_, Node>,
+        role: Role,
+        in_flex: bool,
+        place: u32,
+    ) -> Vec<VisibilityIssue> {
+        let is_cell = matches!(role, Role::Cell | Role::HeaderCell | Role::Row | Role::TableHead);
+        let is_part = is_cell || role == Role::Table;
+        let is_control = matches!(role, Role::Input | Role::TextArea | Role::Select);
+        let is_button = node.value().as_element().is_some_and(|element| element.name() == "button");
+        let kind = Kind {
+            is_block: is_block(role, declared, in_flex) || is_button,
+            is_cell,
+            fits: fits(node, declared, self),
+        };
+        let covers = self.apply(declared, kind, place);
+        let name = node.value().as_element().map_or("", Element::name);
+        self.gone |= declared.collapsed && (is_part || matches!(name, "tbody" | "tfoot"));
+        self.gone |= declared.display == Some(Display::Contents)
+            && (is_control || role == Role::Image || makes_a_box(name) || name == "svg");
+        let is_shifted = declared.indent.is_some()
+            || declared.padding.iter().flatten().any(|side| side.pixels(16.0, PAGE) > 60.0);
+        self.gone |= is_control && is_tiny(declared);
+        if (is_control && is_shifted) || (name == "object" && declared.display.is_some()) {
+            self.doubts.add(VisibilityIssue::Clipped);
+        }
+        covers
+    }
+
+    /// Applies declarations. Returns why text beside the element may be covered or moved.
+    fn apply(&mut self, declared: &Declared, kind: Kind, place: u32) -> Vec<VisibilityIssue> {
+        let mut covers = Vec::new();
+        if declared.display == Some(Display::None) {
+            self.gone = true;
+            return covers;
+        }
+        if let Some(visible) = declared.visible {
+            self.invisible = !visible;
+        }
+        self.opacity *= declared.opacity.unwrap_or(1.0);
+        if let Some(font) = declared.font {
+            self.font_px = font.font_size(self.font_px);
+            let is_relative = matches!(font, Length::Em(_) | Length::Share(_));
+            if is_relative && self.font_px > 0.0 && self.font_px < UNREADABLE_PX {
+                // A browser has a smallest size for text.
+                self.doubts.add(VisibilityIssue::Sized);
+            }
+            if self.font_px > 400.0 {
+                self.doubts.add(VisibilityIssue::Sized);
+            }
+        }
+        self.space = declared.space.unwrap_or(self.space);
+        self.nowrap = declared.nowrap.unwrap_or(self.nowrap);
+        self.rtl = declared.rtl.unwrap_or(self.rtl);
+        self.zoom *= declared.zoom.unwrap_or(1.0);
+        self.has_variables |= declared.declares_variable;
+        self.outlined |= declared.outlined;
+        for (name, issue) in &declared.inherited {
+            // The height of a line is that of its block: raised text has none of its own.
+            if *name != Inherited::LineHeight || kind.is_block || issue.is_none() {
+                self.inherited[*name as usize] = *issue;
+            }
+        }
+        self.apply_paint(declared, kind);
+        for (name, effect) in &declared.effects {
+            match effect {
+                // Only a positioned box is clipped by it.
+                _ if *name == "clip" && declared.position != Some(Position::Absolute) => {}
+                Effect::Hides => self.gone = true,
+                Effect::May(issue) => self.doubts.add(*issue),
+                Effect::Covers(issue) => {
+                    self.doubts.add(*issue);
+                    covers.push(*issue);
+                }
+            }
+        }
+        if declared.grid_place == [true; 2] {
+            self.doubts.add(VisibilityIssue::Moved);
+        }
+        self.apply_place(declared, place, &mut covers);
+        self.apply_size(declared, kind);
+        covers
+    }
+
+    fn apply_paint(&mut self, declared: &Declared, kind: Kind) {
+        // The background of a line without height, or of what is invisible, is not painted.
+        let is_flat = self.invisible
+            || declared.display == Some(Display::Contents)
+            || (!kind.is_block && self.font_px < UNREADABLE_PX);
+        match declared.color {
+            Some(Paint::Color(color)) => self.set_color(color),
+            Some(Paint::Initial) => self.set_color(Color::BLACK),
+            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.set_color(color),
+            Some(Paint::Undeclared(None)) if !self.has_variables => {}
+            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
+            Some(Paint::Current | Paint::Unset) | None => {}
+        }
+        match declared.fill {
+            Some(Paint::Color(color)) => self.fill = Some(color),
+            Some(Paint::Current | Paint::Initial) => self.fill = None,
+            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
+            Some(Paint::Unset) | None => {}
+        }
+        match declared.background {
+            Some(Paint::Color(_) | Paint::Current) if is_flat => {}
+            Some(Paint::Color(color)) => self.paint(color),
+            Some(Paint::Current) => self.paint(self.color),
+            Some(Paint::Undeclared(Some(_))) if is_flat => {}
+            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.paint(color),
+            Some(Paint::Undeclared(None)) if !self.has_variables => {}
+            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_paint = true,
+            Some(Paint::Unset | Paint::Initial) | None => {}
+        }
+        let gradient = declared.gradient.filter(|_| !declared.picture_placed && !is_flat);
+        if let Some((color, spread)) = gradient.filter(|_| declared.picture) {
+            self.paint(color);
+            self.spread = spread;
+        } else {
+            self.is_unknown_paint |=
+                declared.picture || (declared.picture_of_variable && self.has_variables);
+        }
+    }
+
+    /// Positions, margins and indents.
+    #[expect(clippy::too_many_lines, reason = "one step after the other over the same few values")]
+    fn apply_place(&mut self, declared: &Declared, place: u32, covers: &mut Vec<VisibilityIssue>) {
+        let px = |length: &Option<Length>| length.map_or(0.0, |l| l.pixels(self.font_px, PAGE));
+        let inset = [0, 1, 2, 3].map(|at| px(&declared.inset[at]));
+        let margin = [0, 1, 2, 3].map(|at| px(&declared.margin[at]));
+        let padding = [0, 1, 2, 3].map(|at| px(&declared.padding[at]));
+        let is_unknown = |sides: &[f32; 4]| sides.iter().any(|side| side.is_nan());
+        match declared.position {
+            Some(Position::Absolute) => {
+                let is_off = inset[3] + margin[3] < FAR
+                    || inset[0] + margin[0] < FAR
+                    || inset[1] > PAGE + 200.0
+                    || inset[2] > 3_000.0;
+                if is_off && self.positioned.is_none() && padding[3] < 100.0 {
+                    self.gone = true;
+                } else {
+                    self.doubts.add(VisibilityIssue::Moved);
+                }
+            }
+            // A heading that stays in sight while its table is scrolled.
+            Some(Position::Sticky) => {
+                if is_unknown(&inset) || inset.iter().any(|side| !(-12.0..=60.0).contains(side)) {
+                    self.doubts.add(VisibilityIssue::Moved);
+                }
+            }
+            Some(Position::Relative) => {
+                if is_unknown(&inset) || inset.iter().any(|side| side.abs() > 12.0) {
+                    self.doubts.add(VisibilityIssue::Moved);
+                    covers.push(VisibilityIssue::Covered);
+                }
+                if declared.behind_others && self.own_background {
+                    self.doubts.add(VisibilityIssue::Covered);
+                }
+            }
+            Some(Position::Static) | None => {}
+        }
+        if matches!(
+            declared.position,
+            Some(Position::Absolute | Position::Relative | Position::Sticky)
+        ) {
+            self.positioned = Some(place);
+        }
+        let mut margin = margin;
+        // A list that is pulled to the left by what its padding or its indent gives back stays in
+        // place; what it paints would cover its neighbour.
+        if margin[3] < 0.0 && declared.background.is_none() && !declared.picture {
+            margin[3] = (margin[3] + padding[3].max(0.0) + self.indent_room).min(0.0);
+        }
+        self.pulled += margin.iter().filter(|side| **side < 0.0).sum::<f32>();
+        if is_unknown(&margin) {
+            self.doubts.add(VisibilityIssue::Computed);
+        } else if margin.iter().any(|side| *side < PULL) || self.pulled < 2.0 * PULL {
+            self.doubts.add(VisibilityIssue::Moved);
+            if margin.iter().any(|side| *side < PULL) {
+                covers.push(VisibilityIssue::Covered);
+            }
+        }
+        self.indent_room += (margin[3] + padding[3]).max(0.0);
+        if let Some(indent) = declared.indent {
+            let indent = indent.pixels(self.font_px, PAGE);
+            if indent < -900.0 && self.indent_room < 100.0 {
+                self.gone = true;
+            } else if indent.is_nan() || indent + self.indent_room < INDENT {
+                self.doubts.add(VisibilityIssue::Moved);
+            } else if indent > 300.0
+                || (indent > PUSH
+                    && (self.clipped.is_some() || declared.clips.contains(&Some(true))))
+            {
+                self.doubts.add(VisibilityIssue::Clipped);
+            }
+        }
+        let is_pushed = margin.iter().chain(&padding).any(|side| *side > PUSH)
+            || declared.size[..2].iter().flatten().any(|s| s.pixels(self.font_px, 0.0) > 400.0)
+            || declared.wide_border;
+        let is_wide = |size: Length| size.pixels(16.0, PAGE) > PAGE + 200.0;
+        if declared.floats && declared.size[0].is_some_and(is_wide) {
+            self.doubts.add(VisibilityIssue::Moved);
+        }
+        let is_half = |side: &Option<Length>| matches!(side, Some(Length::Share(s)) if *s >= 0.5);
+        if declared.clips.contains(&Some(true))
+            && declared.margin.iter().chain(&declared.padding).any(is_half)
+        {
+            self.doubts.add(VisibilityIssue::Clipped);
+        }
+        let is_far = margin.iter().chain(&padding).any(|side| *side > 3_000.0);
+        if (self.clipped.is_some() && is_pushed) || is_far {
+            self.doubts.add(VisibilityIssue::Clipped);
+        }
+    }
+
+    /// Boxes that clip their text.
+    fn apply_size(&mut self, declared: &Declared, kind: Kind) {
+        let scrolls = declared.clips.contains(&Some(false));
+        let clips = declared.clips.contains(&Some(true)) || declared.clips_paint;
+        // Light text outside of its dark box is as invisible as if it were clipped.
+        let needs_box = declared.background.is_some() && is_light(self.fill.unwrap_or(self.color));
+        if !kind.is_block {
+            return;
+        }
+        if declared.in_columns && (clips || declared.size[1].or(declared.size[3]).is_some()) {
+            self.doubts.add(VisibilityIssue::Clipped);
+        }
+        if is_tiny(declared) && !kind.is_cell {
+            if (clips || scrolls) && !declared.has_least && !declared.clips_paint {
+                self.gone = true;
+            } else if self.clipped.is_some() || is_light(self.fill.unwrap_or(self.color)) || clips {
+                self.doubts.add(VisibilityIssue::Sized);
+            }
+            return;
+        }
+        let is_squeezed = declared.basis_zero
+            || (matches!(declared.display, Some(Display::Flex)) && declared.size[0].is_some());
+        if clips || needs_box {
+            if !kind.fits || (clips && is_squeezed) {
+                self.doubts.add(VisibilityIssue::Clipped);
+            }
+            let px = |at: usize| declared.size[at].map(|l| l.pixels(self.font_px, self.width));
+            if clips || px(0).or(px(1)).is_some() {
+                self.clipped = Some(px(0).or(px(2)).unwrap_or(self.width));
+            }
+        }
+    }
+}
+
+/// Whether a box has no room for any text.
+pub(super) fn is_tiny(declared: &Declared) -> bool {
+    let px = |at: usize| match declared.size[at] {
+        Some(Length::Share(share)) if share > 0.0 => None,
+        length => length.map(|length| length.pixels(16.0, 0.0)),
+    };
+    let least = |one: usize, other: usize| match (px(one), px(other)) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    let (width, height) = (least(0, 2), least(1, 3));
+    let padding = |at: usize| declared.padding[at].map_or(0.0, |l| l.pixels(16.0, PAGE));
+    let is_padded = padding(0) + padding(2) > 8.0;
+    let none = |size: Option<f32>| size.is_some_and(|size| size <= 1.0);
+    none(width) || (none(height) && !is_padded)
+}
+
+/// Whether the text of an element fits into the declared size of its box, by its length.
+#[expect(clippy::too_many_lines, reason = "one step after the other over the same few values")]
+fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
+    let is_bounded = declared.clips.contains(&Some(true))
+        || declared.clips_paint
+        || declared.background.is_some();
+    if !is_bounded {
+        return true;
+    }
+    if declared.size.iter().flatten().any(|length| *length == Length::Unknown) {
+        return false;
+    }
+    let font = declared.font.map_or(state.font_px, |font| font.font_size(state.font_px));
+    let px = |at: usize, whole: f32| match declared.size[at] {
+        Some(Length::Share(_)) if whole <= 0.0 => None,
+        length => length.map(|length| length.pixels(font, whole)),
+    };
+    let least = |one: Option<f32>, other: Option<f32>| match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    let width = least(px(0, state.width), px(2, state.width));
+    let clamped = declared.line_clamp.map(|lines| lines * font * 1.2);
+    let height = least(least(px(1, 0.0), px(3, 0.0)), clamped);
+    let nowrap = declared.nowrap.unwrap_or(state.nowrap);
+    if width.is_none() && height.is_none() && !nowrap {
+        return true;
+    }
+    let (mut characters, mut lines, mut longest) = (0_usize, 1_usize, 0_usize);
+    for node in node.descendants() {
+        match node.value() {
+            Node::Text(text) => {
+                if nowrap {
+                    lines += text.trim().bytes().filter(|byte| *byte == b'\n').count();
+                }
+                for word in text.split_whitespace() {
+                    let length = word.chars().count();
+                    characters += length + 1;
+                    longest = longest.max(length);
+                }
+            }
+            Node::Element(element) if element.name() == "br" => lines += 1,
+            Node::Element(element) => {
+                let role = Role::of(element);
+                let is_box =
+                    matches!(role, Role::Image | Role::Input | Role::Table | Role::Drawing)
+                        || matches!(
+                            element.name(),
+                            "iframe" | "hr" | "object" | "video" | "canvas"
+                        );
+                if is_box && nowrap {
+                    return false;
+                }
+                lines += usize::from(!role.is_inline());
+            }
+            _ => {}
+        }
+        if characters > MAX_COUNTED {
+            return false;
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand characters")]
+    let (characters, lines, longest) = (characters as f32, lines as f32, longest as f32);
+    let letter = font * 0.6;
+    let width = width.unwrap_or(state.width).min(state.width);
+    if nowrap {
+        let is_high = |height: f32| height >= font * (0.9 + 1.2 * (lines - 1.0));
+        return characters * letter <= width && height.is_none_or(is_high);
+    }
+    let needed = (characters * letter / width.max(1.0)).ceil() + (lines - 1.0).min(40.0);
+    longest * letter <= width
+        && height.is_none_or(|height| height >= font * 0.9 + (needed - 1.0) * font * 1.2)
+}
+
+/// Whether an element without readable text has a box.
+pub(super) fn makes_a_box(name: &str) -> bool {
+    matches!(
+        name,
+        "iframe"
+            | "object"
+            | "embed"
+            | "applet"
+            | "video"
+            | "audio"
+            | "canvas"
+            | "meter"
+            | "progress"
+            | "frame"
+            | "frameset"
+    )
+}
+
+/// Whether the element has a size of its own.
+pub(super) fn is_block(role: Role, declared: &Declared, in_flex: bool) -> bool {
+    match declared.display {
+        Some(Display::Inline | Display::Contents) => declared.floats || in_flex,
+        Some(_) => true,
+        None => {
+            !role.is_inline()
+                || declared.floats
+                || in_flex
+                || declared.position == Some(Position::Absolute)
+        }
+    }
+}
