@@ -252,7 +252,16 @@ impl Fleet {
             Timestamp::from_millisecond(i64::try_from(13 * 60 * MINUTE).unwrap()).unwrap()
         });
         let reason = outcome.to_string();
-        self.provider.note(Report { outcome: &outcome, until, now, credential: None, reason });
+        let (model, item) = ("model", None);
+        self.provider.note(Report {
+            outcome: &outcome,
+            until,
+            now,
+            credential: None,
+            reason,
+            model,
+            item,
+        });
         let item = session.item;
         match outcome {
             Outcome::Completed => self.finished[item] += 1,
@@ -280,7 +289,8 @@ impl Fleet {
 
     fn start_what_fits(&mut self) {
         while self.sessions.len() < CAP && self.server_up && !self.queue.is_empty() {
-            let request = Request { now: self.timestamp(), credential: None, by_hand: false };
+            let request =
+                Request { now: self.timestamp(), credential: None, model: "model", by_hand: false };
             match self.provider.admit(request) {
                 ProviderAdmission::Go => {}
                 ProviderAdmission::Probe => {
@@ -297,6 +307,8 @@ impl Fleet {
                         now,
                         credential: None,
                         reason,
+                        model: "model",
+                        item: None,
                     });
                     continue;
                 }

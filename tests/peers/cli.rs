@@ -154,7 +154,9 @@ fn a_deep_session_reads_inside_the_repository_and_nowhere_else() {
     assert!(ended.events.contains(&AgentEvent::Requesting), "partial messages are on");
     let mut found =
         analyze::check(&ended.result.unwrap().structured_output.unwrap().into_plain()).unwrap();
-    analyze::mark_missing_files(&mut found, |path| folder.path().join(path).exists());
+    let code = heartbeat::context::CommitCode::new(folder.path(), None, None);
+    let seen = heartbeat::evidence::Seen { read: Some(ended.files_read.clone()), ..Default::default() };
+    heartbeat::evidence::check(&mut found, &code, &seen, jiff::Timestamp::UNIX_EPOCH);
     assert_eq!(found.files[0].exists, Some(true));
 }
 
@@ -169,11 +171,11 @@ fn an_answer_without_the_schema_is_not_a_success() {
 #[test]
 fn an_answer_that_never_fits_the_schema_ends_the_session() {
     let Some(_) = installed() else { return };
-    let ended = one_item(|_| Reply::structured(json!({ "verdicts": [] })));
+    let ended = one_item(|_| Reply::structured(json!({ "answers": [] })));
     // Three turns are not enough for five tries.
     assert_eq!(ended.outcome, Outcome::AgentError { why: FailureKind::MaxTurns });
     let ended = one_item(|request| match request.number {
-        0 => Reply::structured(json!({ "verdicts": [] })),
+        0 => Reply::structured(json!({ "answers": [] })),
         _ => Reply::structured(verdicts([1])),
     });
     assert_eq!(ended.outcome, Outcome::Completed, "one repair is possible");
