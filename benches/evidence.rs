@@ -59,7 +59,8 @@ fn main() {
     };
     println!("| kind | {} | all |", languages.join(" | "));
     for kind in KINDS {
-        let of = |language: &String| all.get(&(language.clone(), kind)).copied().unwrap_or_default();
+        let of =
+            |language: &String| all.get(&(language.clone(), kind)).copied().unwrap_or_default();
         let shown: Vec<String> =
             languages.iter().map(|l| format!("{} of {}", of(l).0, of(l).1)).collect();
         let sum = languages.iter().map(of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -71,7 +72,10 @@ fn main() {
 type Tell<'a> = &'a mut dyn FnMut(&str, &'static str, bool, Duration);
 
 fn git(repository: &Path, arguments: &[&str]) -> String {
-    #[expect(clippy::disallowed_methods, reason = "a measurement on repositories that the user names")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a measurement on repositories that the user names"
+    )]
     let output = std::process::Command::new("git")
         .arg("-C")
         .arg(repository)
@@ -88,7 +92,8 @@ fn measure(repository: &Path, place: &Path, fixes: usize, tell: Tell<'_>) {
     let options = Options { history: false, ..Options::default() };
     let mut used = 0;
     for line in commits.lines() {
-        let Some((commit, parent)) = line.split_once(' ').filter(|(_, parent)| !parent.contains(' '))
+        let Some((commit, parent)) =
+            line.split_once(' ').filter(|(_, parent)| !parent.contains(' '))
         else {
             continue;
         };
@@ -134,7 +139,9 @@ impl Fix {
                     break;
                 }
                 fix = None;
-            } else if let Some(removed) = text.strip_prefix('-').filter(|_| !text.starts_with("---")) {
+            } else if let Some(removed) =
+                text.strip_prefix('-').filter(|_| !text.starts_with("---"))
+            {
                 let fix = fix.get_or_insert_with(|| Self {
                     path: path.clone(),
                     line,
@@ -148,7 +155,8 @@ impl Fix {
                     fix.old.push(removed.to_owned());
                 }
                 line += 1;
-            } else if let Some(added) = text.strip_prefix('+').filter(|_| !text.starts_with("+++")) {
+            } else if let Some(added) = text.strip_prefix('+').filter(|_| !text.starts_with("+++"))
+            {
                 fix.iter_mut().for_each(|fix| fix.new.push(added.to_owned()));
             } else {
                 line += 1;
@@ -170,11 +178,18 @@ impl Fix {
     fn name(&self) -> Option<String> {
         let is_compound = |word: &&str| {
             let inner = word.trim_matches('_').as_bytes();
-            let hump = inner.windows(2).any(|p| p[0].is_ascii_lowercase() && p[1].is_ascii_uppercase());
+            let hump =
+                inner.windows(2).any(|p| p[0].is_ascii_lowercase() && p[1].is_ascii_uppercase());
             word.len() > 5 && (hump || inner.contains(&b'_'))
         };
-        let words = self.old.iter().flat_map(|line| line.split(|c: char| !(c.is_alphanumeric() || c == '_')));
-        words.filter(is_compound).find(|word| word.starts_with(char::is_alphabetic)).map(str::to_owned)
+        let words = self
+            .old
+            .iter()
+            .flat_map(|line| line.split(|c: char| !(c.is_alphanumeric() || c == '_')));
+        words
+            .filter(is_compound)
+            .find(|word| word.starts_with(char::is_alphabetic))
+            .map(str::to_owned)
     }
 }
 
@@ -240,7 +255,9 @@ fn try_all(fix: &Fix, code: &CommitCode<'_>, tell: Tell<'_>) -> bool {
     if whole.matches(&old).count() != 1 || whole.contains(&new) {
         return false;
     }
-    let mut check = |kind: &'static str, mut finding: Finding, is_right: &dyn Fn(&Finding, &[Doubt]) -> bool| {
+    let mut check = |kind: &'static str,
+                     mut finding: Finding,
+                     is_right: &dyn Fn(&Finding, &[Doubt]) -> bool| {
         let began = Instant::now();
         evidence::check(&mut finding, code, &Seen::default(), jiff::Timestamp::UNIX_EPOCH);
         let took = began.elapsed();
@@ -254,18 +271,23 @@ fn try_all(fix: &Fix, code: &CommitCode<'_>, tell: Tell<'_>) -> bool {
     let good = || finding(fix, &name);
     let standing = |finding: &Finding| finding.evidence[0].standing.clone();
     check("true", good(), &|finding, doubts| {
-        standing(finding) == Some(Standing::Confirmed) && doubts.is_empty() && finding.rung() == Some(Rung::Applies)
+        standing(finding) == Some(Standing::Confirmed)
+            && doubts.is_empty()
+            && finding.rung() == Some(Rung::Applies)
     });
     let mut moved = good();
     moved.evidence[0].line += 57;
     moved.evidence[0].last_line += 57;
     check("moved line", moved, &|finding, _| {
-        matches!(standing(finding), Some(Standing::Moved { .. })) && finding.evidence[0].line == fix.line
+        matches!(standing(finding), Some(Standing::Moved { .. }))
+            && finding.evidence[0].line == fix.line
     });
     let mut stale = good();
     stale.evidence[0].quote = stale.evidence[0].quote.replacen(&name, &format!("{name}Old"), 1);
     check("stale quote", stale, &|finding, _| !standing(finding).is_some_and(|s| s.is_found()));
-    let doubted = |place: &'static str| move |_: &Finding, doubts: &[Doubt]| doubts.iter().any(|d| d.place == place);
+    let doubted = |place: &'static str| {
+        move |_: &Finding, doubts: &[Doubt]| doubts.iter().any(|d| d.place == place)
+    };
     let invented = format!("{name}Ledger");
     check("invented symbol", finding(fix, &invented), &doubted("likely_causes"));
     let mut test = good();
@@ -287,10 +309,13 @@ fn try_all(fix: &Fix, code: &CommitCode<'_>, tell: Tell<'_>) -> bool {
     });
     let mut another = good();
     another.evidence[0].quote = fix.new.join("\n");
-    check("another commit", another, &|finding, _| !standing(finding).is_some_and(|s| s.is_found()));
+    check("another commit", another, &|finding, _| {
+        !standing(finding).is_some_and(|s| s.is_found())
+    });
     let mut patch = good();
     let removed = fix.old.iter().find(|line| line.contains(&name)).cloned().unwrap_or_default();
-    patch.patch = patch.patch.replacen(&format!("\n-{removed}"), &format!("\n-{removed} frobnicated"), 1);
+    patch.patch =
+        patch.patch.replacen(&format!("\n-{removed}"), &format!("\n-{removed} frobnicated"), 1);
     check("patch", patch, &doubted("patch"));
     true
 }
