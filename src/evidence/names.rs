@@ -55,6 +55,7 @@ const PLANNING: &[&str] = &[
     "via",
     "into",
     "as",
+    "by",
     "like",
     "write",
     "implement",
@@ -222,6 +223,8 @@ const OF_LANGUAGES: &[&str] = &[
 ];
 /// Roots of names that a language or its library defines: `Math.round`, `std::mem::take`.
 const ROOTS: &[&str] = &[
+    "string",
+    "Encoding",
     "Array",
     "Date",
     "JSON",
@@ -413,7 +416,11 @@ pub fn claims(sentence: &str, wanted: Wanted) -> Vec<Claim> {
         }
         let single = is_one_name(code);
         for name in identifiers(&without_strings(code)) {
-            let claimed = single || is_compound(name);
+            // A line of code in a plan is code to write, and a plain word may be anything.
+            let claimed = match wanted {
+                Wanted::Fact => single || is_compound(name),
+                Wanted::Plan => single && is_compound(name),
+            };
             let of_language = OF_LANGUAGES.contains(&name.to_lowercase().as_str());
             if claimed && name.len() > 2 && !of_language && name.is_ascii() {
                 claims.push(Claim { name: name.to_owned(), is_path: false });
@@ -426,7 +433,7 @@ pub fn claims(sentence: &str, wanted: Wanted) -> Vec<Claim> {
 /// `total`, `total()`, `Cart.total`, `Cart::total(x)`, but not a line of code or of prose.
 fn is_one_name(code: &str) -> bool {
     let head = code.split('(').next().unwrap_or(code);
-    !head.is_empty() && head.chars().all(|c| c.is_alphanumeric() || "_.:$#@?!".contains(c))
+    !head.is_empty() && head.chars().all(|c| c.is_alphanumeric() || "_.:$".contains(c))
 }
 
 fn is_compound(name: &str) -> bool {

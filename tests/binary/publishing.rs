@@ -34,6 +34,7 @@ impl Team {
              comments = 5\nwrite_back = true\n\
              [repository]\npath = {:?}\n\
              [agent]\ncommand = [{BINARY:?}, \"simulate\", \"agent\"]\n\
+             [verify]\nwrite_back_unproven = true\n\
              [limits]\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n\
              [dedupe]\nretry_delay = \"0s\"\n",
             tracker.base_url(),

@@ -49,6 +49,7 @@ impl Team {
              [[sources]]\nname = \"server\"\nkind = \"jira\"\nbase_url = {:?}\nproject = \"PARCEL\"\n\
              [repository]\npath = {:?}\n\
              [agent]\ncommand = [{BINARY:?}, \"simulate\", \"agent\"]\n\
+             [verify]\nwrite_back_unproven = true\n\
              [limits]\nmax_deep_per_run = 10\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n\
              [dedupe]\nretry_delay = \"0s\"\n",
             ado.base_url(),

@@ -11,6 +11,7 @@ fn config(world: &World, address: &str, more: &str) {
          write_back = true\nwrite_back_tag = \"seen-by-heartbeat\"\n\
          [repository]\npath = \"code\"\n\
          [agent]\ncommand = [\"{agent}\", \"simulate\", \"agent\"]\n\
+         [verify]\nwrite_back_unproven = true\n\
          [limits]\nmax_deep_per_run = 2\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n{more}"
     );
     std::fs::write(world.path().join("heartbeat.toml"), text).unwrap();

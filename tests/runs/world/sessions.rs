@@ -143,7 +143,7 @@ impl ScriptedSessions {
                 outside.probed.extend(model);
             }
             Stage::Triage => outside.triaged.push(items.clone()),
-            Stage::Deep => {}
+            Stage::Locate | Stage::Deep => {}
         }
         let nothing = Usage { cost: Some(Usd::ZERO), ..Usage::default() };
         let some = Usage { cost: Some(Usd::from_dollars(0.01)), input_tokens: 9, ..nothing };
