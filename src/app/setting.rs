@@ -111,7 +111,7 @@ pub fn state_folder(config: &Config, environment: &Environment) -> Result<PathBu
 
 /// This configuration as the owner of a state.
 pub fn owner_of(config: &Config) -> Owner {
-    let sources = config.sources().into_iter().map(|source| {
+    let sources = config.sources().iter().map(|source| {
         let kind: &str = source.kind.into();
         format!("{} ({kind} {} {})", source.name, source.base_url, source.project)
     });

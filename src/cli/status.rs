@@ -115,9 +115,7 @@ pub async fn status(
 ) -> Result<Status, CommandError> {
     let clock = crate::clock::Clock::system();
     let held = RunLock::look(store.folder(), &clock)?;
-    // An invalid schedule is one of the things to show, and must not hide the rest.
-    let schedule =
-        crate::schedule::Schedule::parse(&config.schedule.cron, &config.schedule.timezone);
+    let (next_run, schedule_fault) = next_run(config, now);
     let journal = Journal::open(store.clone(), clock, None)?;
     let mut sources = BTreeMap::new();
     for source in config.sources() {
@@ -137,9 +135,8 @@ pub async fn status(
     let paused = store.ticks().pause_state().await?;
     let providers = store.provider().all(config.agents()).await?;
     let holds: Vec<Hold> = providers.holds(now).collect();
-    let facts = crate::web::facts::gather(store, config, &crate::clock::Clock::system()).await;
     Ok(Status {
-        health: crate::web::health::judge(&facts, std::time::Duration::ZERO),
+        health: health(store, config).await,
         holder_health: held.as_ref().map(|held| held.health),
         holder: held.map(|held| held.holder),
         running: going_on.map(|run| run.run),
@@ -148,11 +145,8 @@ pub async fn status(
             None => None,
         },
         scheduler,
-        schedule_fault: schedule.as_ref().err().map(ToString::to_string),
-        next_run: schedule
-            .ok()
-            .and_then(|schedule| schedule.next_after(now))
-            .filter(|_| scheduler && paused.is_none()),
+        schedule_fault,
+        next_run: next_run.filter(|_| scheduler && paused.is_none()),
         paused,
         last_run,
         sessions: store.sessions().active().await?,
@@ -182,6 +176,21 @@ pub async fn status(
         config_fault: store.events().last_config_fault().await?,
         config_waiting: store.events().keys_waiting_for_restart().await?,
     })
+}
+
+/// The next scheduled time, or why there is none. An invalid schedule is one of the things to show,
+/// and must not hide the rest.
+fn next_run(config: &Config, now: Timestamp) -> (Option<Timestamp>, Option<String>) {
+    match crate::schedule::Schedule::parse(&config.schedule.cron, &config.schedule.timezone) {
+        Ok(schedule) => (schedule.next_after(now), None),
+        Err(error) => (None, Some(error.to_string())),
+    }
+}
+
+/// As `/health` would judge now.
+async fn health(store: &Store, config: &Config) -> Health {
+    let facts = crate::web::facts::gather(store, config, &crate::clock::Clock::system()).await;
+    crate::web::health::judge(&facts, std::time::Duration::ZERO)
 }
 
 /// The strongest containment that this machine supports, found by testing.

@@ -123,8 +123,12 @@ impl SourceReading {
         let changed_since = cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor));
         let pages = PageReader::new(&tracker, FetchRequest { changed_since, also });
         let requested = pages.requested();
-        let undelivered =
-            Undelivered { source: tracker.name.clone(), runs: undelivered, requested };
+        let undelivered = Undelivered {
+            source: tracker.name.clone(),
+            runs: undelivered,
+            requested,
+            read_any: false,
+        };
         let (items, vanished) = (0, 0);
         Ok(Self { tracker, pages, first_run, undelivered, out_of_budget, items, vanished })
     }
@@ -321,6 +325,8 @@ struct Undelivered {
     runs: BTreeMap<ItemId, u32>,
     /// Number of items that this run requests by id.
     requested: usize,
+    /// Whether this run read any item.
+    read_any: bool,
 }
 
 impl Undelivered {
@@ -332,12 +338,16 @@ impl Undelivered {
         vanished: Vec<ItemId>,
         record: &mut PageRecord,
     ) {
-        record.delivered = delivered.filter(|id| self.runs.contains_key(id)).collect();
+        let delivered: Vec<ItemId> = delivered.collect();
+        self.read_any |= !delivered.is_empty();
+        record.delivered = delivered.into_iter().filter(|id| self.runs.contains_key(id)).collect();
         for id in missing {
             let runs = self.runs.get(&id).copied().unwrap_or(0) + 1;
             self.miss(id, runs, MOST_RUNS, record);
         }
-        let many = vanished.len() >= MANY && vanished.len() * 2 >= self.requested;
+        let nothing_else = vanished.len() > 1 && !self.read_any;
+        let many = vanished.len() >= MANY || nothing_else;
+        let many = many && vanished.len() * 2 >= self.requested;
         if many {
             let (source, items) = (&self.source, vanished.len());
             tracing::warn!(

@@ -174,7 +174,14 @@ pub(super) fn settle_at_worst(transaction: &Transaction<'_>, session: SessionId)
         .map(drop)
 }
 
-/// Releases the reservation of a session that never started.
+/// Books nothing for a session that never started, so that it is counted like any other.
+pub(super) fn settle_at_nothing(transaction: &Transaction<'_>, session: SessionId) -> Sql<()> {
+    transaction
+        .execute("UPDATE budget SET spent = 0 WHERE session = ?1 AND spent IS NULL", [session])
+        .map(drop)
+}
+
+/// Releases the reservation of a claim that is given back.
 pub(super) fn release(transaction: &Transaction<'_>, session: SessionId) -> Sql<()> {
     transaction
         .execute("DELETE FROM budget WHERE session = ?1 AND spent IS NULL", [session])

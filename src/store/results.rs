@@ -427,7 +427,7 @@ fn mark_applied(transaction: &Transaction<'_>, session: SessionId, now: Ms) -> S
     if open {
         budget::settle_at_worst(transaction, session)?;
     } else {
-        budget::release(transaction, session)?;
+        budget::settle_at_nothing(transaction, session)?;
     }
     transaction
         .execute(

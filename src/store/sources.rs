@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::rows::{Ms, to_json};
@@ -76,7 +76,7 @@ impl<R: Reader> Sources<'_, R> {
             Ok(ToRead {
                 // One from a clock that was ahead, the tracker's or ours, would hide every change
                 // until then.
-                cursor: cursor(connection, &source)?.map(|at| at.min(ahead_of(now))),
+                cursor: cursor(connection, &source)?.map(|at| at.min(now)),
                 revisit: to_revisit(connection, &source, now, limits)?,
                 undelivered: undelivered(connection, &source)?,
                 first_run: first_run(connection, &source)?,
@@ -341,14 +341,6 @@ fn set_fact(transaction: &Transaction<'_>, name: &str, value: &str) -> Sql<()> {
         .map(drop)
 }
 
-/// How far a tracker's clock may be ahead of ours.
-const AHEAD: SignedDuration = SignedDuration::from_mins(5);
-
-/// The latest time that a cursor can have.
-pub(super) fn ahead_of(now: Timestamp) -> Timestamp {
-    now.saturating_add(AHEAD).unwrap_or(now)
-}
-
 /// Moves forward only, so that a clock that was set back does not cause a complete reread; and never
 /// past our own clock, because a change between then and now would not be seen any more.
 pub(super) fn move_cursor(
@@ -358,13 +350,12 @@ pub(super) fn move_cursor(
     now: Timestamp,
 ) -> Sql<()> {
     let Some(to) = to else { return Ok(()) };
-    let most = ahead_of(now);
     transaction
         .execute(
             "INSERT INTO cursors (source, changed_since) VALUES (?1, ?2)
              ON CONFLICT (source) DO UPDATE SET changed_since = ?2
              WHERE changed_since < ?2 OR changed_since > ?3",
-            params![source, Ms(to.min(most)), Ms(most)],
+            params![source, Ms(to.min(now)), Ms(now)],
         )
         .map(drop)
 }

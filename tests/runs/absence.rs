@@ -39,7 +39,10 @@ async fn an_empty_answer_of_the_tracker_gives_nothing_up_and_everything_comes_ba
     assert_eq!((phases(&world, "vanished"), phases(&world, "pending")), (0, waiting - 1));
     // A mass deletion that is one is believed in the end.
     world.outside.lock().unwrap().items.clear();
-    for _ in 0..6 {
+    for _ in 0..100 {
+        if phases(&world, "pending") == 0 {
+            break;
+        }
         run(&world).await;
     }
     assert_eq!(phases(&world, "pending"), 0);
@@ -91,10 +94,11 @@ async fn a_trackers_clock_that_is_ahead_hides_no_later_change() {
     run(&world).await;
     let store = Store::open(&world.state).unwrap();
     let cursor = store.sources().cursor("ado".into()).await.unwrap().unwrap();
-    let most = world.clock.now() + jiff::SignedDuration::from_mins(5);
-    assert!(cursor <= most, "{cursor} is after {most}");
+    let now = world.clock.now();
+    assert!(cursor <= now, "{cursor} is after {now}");
     // Its clock is right again.
-    world.outside.lock().unwrap().seconds -= 2 * 86_400;
+    let begin: jiff::Timestamp = "2026-11-16T07:00:00Z".parse().unwrap();
+    world.outside.lock().unwrap().seconds = now.duration_since(begin).as_secs();
     world.add(2, 3, 2);
     run(&world).await;
     assert_eq!(world.row(2).unwrap().0, "done");

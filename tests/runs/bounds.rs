@@ -321,7 +321,11 @@ async fn an_item_that_left_the_query_before_its_turn_is_not_analysed() {
     run(&world).await;
     assert_eq!(world.row(2).unwrap().0, "pending");
     world.outside.lock().unwrap().out_of_query = Some(2);
-    run(&world).await;
+    // One answer without it could be a mistake.
+    for _ in 0..3 {
+        assert_eq!(world.row(2).unwrap().0, "pending");
+        run(&world).await;
+    }
     assert_eq!(world.row(2).unwrap(), ("vanished".into(), "out_of_query".into(), 0));
     assert_eq!(deep_starts(&world), 1);
     // Matching again after an edit, it is work.
