@@ -116,10 +116,9 @@ pub async fn status(
     }
     let first = config.sources().first().and_then(|first| sources.get(&first.name)).cloned();
     let newest = store.runs().newest(EMPTY_RUNS_TOLD).await?;
-    let is_empty = |run: &RunRow| run.summary.is_some_and(|summary| summary.fetched == 0);
-    let empty_runs = newest.iter().take_while(|run| is_empty(run)).count();
-    let last_run = newest.into_iter().next();
     let items = store.items().phase_counts().await?;
+    let empty_runs = empty_runs(&newest, &items);
+    let last_run = newest.into_iter().next();
     let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
     let zone = &config.schedule.timezone;
     let scheduler = SchedulerMark::is_set(store.folder());
@@ -139,7 +138,7 @@ pub async fn status(
         paused,
         last_run,
         sessions: store.sessions().active().await?,
-        empty_runs: if items.is_empty() { u32::try_from(empty_runs).unwrap_or(0) } else { 0 },
+        empty_runs,
         items,
         open: store.items().open(most_items).await?,
         today: store.budget().on_day(day_in(zone, now)).await?,
@@ -163,6 +162,15 @@ pub async fn status(
         config_fault: store.events().last_config_fault().await?,
         config_waiting: store.events().keys_waiting_for_restart().await?,
     })
+}
+
+/// The newest runs in a row that read nothing, if nothing is known at all.
+fn empty_runs(newest: &[RunRow], items: &[(Phase, u32)]) -> u32 {
+    let is_empty = |run: &&RunRow| run.summary.is_some_and(|summary| summary.fetched == 0);
+    match items.is_empty() {
+        true => u32::try_from(newest.iter().take_while(is_empty).count()).unwrap_or(u32::MAX),
+        false => 0,
+    }
 }
 
 /// The strongest containment that this machine supports, found by testing.
