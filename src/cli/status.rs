@@ -114,7 +114,6 @@ pub async fn status(
             sources.insert(source.name.clone(), memory);
         }
     }
-    let first = config.sources().first().and_then(|first| sources.get(&first.name)).cloned();
     let newest = store.runs().newest(EMPTY_RUNS_TOLD).await?;
     let items = store.items().phase_counts().await?;
     let empty_runs = empty_runs(&newest, &items);
@@ -148,7 +147,7 @@ pub async fn status(
             .await?,
         budget_per_day: config.budget.per_day,
         other_budgets: other_budgets(store, config, now).await?,
-        source: first,
+        source: config.sources().first().and_then(|first| sources.get(&first.name)).cloned(),
         sources,
         removed_sources: store.items().of_removed_sources().await?,
         provider_suspended: holds.first().map(|hold| (hold.until, hold.reason.clone())),

@@ -123,8 +123,7 @@ impl Report {
         };
         let names = Names::read(store).await?;
         let became = became(store, scope, &fixed, &names).await?;
-        // Whoever gets one finding gets nothing else.
-        let is_shared = matches!(scope, Scope::Finding { .. });
+        let (open, parked) = unfinished(store, scope).await?;
         let mut findings = findings;
         worth::sort(&mut findings);
         let settled = |item: &&JudgedItem| !item.verdict.needs_deep_analysis;
@@ -149,12 +148,8 @@ impl Report {
             dashboard: String::new(),
             accuracy: accuracy(&fixed),
             failed_sessions: sessions.into_iter().filter(failed).collect(),
-            open: if is_shared {
-                OpenItems::default()
-            } else {
-                store.items().open(MOST_OPEN).await?
-            },
-            parked: if is_shared { 0 } else { parked(&store.items().phase_counts().await?) },
+            open,
+            parked,
             runs,
         })
     }
@@ -308,6 +303,15 @@ pub fn related(judged: &[JudgedItem]) -> Vec<Vec<JudgedItem>> {
     let named = |group: Vec<_>| group.into_iter().filter_map(item).collect::<Vec<JudgedItem>>();
     let groups = triage::related_groups(verdicts).into_iter().map(named);
     groups.filter(|group| group.len() > 1).collect()
+}
+
+/// Unfinished items, and how many of all are parked. Whoever gets one finding gets nothing else.
+async fn unfinished(store: &Store, scope: Scope) -> Result<(OpenItems, u32), StoreError> {
+    if matches!(scope, Scope::Finding { .. }) {
+        return Ok((OpenItems::default(), 0));
+    }
+    let parked = parked(&store.items().phase_counts().await?);
+    Ok((store.items().open(MOST_OPEN).await?, parked))
 }
 
 /// What became of findings in a period.
