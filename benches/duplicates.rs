@@ -241,6 +241,7 @@ fn planned(issue: &Issue, words: ItemWords) -> Planned {
         item_type: "Bug".into(),
         url: String::new(),
         area_path: String::new(),
+        assigned_to: None,
         priority: None,
         revision: 1,
         changed_at: issue.created,

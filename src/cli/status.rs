@@ -123,12 +123,10 @@ pub async fn status(
             sources.insert(source.name.clone(), memory);
         }
     }
-    let first = config.sources().first().and_then(|first| sources.get(&first.name)).cloned();
     let newest = store.runs().newest(EMPTY_RUNS_TOLD).await?;
-    let is_empty = |run: &RunRow| run.summary.is_some_and(|summary| summary.fetched == 0);
-    let empty_runs = newest.iter().take_while(|run| is_empty(run)).count();
-    let last_run = newest.into_iter().next();
     let items = store.items().phase_counts().await?;
+    let empty_runs = empty_runs(&newest, &items);
+    let last_run = newest.into_iter().next();
     let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
     let zone = &config.schedule.timezone;
     let scheduler = SchedulerMark::is_set(store.folder());
@@ -150,7 +148,7 @@ pub async fn status(
         paused,
         last_run,
         sessions: store.sessions().active().await?,
-        empty_runs: if items.is_empty() { u32::try_from(empty_runs).unwrap_or(0) } else { 0 },
+        empty_runs,
         items,
         backlog: crate::report::backlog::text(store.items().waiting_work().await?, config),
         open: store.items().open(most_items).await?,
@@ -162,7 +160,7 @@ pub async fn status(
             .await?,
         budget_per_day: config.budget.per_day,
         other_budgets: other_budgets(store, config, now).await?,
-        source: first,
+        source: config.sources().first().and_then(|first| sources.get(&first.name)).cloned(),
         sources,
         removed_sources: store.items().of_removed_sources().await?,
         provider_suspended: holds.first().map(|hold| (hold.until, hold.reason.clone())),
@@ -191,6 +189,15 @@ fn next_run(config: &Config, now: Timestamp) -> (Option<Timestamp>, Option<Strin
 async fn health(store: &Store, config: &Config) -> Health {
     let facts = crate::web::facts::gather(store, config, &crate::clock::Clock::system()).await;
     crate::web::health::judge(&facts, std::time::Duration::ZERO)
+}
+
+/// The newest runs in a row that read nothing, if nothing is known at all.
+fn empty_runs(newest: &[RunRow], items: &[(Phase, u32)]) -> u32 {
+    let is_empty = |run: &&RunRow| run.summary.is_some_and(|summary| summary.fetched == 0);
+    match items.is_empty() {
+        true => u32::try_from(newest.iter().take_while(is_empty).count()).unwrap_or(u32::MAX),
+        false => 0,
+    }
 }
 
 /// The strongest containment that this machine supports, found by testing.

@@ -46,19 +46,7 @@ fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
         [&query, &saved],
         "a run needs a query; set one of them",
     );
-    for (name, names) in source.filters() {
-        checker.require_consistent(
-            names.is_empty() || source.saved_query.is_empty(),
-            [&key(name), &saved],
-            "a saved query has its own conditions; write the filter into it, or use where",
-        );
-        checker.require(
-            names.iter().all(|name| !name.trim().is_empty() && is_one_line(name)),
-            &key(name),
-            NOT_ONE_LINE,
-        );
-    }
-    checker.require(!has_torn_text(&source.where_clause), &query, NOT_ONE_LINE);
+    filters(checker, source, section);
     checker.require_consistent(
         source.auth != SourceAuth::App
             || (source.kind == SourceKind::Github && !source.app_id.trim().is_empty()),
@@ -84,6 +72,33 @@ fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
         &key("token_env"),
         "write the name of a variable, not its value",
     );
+    commands(checker, source, section);
+    checker.require(
+        !source.write_back || is_tag(&source.write_back_tag),
+        &key("write_back_tag"),
+        "write one tag without `,` and `;`",
+    );
+}
+
+fn filters(checker: &mut Checker<'_>, source: &Source, section: &str) {
+    let key = |name: &str| format!("{section}.{name}");
+    for (name, names) in source.filters() {
+        checker.require_consistent(
+            names.is_empty() || source.saved_query.is_empty(),
+            [&key(name), &key("saved_query")],
+            "a saved query has its own conditions; write the filter into it, or use where",
+        );
+        checker.require(
+            names.iter().all(|name| !name.trim().is_empty() && is_one_line(name)),
+            &key(name),
+            NOT_ONE_LINE,
+        );
+    }
+    checker.require(!has_torn_text(&source.where_clause), &key("where"), NOT_ONE_LINE);
+}
+
+fn commands(checker: &mut Checker<'_>, source: &Source, section: &str) {
+    let key = |name: &str| format!("{section}.{name}");
     checker.require_consistent(
         !source.commands || source.write_back,
         [&key("commands"), &key("write_back")],
@@ -93,11 +108,6 @@ fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
         !source.commands || source.comments > 0,
         [&key("commands"), &key("comments")],
         "commands are read from the newest comments; set comments to 5 or so",
-    );
-    checker.require(
-        !source.write_back || is_tag(&source.write_back_tag),
-        &key("write_back_tag"),
-        "write one tag without `,` and `;`",
     );
 }
 

@@ -124,17 +124,9 @@ impl Report {
                 store.sessions().between(from, to).await?,
             ),
         };
-        let rated = match scope {
-            Scope::Period { from, to } => store.findings().rated_between(from, to).await?,
-            Scope::Run { .. } | Scope::Finding { .. } => Vec::new(),
-        };
         let names = Names::read(store).await?;
-        let became = match scope {
-            Scope::Period { .. } => became(&fixed, &rated, &names),
-            Scope::Run { .. } | Scope::Finding { .. } => Vec::new(),
-        };
-        // Whoever gets one finding gets nothing else.
-        let is_shared = matches!(scope, Scope::Finding { .. });
+        let became = became(store, scope, &fixed, &names).await?;
+        let (open, parked) = unfinished(store, scope).await?;
         let mut findings = findings;
         worth::sort(&mut findings);
         let suggested = match scope {
@@ -166,12 +158,8 @@ impl Report {
             dashboard: String::new(),
             accuracy: accuracy(&fixed),
             failed_sessions: sessions.into_iter().filter(failed).collect(),
-            open: if is_shared {
-                OpenItems::default()
-            } else {
-                store.items().open(MOST_OPEN).await?
-            },
-            parked: if is_shared { 0 } else { parked(&store.items().phase_counts().await?) },
+            open,
+            parked,
             runs,
         })
     }
@@ -292,6 +280,13 @@ impl Report {
         self
     }
 
+    /// What a digest says beside the new findings; empty sections are left out.
+    pub fn sections(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+        let all: [(_, &[String]); 2] =
+            [("What became of earlier findings", &self.became), ("Stuck", &self.stuck)];
+        all.into_iter().filter(|(_, entries)| !entries.is_empty())
+    }
+
     /// The page of a finding on the dashboard, if people can reach it.
     pub fn page_of(&self, row: &FindingRow) -> Option<String> {
         (!self.dashboard.is_empty()).then(|| format!("{}/findings/{}", self.dashboard, row.session))
@@ -325,7 +320,24 @@ pub fn related(judged: &[JudgedItem]) -> Vec<Vec<JudgedItem>> {
     groups.filter(|group| group.len() > 1).collect()
 }
 
-fn became(fixed: &[FindingRow], rated: &[FindingRow], names: &Names) -> Vec<String> {
+/// Unfinished items, and how many of all are parked. Whoever gets one finding gets nothing else.
+async fn unfinished(store: &Store, scope: Scope) -> Result<(OpenItems, u32), StoreError> {
+    if matches!(scope, Scope::Finding { .. }) {
+        return Ok((OpenItems::default(), 0));
+    }
+    let parked = parked(&store.items().phase_counts().await?);
+    Ok((store.items().open(MOST_OPEN).await?, parked))
+}
+
+/// What became of findings in a period.
+async fn became(
+    store: &Store,
+    scope: Scope,
+    fixed: &[FindingRow],
+    names: &Names,
+) -> Result<Vec<String>, StoreError> {
+    let Scope::Period { from, to } = scope else { return Ok(Vec::new()) };
+    let rated = store.findings().rated_between(from, to).await?;
     let fixed = fixed.iter().filter_map(|row| {
         let line = fix_line(row)?;
         Some(format!("{} {}: {line}", names.name(&row.key), row.title))
@@ -340,7 +352,7 @@ fn became(fixed: &[FindingRow], rated: &[FindingRow], names: &Names) -> Vec<Stri
         all.truncate(MOST_BECAME);
         all.push(format!("and {more} more"));
     }
-    all
+    Ok(all)
 }
 
 fn count(n: u64, one: &str, many: &str) -> String {
@@ -611,6 +623,8 @@ mod tests {
         report.runs[0].outcome = Some(RunOutcome::Completed);
         assert!(!report.is_trouble() && report.is_news());
         report.findings.clear();
+        report.became.clear();
+        report.stuck.clear();
         assert!(!report.is_news());
         report.totals.parked = 1;
         assert!(report.is_trouble());

@@ -62,6 +62,10 @@ fn values(report: &Report) -> Value {
         settled => report.settled.iter().map(settled).collect::<Vec<_>>(),
         alarmed => report.alarmed.iter().map(alarmed).collect::<Vec<_>>(),
         findings => report.findings.iter().map(|row| finding(row, report)).collect::<Vec<_>>(),
+        sections => report
+            .sections()
+            .map(|(title, entries)| context! { title, entries => entries.to_vec() })
+            .collect::<Vec<_>>(),
         failures => report.failed_sessions.iter().map(failure).collect::<Vec<_>>(),
         open => report.open.first.iter().map(open).collect::<Vec<_>>(),
         beyond => report.open.beyond(),

@@ -23,6 +23,12 @@ pub fn render(report: &Report) -> String {
     alarms(&mut page, report);
     findings(&mut page, report);
     suggested(&mut page, report);
+    for (title, entries) in report.sections() {
+        let _: std::fmt::Result = writeln!(page, "\n## {title}\n");
+        for entry in entries {
+            let _: std::fmt::Result = writeln!(page, "- {}", line(entry));
+        }
+    }
     duplicates(&mut page, report);
     related(&mut page, report);
     settled(&mut page, report);

@@ -79,7 +79,7 @@ fn slack(report: &Report) -> String {
         ));
     }
     lines.extend(rest(report));
-    for (title, entries) in sections(report) {
+    for (title, entries) in report.sections() {
         lines.push(format!("*{title}*"));
         lines.extend(entries.iter().map(|entry| format!("• {}", slack_text(&clip(entry, 200)))));
     }
@@ -96,13 +96,6 @@ fn slack_text(text: &str) -> String {
 fn rest(report: &Report) -> Option<String> {
     let more = report.findings.len().saturating_sub(NAMED);
     (more > 0).then(|| format!("… and {more} more"))
-}
-
-/// What a digest says beside the new findings.
-fn sections(report: &Report) -> impl Iterator<Item = (&'static str, &[String])> {
-    let all: [(_, &[String]); 2] =
-        [("What became of earlier findings", &report.became), ("Stuck", &report.stuck)];
-    all.into_iter().filter(|(_, entries)| !entries.is_empty())
 }
 
 /// How many items have suggestions, and those of the first.
@@ -140,7 +133,7 @@ fn teams(report: &Report) -> Value {
         body.push(block(text, "Default"));
     }
     body.extend(rest(report).map(|text| block(text, "Default")));
-    for (title, entries) in sections(report) {
+    for (title, entries) in report.sections() {
         body.push(block(title.to_owned(), "Bolder"));
         let text = |entry: &String| block(card_text(&clip(entry, 200)), "Default");
         body.extend(entries.iter().map(text));

@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(html("<p> /heartbeat WHY&nbsp;</p><p>please</p>"), Some(Asked::Why));
         assert_eq!(
             html("<div>/heartbeat wrong it is the <b>other</b> file</div>"),
-            Some(Asked::Wrong("it is the **other** file".into()))
+            Some(Asked::Wrong("it is the other file".into()))
         );
         assert_eq!(html("<div>/heartbeat</div>"), Some(Asked::Other));
         for no in [
