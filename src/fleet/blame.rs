@@ -19,7 +19,7 @@ pub(super) struct Token {
 
 /// Whether an end concerns the work or this host.
 pub(super) enum Blame {
-    Session(SessionEnd),
+    Session(Box<SessionEnd>),
     Host(String),
 }
 
@@ -38,9 +38,10 @@ pub(super) fn blame(end: &SessionEnd, account: Account) -> Blame {
         }
         // It has a cost, which must be booked; it says nothing about other hosts' accounts.
         Outcome::ProviderLimit { why } if own_account => {
-            Blame::Session(SessionEnd { outcome: Outcome::Cancelled { why: *why }, ..end.clone() })
+            let outcome = Outcome::Cancelled { why: *why };
+            Blame::Session(Box::new(SessionEnd { outcome, ..end.clone() }))
         }
-        _ => Blame::Session(end.clone()),
+        _ => Blame::Session(Box::new(end.clone())),
     }
 }
 

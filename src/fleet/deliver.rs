@@ -37,7 +37,7 @@ impl Worker {
         let report = match end {
             Ok(Some(end)) => match blame(&end, self.config.fleet.account) {
                 Blame::Session(end) => {
-                    Report::Ended(Done { session, host: self.host.clone(), end })
+                    Report::Ended(Done { session, host: self.host.clone(), end: *end })
                 }
                 Blame::Host(why) => Report::NotStarted(why),
             },
@@ -72,7 +72,7 @@ impl Worker {
         let result = match blame(&one.end, self.config.fleet.account) {
             Blame::Host(why) => self.engine.return_task(&id, &token, &why).await,
             Blame::Session(end) => {
-                let done = Done { session: one.session, host: self.host.clone(), end };
+                let done = Done { session: one.session, host: self.host.clone(), end: *end };
                 match self.engine.complete(&id, &token, &done).await {
                     Err(EngineError::TooLarge(_)) => {
                         let end = SessionEnd {

@@ -52,9 +52,7 @@ pub(super) async fn analyse_all(
     items: Vec<QueuedItem>,
     mut located: Located,
 ) -> Result<(), RunError> {
-    let limits = &cx.config.limits;
-    let most = usize::try_from(limits.max_deep_per_run).unwrap_or(usize::MAX);
-    let slots = usize::try_from(limits.max_live_sessions).unwrap_or(1).max(1);
+    let most = usize::try_from(cx.config.limits.max_deep_per_run).unwrap_or(usize::MAX);
     // After items that failed alike, one is tried before the others.
     let mut careful = blame::is_stopped(cx, Stage::Deep).await?;
     let mut queue: VecDeque<QueuedItem> = items.into();
@@ -74,8 +72,7 @@ pub(super) async fn analyse_all(
     loop {
         end.close = end.close.or_else(|| cx.stop.reason().map(deferral_reason));
         // After a panic nothing starts until the others are done and the panic is cleaned up.
-        let slots = if careful { 1 } else { slots };
-        while end.close.is_none() && panicked.is_empty() && tasks.len() < slots {
+        while end.close.is_none() && panicked.is_empty() && tasks.len() < slots(cx, careful) {
             let Some(item) = queue.pop_front() else { break };
             let stop = StopHandle::new();
             let span = tracing::error_span!("analysis", work_item_id = %item.key());
@@ -116,6 +113,12 @@ pub(super) async fn analyse_all(
         None if panics > 0 => Err(RunError::AnalysisPanicked { items: panics }),
         None => Ok(()),
     }
+}
+
+/// Analyses at once.
+fn slots(cx: &RunContext, careful: bool) -> usize {
+    let most = if careful { 1 } else { cx.config.limits.max_live_sessions };
+    usize::try_from(most).unwrap_or(1).max(1)
 }
 
 /// An item that cannot be analysed, such as by a prompt that cannot be built for it, waits for the

@@ -196,9 +196,9 @@ pub(super) fn alike_text(
     };
     let said = if evidence.is_empty() { String::new() } else { format!(": {evidence}") };
     format!(
-        "{} {stage} sessions of different items ended alike ({outcome}){said}. Check [{section}] \
-         model, your own prompt files and [{own}] command; `heartbeat doctor` checks the agent",
-        MOST_ALIKE
+        "{MOST_ALIKE} {stage} sessions of different items ended alike ({outcome}){said}. Check \
+         [{section}] model, your own prompt files and [{own}] command; `heartbeat doctor` checks \
+         the agent"
     )
 }
 

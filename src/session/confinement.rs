@@ -233,7 +233,7 @@ fn handed_over_to(script: &Path) -> Option<PathBuf> {
         let mut words = rest.split_ascii_whitespace().map(|word| word.trim_matches(['"', '\'']));
         words.find(|word| word.starts_with('/')).map(PathBuf::from)
     });
-    paths.filter(|path| path.is_absolute() && path.is_file()).last()
+    paths.rev().find(|path| path.is_absolute() && path.is_file())
 }
 
 /// The `#!` line of a script, without the marker.

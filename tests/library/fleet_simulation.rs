@@ -252,16 +252,9 @@ impl Fleet {
             Timestamp::from_millisecond(i64::try_from(13 * 60 * MINUTE).unwrap()).unwrap()
         });
         let reason = outcome.to_string();
-        let (model, item) = ("model", None);
-        self.provider.note(Report {
-            outcome: &outcome,
-            until,
-            now,
-            credential: None,
-            reason,
-            model,
-            item,
-        });
+        let (outcome_seen, credential, model, item) = (&outcome, None, "m", None);
+        let report = Report { outcome: outcome_seen, until, now, credential, reason, model, item };
+        self.provider.note(report);
         let item = session.item;
         match outcome {
             Outcome::Completed => self.finished[item] += 1,
@@ -289,8 +282,8 @@ impl Fleet {
 
     fn start_what_fits(&mut self) {
         while self.sessions.len() < CAP && self.server_up && !self.queue.is_empty() {
-            let request =
-                Request { now: self.timestamp(), credential: None, model: "model", by_hand: false };
+            let (now, credential) = (self.timestamp(), None);
+            let request = Request { now, credential, model: "m", by_hand: false };
             match self.provider.admit(request) {
                 ProviderAdmission::Go => {}
                 ProviderAdmission::Probe => {
@@ -307,7 +300,7 @@ impl Fleet {
                         now,
                         credential: None,
                         reason,
-                        model: "model",
+                        model: "m",
                         item: None,
                     });
                     continue;

@@ -33,6 +33,11 @@ fn outside(world: &World, change: impl FnOnce(&mut Outside)) {
     change(&mut world.outside.lock().unwrap());
 }
 
+/// Every session with this item in its prompt ends like this.
+fn poison(world: &World, item: i64, outcome: Outcome) {
+    world.outside.lock().unwrap().poison.insert(item, outcome);
+}
+
 async fn tick(world: &World) -> RunEnd {
     let ended = world.run(Trigger::Schedule).await.unwrap().unwrap();
     world.clock.advance_ms(TICK);
@@ -97,7 +102,7 @@ async fn a_broken_agent_program_is_nobodys_fault_and_comes_back_by_itself() {
 async fn an_item_that_breaks_the_agent_alone_is_told_from_a_broken_agent() {
     let folder = tempfile::tempdir().unwrap();
     let world = world(folder.path(), 6);
-    outside(&world, |outside| drop(outside.poison.insert(3, Outcome::ExitCode { code: 134 })));
+    poison(&world, 3, Outcome::ExitCode { code: 134 });
     for _ in 0..8 {
         tick(&world).await;
         world.clock.advance_ms(24 * 3_600_000);
@@ -112,20 +117,20 @@ async fn one_poisonous_item_is_isolated_and_everybody_else_is_judged() {
     for outcome in
         [REFUSED, TOO_LARGE, EXHAUSTED, OUTAGE, Outcome::TimedOut, Outcome::BudgetReached]
     {
-        for (items, poison) in [(19, 7), (19, 19), (2, 1), (33, 16)] {
+        for (items, culprit) in [(19, 7), (19, 19), (2, 1), (33, 16)] {
             let folder = tempfile::tempdir().unwrap();
             let world = world(folder.path(), items);
-            outside(&world, |outside| drop(outside.poison.insert(poison, outcome.clone())));
+            poison(&world, culprit, outcome.clone());
             tick(&world).await;
             assert_eq!(phases(&world, "done"), items - 1, "{outcome}: in the first run");
             assert_eq!(world.count("SELECT count(*) FROM findings"), items - 1, "{outcome}");
             for _ in 0..4 {
                 tick(&world).await;
             }
-            let (phase, reason, _) = world.row(poison).unwrap();
+            let (phase, reason, _) = world.row(culprit).unwrap();
             assert_eq!((phase.as_str(), reason.as_str()), ("parked", "fails_triage"), "{outcome}");
             let evidence = world.count(&format!(
-                "SELECT count(*) FROM heartbeat_state WHERE item_id = {poison}
+                "SELECT count(*) FROM heartbeat_state WHERE item_id = {culprit}
                  AND verdict LIKE '%alone%the agent''s last words%'"
             ));
             assert_eq!(evidence, 1, "{outcome}: the evidence is kept with it");
@@ -144,7 +149,7 @@ async fn a_search_for_the_culprit_that_the_money_ends_is_continued_by_the_next_r
         config.triage.max_cost = Usd::from_dollars(0.25);
         config.limits.max_deep_per_run = 0;
     });
-    outside(&world, |outside| drop(outside.poison.insert(20, REFUSED)));
+    poison(&world, 20, REFUSED);
     for _ in 0..8 {
         tick(&world).await;
     }
@@ -160,7 +165,7 @@ async fn a_new_item_does_not_wait_behind_suspects() {
         config.budget.per_run = config.triage.max_cost;
         config.limits.max_deep_per_run = 0;
     });
-    outside(&world, |outside| drop(outside.poison.insert(5, OUTAGE)));
+    poison(&world, 5, OUTAGE);
     tick(&world).await;
     world.add(99, 1, 3);
     tick(&world).await;
@@ -173,7 +178,7 @@ async fn where_everything_fails_alike_it_is_none_of_the_items() {
     let folder = tempfile::tempdir().unwrap();
     let world = world(folder.path(), 12);
     outside(&world, |outside| {
-        (1..=12).for_each(|id| drop(outside.poison.insert(id, EXHAUSTED)));
+        outside.poison.extend((1..=12).map(|id| (id, EXHAUSTED)));
     });
     let ended = tick(&world).await;
     assert_eq!(world.outside.lock().unwrap().triaged.len(), 3, "three alike stop the stage");
@@ -203,7 +208,7 @@ async fn a_triage_that_stops_does_not_stop_the_analyses() {
     (11..=14).for_each(|id| world.add(id, 1, 3));
     outside(&world, |outside| {
         outside.outage.clear();
-        (11..=14).for_each(|id| drop(outside.poison.insert(id, EXHAUSTED)));
+        outside.poison.extend((11..=14).map(|id| (id, EXHAUSTED)));
     });
     assert_eq!(tick(&world).await.outcome, RunOutcome::TriageFailed);
     assert_eq!(phases(&world, "done"), 4, "what was triaged before is analysed");
@@ -385,7 +390,7 @@ async fn a_bad_week_parks_nothing_and_ends_by_itself() {
     let (mut next, mut red) = (1, Vec::new());
     for half_hour in 0..7 * 48 {
         let (day, hour) = (half_hour / 48, half_hour % 48 / 2);
-        if hour >= 8 && hour < 18 && day < 5 {
+        if (8..18).contains(&hour) && day < 5 {
             world.add(next, 1, 1 + next % 4);
             next += 1;
         }

@@ -66,12 +66,15 @@ impl Times {
         self.next().min(now + self.lease_length / 2)
     }
 
-    /// Moves every limit by the time that we did not run: who wakes up half of a lease too late was
-    /// stopped, with the whole tree or the machine.
-    fn pass_over(&mut self, lost: Duration) {
-        if lost < self.lease_length / 2 {
+    /// Moves every limit by the time that we did not run. Who waited from `before` until `until` and
+    /// wakes up half of a lease too late was stopped, with the whole tree or the machine. Until then
+    /// heartbeat's beats had woken us at every sixth of a lease.
+    fn notice_stop(&mut self, before: Instant, until: Instant, now: Instant) {
+        if now.saturating_duration_since(until) < self.lease_length / 2 {
             return;
         }
+        let awake = until.saturating_duration_since(before).min(self.lease_length / 6);
+        let lost = now.saturating_duration_since(before).saturating_sub(awake);
         self.hard += lost;
         self.lease += lost;
         self.terminate = self.terminate.map(|at| at + lost);
@@ -200,9 +203,10 @@ impl KeeperLoop {
                 return false;
             }
             self.track();
-            let until = times.look_again(Instant::now()).min(Instant::now() + LOOK_EVERY);
+            let before = Instant::now();
+            let until = times.look_again(before).min(before + LOOK_EVERY);
             self.wait(until);
-            times.pass_over(Instant::now().saturating_duration_since(until));
+            times.notice_stop(before, until, Instant::now());
         }
     }
 
@@ -378,5 +382,30 @@ pub fn signal_agent(leader: Option<Pid>, signal: Signal) {
     if let Some(leader) = leader {
         kill(leader, signal).ok();
         kill(leader, Signal::SIGCONT).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keeper_that_was_stopped_gives_its_session_the_rest_of_its_time() {
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let mut times = Times {
+            hard: begin + second * 12,
+            lease: begin + second * 32,
+            lease_length: second * 30,
+            grace: second,
+            terminate: None,
+            kill: None,
+        };
+        let (before, until) = (begin + second * 2, begin + second * 12);
+        times.notice_stop(before, until, begin + second * 13);
+        assert_eq!(times.hard, begin + second * 12, "a busy machine is not a stopped one");
+        // It woke up after 45 s, of which it may have been awake for five.
+        times.notice_stop(before, until, begin + second * 47);
+        assert_eq!(times.hard, begin + second * 52);
+        assert_eq!(times.lease, begin + second * 72);
     }
 }

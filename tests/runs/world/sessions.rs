@@ -173,6 +173,36 @@ impl ScriptedSessions {
         Some(SessionEnd { stderr_tail, usage, ..SessionEnd::empty(outcome) })
     }
 
+    /// What a session that is cut off had used by then.
+    async fn use_something(&self, job: &Job) -> Result<(), LedgerError> {
+        let cost = Some(Usd::from_dollars(0.02));
+        let used = Usage { cost, input_tokens: 9, estimated: true, ..Usage::default() };
+        self.journal.spawned(job.session.id, 77).await?;
+        self.journal.used(job.session.id, used).await
+    }
+
+    /// Verdicts and files as the environment wants them.
+    fn shape(&self, job: &Job, end: &mut SessionEnd) {
+        if let (Some(output), Stage::Deep) = (&mut end.output, job.session.stage) {
+            let file = |path| json!({"path": path, "reason": "It is there."});
+            output["files"] = self.named_files(job).into_iter().map(file).collect();
+        }
+        let located = self.world.outside.lock().unwrap().located.clone();
+        if let (Some(output), Stage::Locate, Some(answer)) =
+            (&mut end.output, job.session.stage, located)
+        {
+            *output = answer;
+        }
+        if let Some(verdicts) = end.output.as_mut().and_then(|output| output.get_mut("verdicts")) {
+            self.name_duplicates(verdicts);
+            let left_out = self.world.outside.lock().unwrap().left_out;
+            verdicts.as_array_mut().unwrap().retain(|one| one["id"].as_i64() != left_out);
+        }
+        if job.session.stage == Stage::Deep {
+            end.fell_back_to = self.world.outside.lock().unwrap().fell_back_to.clone();
+        }
+    }
+
     async fn perform_job(&self, job: Job, mut stop: StopSignal) -> Result<SessionEnd, LedgerError> {
         let (play, closes) = self.play_for(&job);
         if play == Play::DiesBeforeRow {
@@ -198,10 +228,7 @@ impl ScriptedSessions {
         tokio::task::yield_now().await;
         assert!(play != Play::Panics, "a bug in the code beside a session");
         if play == Play::DiesWithRow {
-            let cost = Some(Usd::from_dollars(0.02));
-            let used = Usage { cost, input_tokens: 9, estimated: true, ..Usage::default() };
-            self.journal.spawned(job.session.id, 77).await?;
-            self.journal.used(job.session.id, used).await?;
+            self.use_something(&job).await?;
             self.die();
             return std::future::pending().await;
         }
@@ -209,24 +236,7 @@ impl ScriptedSessions {
         if let Play::Takes(seconds) = play {
             tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
         }
-        if let (Some(output), Stage::Deep) = (&mut end.output, job.session.stage) {
-            let file = |path| json!({"path": path, "reason": "It is there."});
-            output["files"] = self.named_files(&job).into_iter().map(file).collect();
-        }
-        let located = self.world.outside.lock().unwrap().located.clone();
-        if let (Some(output), Stage::Locate, Some(answer)) =
-            (&mut end.output, job.session.stage, located)
-        {
-            *output = answer;
-        }
-        if let Some(verdicts) = end.output.as_mut().and_then(|output| output.get_mut("verdicts")) {
-            self.name_duplicates(verdicts);
-            let left_out = self.world.outside.lock().unwrap().left_out;
-            verdicts.as_array_mut().unwrap().retain(|one| one["id"].as_i64() != left_out);
-        }
-        if job.session.stage == Stage::Deep {
-            end.fell_back_to = self.world.outside.lock().unwrap().fell_back_to.clone();
-        }
+        self.shape(&job, &mut end);
         if play == Play::Hangs {
             self.world.outside.lock().unwrap().hanging += 1;
             // A stop requested since it began counts, also before this line.
