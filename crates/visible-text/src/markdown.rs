@@ -100,6 +100,28 @@ enum Written {
     Raw,
 }
 
+impl Written {
+    fn options(self) -> Options {
+        let mut options = Options::ENABLE_TABLES
+            | Options::ENABLE_STRIKETHROUGH
+            | Options::ENABLE_TASKLISTS
+            | Options::ENABLE_FOOTNOTES;
+        // Trackers that return raw Markdown render formulas.
+        options.set(Options::ENABLE_MATH, self == Self::Raw);
+        options
+    }
+}
+
+/// Characters of comments that are written as references: `[//]: # (words)`.
+fn comment_references(parser: &Parser<'_>) -> usize {
+    let all = parser.reference_definitions().iter();
+    all.filter(|(name, definition)| {
+        matches!(*name, "//" | "comment" | "_") || &*definition.dest == "#"
+    })
+    .map(|(_, definition)| definition.title.as_deref().map_or(0, count_words))
+    .sum()
+}
+
 /// End of the text that is within the limit of signs.
 fn end_of_signs(text: &str) -> usize {
     let is_sign = |&(_, byte): &(usize, u8)| {
@@ -128,20 +150,9 @@ impl fmt::Write for Bounded {
 
 /// Converts Markdown to HTML. Returns the number of characters that no renderer shows.
 fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
-    let mut options = Options::ENABLE_TABLES
-        | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_FOOTNOTES;
-    // Trackers that return raw Markdown render formulas.
-    options.set(Options::ENABLE_MATH, written == Written::Raw);
+    let options = written.options();
     let parser = Parser::new_ext(markdown, options);
-    let mut hidden = 0;
-    for (name, definition) in parser.reference_definitions().iter() {
-        // `[//]: # (words)` is a common way to write comments.
-        if matches!(name, "//" | "comment" | "_") || &*definition.dest == "#" {
-            hidden += definition.title.as_deref().map_or(0, count_words);
-        }
-    }
+    let mut hidden = comment_references(&parser);
     let used = used_footnotes(markdown, options);
     let (mut unused, mut drawn, mut after_dollar) = (0_usize, None, false);
     let swallowed = Cell::new(0);

@@ -112,7 +112,7 @@ pub(super) fn names_animation(value: &str) -> bool {
             || matches!(*word, "none" | "normal" | "running" | "linear" | "auto" | "both")
             || matches!(*word, "forwards" | "backwards" | "infinite" | "alternate" | "reverse")
     };
-    !words(value).iter().all(|word| is_part(word))
+    !words(value).iter().all(is_part)
 }
 
 /// Whether a filter changes text so little that it can still be read.

@@ -74,9 +74,12 @@ const MOST_MARKED: f64 = 3.0;
 
 #[test]
 fn what_people_paste_is_kept_and_hardly_ever_marked() {
-    // Joiners between letters stay or go with their script.
+    // Joiners and selectors between letters stay or go with their script.
     let letters = |text: &str| -> String {
-        let is_between = |c: &char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{ad}' | '\u{feff}');
+        let is_between = |c: &char| {
+            matches!(c, '\u{200b}'..='\u{200f}' | '\u{ad}' | '\u{feff}' | '\u{fe0e}' | '\u{fe0f}')
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
+        };
         text.chars().filter(|c| !is_between(c)).collect()
     };
     let pasted: Vec<Pasted> = read("pasted");
