@@ -85,7 +85,7 @@ fn spend(facts: &mut Facts, spent: f64, reserved: f64) {
 
 #[test]
 fn every_reason_degrades_or_fails_as_documented() {
-    use Status::{Blocked, Degraded, Healthy, Paused, Unhealthy};
+    use Status::{Blocked, Degraded, Healthy, Unhealthy};
     let cases: Vec<(&str, Status, &str, Change)> = vec![
         ("calm", Healthy, "", |_| {}),
         ("no run yet", Healthy, "", |f| f.runs.clear()),
@@ -128,13 +128,6 @@ fn every_reason_degrades_or_fails_as_documented() {
         ("agent", Unhealthy, "agent_config", |f| f.agent_fault = Some("correct it".into())),
         ("budget at 80 %", Healthy, "", |f| spend(f, 10.0, 6.0)),
         ("budget above 80 %", Degraded, "budget", |f| spend(f, 10.0, 6.01)),
-        ("budget used up", Blocked, "budget", |f| spend(f, 20.0, 0.0)),
-        ("paused", Paused, "paused", |f| {
-            f.paused = Some(crate::store::Pause { since: f.now, note: String::new() });
-        }),
-        ("clock set back", Degraded, "clock", |f| {
-            f.now = f.runs[0].started_at - jiff::SignedDuration::from_hours(9);
-        }),
         ("unkillable", Unhealthy, "unkillable", |f| f.totals.unkillable = vec!["x".into()]),
         ("survivors", Unhealthy, "survivors", |f| f.totals.survivors = 1),
     ];
@@ -146,6 +139,27 @@ fn every_reason_degrades_or_fails_as_documented() {
         let first = health.reasons.first().map_or("", |doubt| doubt.code);
         assert_eq!(first, code, "{name}");
         assert!(health.reasons.iter().all(|doubt| !doubt.message.is_empty()), "{name}");
+    }
+}
+
+#[test]
+fn paused_blocked_and_a_wrong_clock_have_their_own_words() {
+    use Status::{Blocked, Degraded, Paused};
+    let cases: Vec<(&str, Status, &str, Change)> = vec![
+        ("budget used up", Blocked, "budget", |f| spend(f, 20.0, 0.0)),
+        ("paused", Paused, "paused", |f| {
+            f.paused = Some(crate::store::Pause { since: f.now, note: String::new() });
+        }),
+        ("clock set back", Degraded, "clock", |f| {
+            f.now = f.runs[0].started_at - jiff::SignedDuration::from_hours(9);
+        }),
+    ];
+    for (name, status, code, change) in cases {
+        let mut facts = calm();
+        change(&mut facts);
+        let health = judge(&facts, Duration::ZERO);
+        let first = health.reasons.first().map_or("", |doubt| doubt.code);
+        assert_eq!((health.status, first), (status, code), "{name}: {health:?}");
     }
 }
 

@@ -127,16 +127,7 @@ async fn compare(world: &World) {
         sum.assumed += booked.assumed;
     }
     assert_eq!(sum, all, "the runs");
-    // By session, as `sessions` and the session page show it.
-    let mut sum = Booked { sessions: 0, billed: 0, assumed: 0, reserved: 0 };
-    for row in store.sessions().newest(10_000).await.unwrap() {
-        let one = Booked::of(row.money);
-        sum.sessions += 1;
-        sum.billed += one.billed;
-        sum.assumed += one.assumed;
-        sum.reserved += one.reserved;
-    }
-    assert_eq!(sum, all, "the sessions");
+    assert_eq!(by_session(&store).await, all, "the sessions");
     // By day and stage, as `status` and the report show it.
     let total = |rows: Vec<Spending>| {
         let add = |sum: i64, amount: Usd| sum + amount.micros();
@@ -164,4 +155,17 @@ async fn compare(world: &World) {
     let micros = |name: &str| Usd::from_dollars(metric(&text, name)).micros();
     assert_eq!(micros("heartbeat_cost_usd_total"), all.billed + all.assumed, "{text}");
     assert_eq!(micros("heartbeat_cost_assumed_usd_total"), all.assumed);
+}
+
+/// As `sessions` and the session page show it.
+async fn by_session(store: &Store) -> Booked {
+    let mut sum = Booked { sessions: 0, billed: 0, assumed: 0, reserved: 0 };
+    for row in store.sessions().newest(10_000).await.unwrap() {
+        let one = Booked::of(row.money);
+        sum.sessions += 1;
+        sum.billed += one.billed;
+        sum.assumed += one.assumed;
+        sum.reserved += one.reserved;
+    }
+    sum
 }

@@ -297,7 +297,10 @@ fn last_first(prompt: &str) -> serde_json::Value {
 /// Ways to end without a result: with a reported cost, with a computed one, with tokens alone, and
 /// without anything, and with figures that no session can have.
 pub fn endings() -> Vec<(Outcome, Usage)> {
-    use FailureKind::*;
+    use FailureKind::{
+        ApiError, InvalidRequest, MaxOutputTokens, NoJson, NoResult, NotFound, NotSent, Operator,
+        RateLimit, Refused, RunDeadline,
+    };
     let cost = |dollars: f64| Usage { cost: Some(Usd::from_dollars(dollars)), ..Usage::default() };
     let tokens = Usage { input_tokens: 5000, output_tokens: 70, ..Usage::default() };
     let computed = Usage { estimated: true, cost: Some(Usd::from_dollars(0.02)), ..tokens };
