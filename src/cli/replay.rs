@@ -57,8 +57,7 @@ fn find(
     wanted: &str,
     known: &std::collections::BTreeSet<SessionId>,
 ) -> Result<SessionId, CommandError> {
-    let is_it =
-        |id: &&SessionId| id.to_string().starts_with(wanted) || id.short().to_string() == wanted;
+    let is_it = |id: &&SessionId| id.to_string().starts_with(wanted) || id.short() == wanted;
     let mut found = known.iter().filter(is_it);
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(*one),
@@ -92,7 +91,7 @@ async fn run(
     config.record.sessions = false;
     // The gateway needs no key here; without one there would be no gateway.
     let name = config.credential_env_of(kind).to_owned();
-    let missing = !name.is_empty() && environment.raw(&name).is_none_or(|value| value.is_empty());
+    let missing = !name.is_empty() && environment.raw(&name).is_none_or(OsStr::is_empty);
     let environment = match missing {
         true => {
             let stand_in = (name.as_str(), OsStr::new("not-needed-for-a-replay"));
@@ -110,11 +109,26 @@ async fn run(
     let answers = recording.exchanges.len();
     let sessions = SupervisedSessions::new(rig.supervisor, &Arc::new(config), &environment, &own)
         .playing(recording.exchanges.clone());
-    let job = Job {
+    let job = job_of(&recording);
+    let end = sessions.perform(job, StopHandle::new().signal()).await;
+    let end = end.map_err(|error| CommandError::NotFound(error.to_string()))?;
+    let same = end.outcome == recording.outcome && end.output == recording.output;
+    Ok(Replayed {
+        session: recording.session,
+        same,
+        recorded: recording.outcome,
+        outcome: end.outcome,
+        answers,
+        output: end.output,
+    })
+}
+
+fn job_of(recording: &Recording) -> Job {
+    Job {
         session: SessionRef {
             id: SessionId(uuid::Uuid::now_v7()),
             run: RunId(uuid::Uuid::now_v7()),
-            stage,
+            stage: recording.stage,
             item: None,
             attempt: 1,
         },
@@ -128,18 +142,7 @@ async fn run(
         triage: None,
         analyze: None,
         attached: None,
-    };
-    let end = sessions.perform(job, StopHandle::new().signal()).await;
-    let end = end.map_err(|error| CommandError::NotFound(error.to_string()))?;
-    let same = end.outcome == recording.outcome && end.output == recording.output;
-    Ok(Replayed {
-        session: recording.session,
-        same,
-        recorded: recording.outcome,
-        outcome: end.outcome,
-        answers,
-        output: end.output,
-    })
+    }
 }
 
 fn render(replayed: &Replayed) -> String {

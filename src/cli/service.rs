@@ -356,28 +356,7 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
         subgroup = OWN_SUBGROUP,
     );
     if reach == Reach::System {
-        let folders: Vec<String> = std::iter::once(&facts.state)
-            .chain(&facts.writes)
-            .map(|folder| quoted(&folder.display().to_string()))
-            .collect();
-        let folders = folders.join(" ");
-        // Without it root could not map itself into the namespace of a session.
-        let capabilities = match facts.user.as_str() {
-            "root" => {
-                "CapabilityBoundingSet=~CAP_SYS_MODULE CAP_SYS_RAWIO CAP_SYS_TIME CAP_SYS_BOOT \
-                       CAP_SYSLOG CAP_BPF CAP_PERFMON CAP_MAC_ADMIN CAP_MAC_OVERRIDE CAP_WAKE_ALARM\n"
-            }
-            _ => "CapabilityBoundingSet=\n",
-        };
-        let _: std::fmt::Result = write!(
-            unit,
-            "User={}\nProtectSystem=strict\nReadWritePaths={folders}\nPrivateTmp=yes\n\
-             ProtectClock=yes\nProtectHostname=yes\nProtectKernelModules=yes\nPrivateDevices=yes\n\
-             {capabilities}\
-             # Instead of the environment file: LoadCredential=pat:/etc/heartbeat/pat and\n\
-             # token_file = \"/run/credentials/{UNIT}/pat\"\n",
-            facts.user,
-        );
+        unit.push_str(&of_the_system(facts));
     }
     let wanted = match reach {
         Reach::User => "default.target",
@@ -385,6 +364,31 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
     };
     let _: std::fmt::Result = write!(unit, "\n[Install]\nWantedBy={wanted}\n");
     unit
+}
+
+/// What only the manager of the whole system can do.
+fn of_the_system(facts: &Facts) -> String {
+    let folders: Vec<String> = std::iter::once(&facts.state)
+        .chain(&facts.writes)
+        .map(|folder| quoted(&folder.display().to_string()))
+        .collect();
+    // Root needs some to map itself into the namespace of a session.
+    let capabilities = match facts.user.as_str() {
+        "root" => {
+            "~CAP_SYS_MODULE CAP_SYS_RAWIO CAP_SYS_TIME CAP_SYS_BOOT CAP_SYSLOG CAP_BPF \
+             CAP_PERFMON CAP_MAC_ADMIN CAP_MAC_OVERRIDE CAP_WAKE_ALARM"
+        }
+        _ => "",
+    };
+    format!(
+        "User={}\nProtectSystem=strict\nReadWritePaths={}\nPrivateTmp=yes\n\
+         ProtectClock=yes\nProtectHostname=yes\nProtectKernelModules=yes\nPrivateDevices=yes\n\
+         CapabilityBoundingSet={capabilities}\n\
+         # Instead of the environment file: LoadCredential=pat:/etc/heartbeat/pat and\n\
+         # token_file = \"/run/credentials/{UNIT}/pat\"\n",
+        facts.user,
+        folders.join(" "),
+    )
 }
 
 /// Quotes one argument of `ExecStart` or one folder of `ReadWritePaths`.

@@ -295,7 +295,6 @@ async fn the_first_byte_through_the_gateway() {
     assert_eq!(gateway.account().calls, 200);
 }
 
-/// In KiB.
 /// What the provider of the next test does with one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Act {
@@ -308,61 +307,69 @@ enum Act {
     Plain,
 }
 
-/// A thousand sessions with faults: what is booked is what was served, to the token, or is marked as
-/// estimated and is within two in a hundred; a refusal costs nothing; nothing hangs.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_booked_is_what_was_served() {
+fn act_of(number: u64) -> Act {
     const REFUSALS: [u16; 7] = [400, 401, 402, 413, 429, 500, 529];
-    let act_of = |number: u64| match number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xf {
+    match number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xf {
         0..5 => Act::Complete,
         5..8 => Act::Cut(u32::try_from(number % 90).unwrap() + 30),
         8 => Act::ErrorEvent,
         9 | 10 => Act::Plain,
         11 => Act::Silence,
         _ => Act::Refusal(REFUSALS[usize::try_from(number % 7).unwrap()]),
-    };
-    let (address, _heads) = provider(move |stream, body| {
-        let asked: serde_json::Value = serde_json::from_slice(body).unwrap();
-        let number = asked["number"].as_u64().unwrap();
-        let chunked = STREAM.replace("connection: close", "transfer-encoding: chunked");
-        let word = delta("12345678"); // Two tokens.
-        let sent = match act_of(number) {
-            Act::Complete => {
-                format!("{STREAM}{}{}{}", start(), word.repeat(50), end(100))
-            }
-            Act::Cut(words) => {
-                let text = start() + &word.repeat(words as usize);
-                format!("{chunked}{:x}\r\n{text}\r\n", text.len())
-            }
-            Act::ErrorEvent => {
-                let error = json!({ "type": "error", "error": { "type": "overloaded_error" } });
-                format!("{STREAM}{}{}{}", start(), word.repeat(40), event(&error))
-            }
-            Act::Plain => {
-                let body = json!({ "usage": { "input_tokens": 1000, "output_tokens": 7 } });
-                let body = body.to_string();
-                format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-                    body.len()
-                )
-            }
-            Act::Silence => return,
-            Act::Refusal(status) => {
-                format!(
-                    "HTTP/1.1 {status} No\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
-                )
-            }
-        };
-        stream.write_all(sent.as_bytes()).ok();
-    });
-    // Input and output, each with whether it may be an estimate.
-    let served = |act: Act| match act {
+    }
+}
+
+/// What the provider sends for it.
+fn sent_for(act: Act) -> String {
+    let chunked = STREAM.replace("connection: close", "transfer-encoding: chunked");
+    let word = delta("12345678"); // Two tokens.
+    match act {
+        Act::Complete => {
+            format!("{STREAM}{}{}{}", start(), word.repeat(50), end(100))
+        }
+        Act::Cut(words) => {
+            let text = start() + &word.repeat(words as usize);
+            format!("{chunked}{:x}\r\n{text}\r\n", text.len())
+        }
+        Act::ErrorEvent => {
+            let error = json!({ "type": "error", "error": { "type": "overloaded_error" } });
+            format!("{STREAM}{}{}{}", start(), word.repeat(40), event(&error))
+        }
+        Act::Plain => {
+            let body = json!({ "usage": { "input_tokens": 1000, "output_tokens": 7 } });
+            let body = body.to_string();
+            format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        }
+        Act::Silence => String::new(),
+        Act::Refusal(status) => {
+            format!("HTTP/1.1 {status} No\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}")
+        }
+    }
+}
+
+/// Input and output, and whether they may be an estimate.
+fn served(act: Act) -> (u64, u64, bool) {
+    match act {
         Act::Complete => (1000, 100, false),
         Act::Cut(words) => (1000, u64::from(words) * 2, true),
         Act::ErrorEvent => (1000, 80, true),
         Act::Plain => (1000, 7, false),
         Act::Silence | Act::Refusal(_) => (0, 0, false),
-    };
+    }
+}
+
+/// A thousand sessions with faults: what is booked is what was served, to the token, or is marked as
+/// estimated and is within two in a hundred; a refusal costs nothing; nothing hangs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_booked_is_what_was_served() {
+    let (address, _heads) = provider(move |stream, body| {
+        let asked: serde_json::Value = serde_json::from_slice(body).unwrap();
+        let sent = sent_for(act_of(asked["number"].as_u64().unwrap()));
+        stream.write_all(sent.as_bytes()).ok();
+    });
     let upstream = upstream(&address);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut numbers = 0..;
@@ -388,7 +395,7 @@ async fn what_is_booked_is_what_was_served() {
         }
         // A request is settled when its answer has passed as a whole.
         let mut account = gateway.account();
-        for _ in 0..200 {
+        for _ in 0..4_000 {
             let usage = account.usage;
             if (usage.input_tokens, usage.output_tokens) == (expected.0, expected.1) {
                 break;
@@ -440,6 +447,7 @@ async fn a_recording_is_played_back_without_a_provider() {
     assert_eq!(heads.try_iter().count(), 0, "the provider was asked");
 }
 
+/// In KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();

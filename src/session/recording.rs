@@ -168,7 +168,7 @@ fn prune(folder: &Path, keep: Duration) -> io::Result<()> {
             found.push((about.modified()?, about.len(), entry.path()));
         }
     }
-    found.sort_by(|one, other| other.0.cmp(&one.0));
+    found.sort_by_key(|(written, ..)| std::cmp::Reverse(*written));
     let mut all = 0_u64;
     for (written, length, path) in found {
         all = all.saturating_add(length);
