@@ -135,7 +135,7 @@
 //! - **I16** What is shown as confirmed was checked against the analysed commit; what was not is never
 //!   first and never written back unasked. Held by
 //!   `an_invented_finding_is_unproven_and_not_written_back_unless_asked_for`,
-//!   `a_quote_is_confirmed_moved_in_another_file_or_not_found`,
+//!   `the_commit_counts_and_not_the_folder_as_it_is_by_then`,
 //!   `only_a_test_that_fails_without_the_change_and_passes_with_it_is_a_proof`.
 //! - **I21** No other program damages the state by reading or copying it, and one that takes it away
 //!   does not make heartbeat start over. The database file is opened by SQLite alone. Held by

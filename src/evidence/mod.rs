@@ -220,6 +220,9 @@ struct Result {
     patch_failure: Option<patch::PatchError>,
 }
 
+/// A file with the first and the last line of something in it.
+type Place = (String, (u32, u32));
+
 struct Check<'a> {
     code: &'a dyn Code,
     seen: &'a Seen,
@@ -353,7 +356,7 @@ impl<'a> Check<'a> {
         quote: &Quote,
         named: &str,
         finding: &Finding,
-    ) -> std::result::Result<Option<(String, (u32, u32))>, Unfound> {
+    ) -> std::result::Result<Option<Place>, Unfound> {
         let cited = finding.evidence.iter().map(|entry| entry.path.clone());
         let of_finding: Vec<String> =
             finding.files.iter().map(|file| file.path.clone()).chain(cited).collect();
@@ -495,7 +498,7 @@ impl<'a> Check<'a> {
                     File::Missing if self.proposals.has(path) => {}
                     File::Missing if self.code.has_file_named(path) => {}
                     File::Missing => {
-                        failed = Some((path.clone(), "the analysed commit has no such file"))
+                        failed = Some((path.clone(), "the analysed commit has no such file"));
                     }
                     File::NotText | File::TooLarge => {}
                 }

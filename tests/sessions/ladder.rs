@@ -105,11 +105,7 @@ async fn only_a_test_that_fails_without_the_change_and_passes_with_it_is_a_proof
     let passes_before = TEST.replace("= 4 ]", "!= 5 ]");
     let fails_after = TEST.replace("= 4 ]", "= 5 ]");
     let broken = FIX.replace("+echo 4", "+if then");
-    let settings = FIX
-        .replace("src/total.sh", "build.sh")
-        .replace("-echo 3\n+echo 4", "+true")
-        .replace("#!/bin/sh", "sh -n src/total.sh")
-        .replace("-1,2 +1,2", "-1,1 +1,2");
+    let settings = "--- /dev/null\n+++ b/Makefile\n@@ -0,0 +1,1 @@\n+test:\n";
     for (name, patch, expected) in [
         (
             "passes before",
@@ -127,7 +123,7 @@ async fn only_a_test_that_fails_without_the_change_and_passes_with_it_is_a_proof
         ("does not build", format!("{broken}{TEST}"), (Rung::Builds, "the build failed")),
         (
             "changes the build",
-            format!("{settings}{TEST}"),
+            format!("{FIX}{settings}{TEST}"),
             (Rung::Reproduced, "decide how tests are run"),
         ),
     ] {

@@ -39,7 +39,7 @@ fn collect(command: &str, cwd: &Path, depth: usize, found: &mut Vec<String>) {
         let program = program.rsplit('/').next().unwrap_or(program);
         let words: Vec<&str> = words.collect();
         if SHELLS.contains(&program) {
-            let inner = words.iter().skip_while(|word| word.starts_with('-')).next();
+            let inner = words.iter().find(|word| !word.starts_with('-'));
             if let Some(inner) = inner.filter(|_| depth > 0) {
                 collect(inner, &folder, depth - 1, found);
             }
