@@ -117,8 +117,12 @@ impl<R: Reader> Runs<'_, R> {
             let mut found: Vec<RunRow> =
                 connection.prepare_cached(sql)?.query_map(values, run_row)?.collect::<Sql<_>>()?;
             for row in &mut found {
-                if let Some(summary) = row.summary {
-                    row.summary = Some(with_money(connection, row.run, summary)?);
+                // A crashed run has no summary until a start closes it, but its sessions cost money.
+                let known = row.summary.or(row.ended_at.map(|_| RunSummary::default()));
+                let Some(known) = known else { continue };
+                let with_money = with_money(connection, row.run, known)?;
+                if row.summary.is_some() || with_money != known {
+                    row.summary = Some(with_money);
                 }
             }
             Ok(found)
