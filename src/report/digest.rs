@@ -17,7 +17,7 @@ use crate::report::worth;
 use crate::settings::HeldSecrets;
 use crate::store::{
     DuplicateGroup, FindingRow, JudgedItem, OpenItems, RunRow, SessionRow, StageSpending, Store,
-    StoreError,
+    StoreError, SuggestionRow,
 };
 use crate::triage;
 
@@ -119,11 +119,6 @@ impl Report {
         let is_shared = matches!(scope, Scope::Finding { .. });
         let mut findings = findings;
         worth::sort(&mut findings);
-        let suggested = match scope {
-            Scope::Run { run } => store.suggestions().in_run(run).await?,
-            Scope::Finding { .. } => Vec::new(),
-            Scope::Period { from, to } => store.suggestions().between(from, to).await?,
-        };
         let duplicates = duplicates(store, &judged).await?;
         let settled = |item: &&JudgedItem| !item.verdict.needs_deep_analysis;
         let failed = |session: &SessionRow| {
@@ -136,7 +131,7 @@ impl Report {
             totals: totals(&runs),
             spending,
             related: related(&judged),
-            suggested: by_item(&suggested, &judged, &duplicates),
+            suggested: by_item(&suggested(store, scope).await?, &judged, &duplicates),
             duplicates,
             settled: judged.iter().filter(settled).cloned().collect(),
             alarmed: store.events().alarms_of(runs.iter().map(|run| run.run).collect()).await?,
@@ -265,6 +260,14 @@ impl Report {
     /// Whether there is anything to report.
     pub fn is_news(&self) -> bool {
         self.is_trouble() || !self.findings.is_empty()
+    }
+}
+
+async fn suggested(store: &Store, scope: Scope) -> Result<Vec<SuggestionRow>, StoreError> {
+    match scope {
+        Scope::Run { run } => store.suggestions().in_run(run).await,
+        Scope::Finding { .. } => Ok(Vec::new()),
+        Scope::Period { from, to } => store.suggestions().between(from, to).await,
     }
 }
 
