@@ -38,6 +38,7 @@ mod show;
 mod state;
 mod status;
 mod why;
+mod suggest;
 mod try_out;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -235,6 +236,7 @@ impl Context {
             Command::Context(args) => self.context(args),
             Command::Backtest(args) => self.on_runtime(self.backtest(&args)),
             Command::Accuracy(args) => self.on_runtime(self.accuracy(&args)),
+            Command::Suggest(args) => self.on_runtime(self.suggest(&args)),
             Command::Selftest(args) => self.on_runtime(unless_stopped(self.selftest(args))),
             Command::Status => self.on_runtime(self.status()),
             Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),

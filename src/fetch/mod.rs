@@ -11,6 +11,7 @@ mod around;
 mod client;
 mod credential;
 mod failure;
+mod field_write;
 pub mod github;
 mod guarded;
 mod http;
@@ -25,6 +26,7 @@ mod tracker;
 mod write_back;
 
 pub use credential::{Credential, FixedCredential};
+pub use field_write::{FieldChange, FieldWrite};
 pub use guarded::{Guarded, Unusable, close_breaker};
 pub use http::Turns;
 pub use look_back::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};

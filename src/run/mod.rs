@@ -17,6 +17,7 @@ mod deep_result;
 mod dry_run;
 mod edges;
 mod error;
+mod field_writes;
 mod first_run;
 mod launch;
 mod linked_content;
@@ -35,7 +36,7 @@ use crate::store::{Digest, StoreError};
 
 pub use context::RunContext;
 pub use dry_run::{DryRun, DryRunDecision, DryRunPrompt, dry_run};
-pub use edges::{Edges, Publisher, Publishing, Secrets, Tracker};
+pub use edges::{Edges, FieldWriter, Publisher, Publishing, Secrets, Tracker};
 pub use error::RunError;
 pub use first_run::Backlog;
 pub use sources::UnreadSource;
@@ -65,6 +66,7 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
     let ReadSources { queues, out_of_budget, unread } = sources::read_all(cx).await?;
     provider::probe_if_due(cx, &queues).await?;
     let deep = triage::judge(cx, queues, &out_of_budget).await?;
+    field_writes::queue(cx).await?;
     analyse::analyse_all(cx, deep).await?;
     provider::ensure_credential(cx).await?;
     unread
