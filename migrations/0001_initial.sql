@@ -386,14 +386,15 @@ CREATE TABLE provider_record (
 -- this run or a later one.
 CREATE TABLE outbox (
     id           INTEGER NOT NULL PRIMARY KEY,
-    kind         TEXT    NOT NULL CHECK (kind IN ('comment', 'digest')),
+    kind         TEXT    NOT NULL CHECK (kind IN ('comment', 'digest', 'fields')),
     -- The same for the same message: it is stored once.
     mark         TEXT    NOT NULL UNIQUE,
     run          TEXT    NOT NULL,
     item         TEXT,
     -- The revision a comment is about.
     revision     INTEGER,
-    -- A comment's text; a digest is made from the stored run when it is sent.
+    -- A comment's text, or the values for fields as JSON; a digest is made from the stored run when
+    -- it is sent.
     body         TEXT    NOT NULL,
     state        TEXT    NOT NULL DEFAULT 'pending'
         CHECK (state IN ('pending', 'delivered', 'failed')),

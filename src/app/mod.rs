@@ -6,6 +6,7 @@
 pub mod after_run;
 pub mod backtest;
 pub mod backtest_triage;
+pub mod undo;
 mod credential;
 pub mod daemon;
 pub mod demo;

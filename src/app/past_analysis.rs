@@ -220,7 +220,7 @@ fn trackers(tasks: &HashMap<ItemKey, Task>, setting: &Setting) -> Arc<[Tracker]>
         let items = items.iter().filter(of_source).cloned().collect();
         let source = Arc::new(PastSource(Page { items, cursor: Some(now), ..Page::default() }));
         let (name, details) = (name.clone(), Arc::clone(&source) as _);
-        Tracker { name, source, details, publisher: None }
+        Tracker { name, source, details, publisher: None, writer: None }
     };
     names.into_iter().map(tracker).collect()
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::Setting;
 use super::secrets::SettingSecrets;
 use crate::fetch::{
-    self, Connection, Credential, FetchError, Guarded, Unusable, WriteBack, connect,
+    self, Connection, Credential, FetchError, FieldWrite, Guarded, Unusable, WriteBack, connect,
 };
 use crate::model::{BoxFuture, FailureClass, Format};
 use crate::ports::HeldCredentials as _;
-use crate::run::{Publisher, Publishing, Tracker};
+use crate::run::{FieldWriter, Publisher, Publishing, Tracker};
 use crate::settings;
 use crate::store::Journal;
 
@@ -22,7 +22,7 @@ pub(super) fn trackers(setting: &Setting, journal: &Journal) -> Arc<[Tracker]> {
         build(setting, source, credential, journal).unwrap_or_else(|error| {
             let unusable = Arc::new(Unusable(error));
             let (name, source) = (source.name.clone(), Arc::clone(&unusable) as _);
-            Tracker { name, source, details: unusable, publisher: None }
+            Tracker { name, source, details: unusable, publisher: None, writer: None }
         })
     };
     sources.map(one).collect()
@@ -48,13 +48,41 @@ fn build(
             secrets: SettingSecrets::new(setting),
         }) as Arc<dyn Publisher>
     });
+    let writes = !setting.config.suggest.write.is_empty();
+    let writer = writes.then(|| {
+        let secrets = SettingSecrets::new(setting);
+        Arc::new(TrackerWriter { tracker: Arc::clone(&tracker), secrets }) as Arc<dyn FieldWriter>
+    });
     let (notebook, sink) = (tracker.notebook(), Arc::new(journal.clone()));
     Ok(Tracker {
         name: source.name.clone(),
         source: Arc::new(Guarded::new(Arc::clone(&tracker) as _, notebook, clock, sink)),
         details: tracker,
         publisher,
+        writer,
     })
+}
+
+/// Writes values to fields after a check for secrets.
+struct TrackerWriter {
+    tracker: Arc<dyn fetch::Tracker>,
+    secrets: SettingSecrets,
+}
+
+impl FieldWriter for TrackerWriter {
+    fn set_fields(&self, write: FieldWrite) -> BoxFuture<'_, Result<i64, FetchError>> {
+        Box::pin(async move {
+            let held = self.secrets.held_now().await;
+            if write.changes.iter().any(|change| held.are_in(&change.value)) {
+                let message = format!(
+                    "a value for item {} contains one of heartbeat's credentials; nothing was written",
+                    write.id
+                );
+                return Err(FetchError::new(FailureClass::Gone, message));
+            }
+            Ok(self.tracker.set_fields(&write).await?.rev)
+        })
+    }
 }
 
 /// Writes to the tracker after a check for secrets.

@@ -222,6 +222,8 @@ pub enum Command {
     /// A finding is right if it came before the fix and names a file that the fix changed. Commits
     /// are searched for after each run, in the local clones.
     Accuracy(super::accuracy::AccuracyArgs),
+    /// Take back what a run wrote to fields of items
+    Suggest(super::suggest::SuggestArgs),
     /// Run misbehaving agents against the supervisor and check that no process survives
     Selftest(super::selftest::SelftestArgs),
     /// Run a recorded session again, without its model provider

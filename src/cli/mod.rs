@@ -39,6 +39,7 @@ mod show;
 mod state;
 mod status;
 mod why;
+mod suggest;
 mod try_out;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -237,6 +238,7 @@ impl Context {
             Command::Backtest(args) => self.on_runtime(self.backtest(&args)),
             Command::Accuracy(args) => self.on_runtime(self.accuracy(&args)),
             Command::Replay(args) => self.on_runtime(unless_stopped(self.replay(&args))),
+            Command::Suggest(args) => self.on_runtime(self.suggest(&args)),
             Command::Selftest(args) => self.on_runtime(unless_stopped(self.selftest(args))),
             Command::Status => self.on_runtime(self.status()),
             Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),

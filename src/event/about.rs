@@ -30,6 +30,7 @@ impl Event {
             | Self::RuleMatched { item, .. }
             | Self::ItemTriaged { item, .. }
             | Self::FieldsSuggested { item, .. }
+            | Self::FieldsWritten { item, .. }
             | Self::ContextBuilt { item, .. }
             | Self::SurroundingsRead { item, .. }
             | Self::FindingStored { item, .. }

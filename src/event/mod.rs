@@ -345,6 +345,12 @@ pub enum Event {
         /// The revision that our write created.
         rev: i64,
     },
+    /// Suggested values were written to fields of an item.
+    FieldsWritten {
+        item: ItemKey,
+        /// The revision that our write created.
+        rev: i64,
+    },
     /// A finding could not be written to its work item; it stays stored.
     PublishFailed {
         item: ItemKey,

@@ -11,6 +11,7 @@ mod around;
 mod client;
 mod credential;
 mod failure;
+mod field_write;
 pub mod file;
 pub mod filters;
 pub mod github;
@@ -27,6 +28,7 @@ mod tracker;
 mod write_back;
 
 pub use credential::{Credential, FixedCredential};
+pub use field_write::{FieldChange, FieldWrite};
 pub use guarded::{Guarded, Unusable, close_breaker};
 pub use http::Turns;
 pub use look_back::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ado::AdoSource;
 use super::credential::Credential;
+use super::field_write::FieldWrite;
 use super::file::FileSource;
 use super::filters;
 use super::github::GithubSource;
@@ -73,6 +74,13 @@ pub trait Tracker: Source + Details {
         &'a self,
         write: &'a WriteBack<'a>,
     ) -> BoxFuture<'a, Result<(), FetchError>>;
+
+    /// Writes values to fields, each only if it still has the expected value; what is there already is
+    /// not written again.
+    fn set_fields<'a>(
+        &'a self,
+        write: &'a FieldWrite,
+    ) -> BoxFuture<'a, Result<Written, FetchError>>;
 
     /// Checks credential, project and query. Bypasses the breaker, since a user is asking.
     fn probe(&self) -> BoxFuture<'_, Probe>;

@@ -17,7 +17,7 @@ use crate::report::worth;
 use crate::settings::HeldSecrets;
 use crate::store::{
     DuplicateGroup, FindingRow, JudgedItem, OpenItems, RunRow, SessionRow, StageSpending, Store,
-    StoreError,
+    StoreError, SuggestionRow,
 };
 use crate::triage;
 
@@ -129,11 +129,6 @@ impl Report {
         let (open, parked) = unfinished(store, scope).await?;
         let mut findings = findings;
         worth::sort(&mut findings);
-        let suggested = match scope {
-            Scope::Run { run } => store.suggestions().in_run(run).await?,
-            Scope::Finding { .. } => Vec::new(),
-            Scope::Period { from, to } => store.suggestions().between(from, to).await?,
-        };
         let duplicates = duplicates(store, &judged).await?;
         let settled = |item: &&JudgedItem| !item.verdict.needs_deep_analysis;
         let failed = |session: &SessionRow| {
@@ -146,7 +141,7 @@ impl Report {
             totals: totals(&runs),
             spending,
             related: related(&judged),
-            suggested: by_item(&suggested, &judged, &duplicates),
+            suggested: by_item(&suggested(store, scope).await?, &judged, &duplicates),
             duplicates,
             settled: judged.iter().filter(settled).cloned().collect(),
             alarmed: store.events().alarms_of(runs.iter().map(|run| run.run).collect()).await?,
@@ -298,6 +293,14 @@ impl Report {
             || !self.findings.is_empty()
             || !self.became.is_empty()
             || !self.stuck.is_empty()
+    }
+}
+
+async fn suggested(store: &Store, scope: Scope) -> Result<Vec<SuggestionRow>, StoreError> {
+    match scope {
+        Scope::Run { run } => store.suggestions().in_run(run).await,
+        Scope::Finding { .. } => Ok(Vec::new()),
+        Scope::Period { from, to } => store.suggestions().between(from, to).await,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::report::moment::{minute, time_of_day, version};
 pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
     let text = step_line(&recorded.event)
         .or_else(|| host_line(&recorded.event))
+        .or_else(|| suggestion_line(&recorded.event, view))
         .or_else(|| item_line(&recorded.event, view))?;
     Some(format!("{}  {text}", time_of_day(recorded.at)))
 }
@@ -89,6 +90,23 @@ fn step_line(event: &Event) -> Option<String> {
     })
 }
 
+/// Suggested values, and what was written of them.
+fn suggestion_line(event: &Event, view: &RunView) -> Option<String> {
+    let name = |item: &ItemKey| {
+        let title = view.titles.get(item).map(|title| format!(" {}", clip(title, 40)));
+        format!("{}{}", short_key(item), title.unwrap_or_default())
+    };
+    Some(match event {
+        Event::FieldsSuggested { item, fields } => {
+            format!("suggest  {}: {}", name(item), clip(&fields.join(", "), 90))
+        }
+        Event::FieldsWritten { item, rev } => {
+            format!("written  {}: suggested values, {}", name(item), version(*rev))
+        }
+        _ => return None,
+    })
+}
+
 fn item_line(event: &Event, view: &RunView) -> Option<String> {
     // The first event of an item may come before its title is known.
     let name = |item: &ItemKey| match view.title(item) {
@@ -108,9 +126,6 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         Event::ItemTriaged { item, deep, reason, .. } => {
             let verdict = if *deep { "deep" } else { "settled" };
             format!("{verdict:<8} {}: {}", name(item), clip(reason, 90))
-        }
-        Event::FieldsSuggested { item, fields } => {
-            format!("suggest  {}: {}", name(item), clip(&fields.join(", "), 90))
         }
         Event::AdmissionRefused { reason, detail, until, .. } => {
             let word = if until.is_some() { "wait" } else { "refused" };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::context::CodeBase;
-use crate::fetch::{Details, FetchError, Source};
+use crate::fetch::{Details, FetchError, FieldWrite, Source};
 use crate::model::{BoxFuture, ItemId, ItemKey};
 use crate::ports::HeldCredentials;
 use crate::session::{Gate, Sessions};
@@ -29,6 +29,8 @@ pub struct Tracker {
     pub details: Arc<dyn Details>,
     /// Writes findings to the tracker; `None` if write-back is off.
     pub publisher: Option<Arc<dyn Publisher>>,
+    /// Writes suggested values to fields; `None` if that is off.
+    pub writer: Option<Arc<dyn FieldWriter>>,
 }
 
 impl Edges {
@@ -37,10 +39,21 @@ impl Edges {
         self.trackers.iter().find(|tracker| tracker.name == item.source())
     }
 
+    /// `None` if nothing is written to fields of this item.
+    pub fn writer_of(&self, item: &ItemKey) -> Option<&Arc<dyn FieldWriter>> {
+        self.tracker_of(item)?.writer.as_ref()
+    }
+
     /// `None` if findings of this item are not written back.
     pub fn publisher_of(&self, item: &ItemKey) -> Option<&Arc<dyn Publisher>> {
         self.tracker_of(item)?.publisher.as_ref()
     }
+}
+
+/// Writes values to fields of items.
+pub trait FieldWriter: Send + Sync {
+    /// Writes them once; returns the item's revision after it.
+    fn set_fields(&self, write: FieldWrite) -> BoxFuture<'_, Result<i64, FetchError>>;
 }
 
 pub trait Secrets: HeldCredentials {

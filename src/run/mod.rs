@@ -21,6 +21,7 @@ mod deep_result;
 mod dry_run;
 mod edges;
 mod error;
+mod field_writes;
 mod first_run;
 mod launch;
 mod linked_content;
@@ -40,7 +41,7 @@ use crate::store::{Digest, StoreError};
 
 pub use context::RunContext;
 pub use dry_run::{DryRun, DryRunDecision, DryRunPrompt, dry_run};
-pub use edges::{Edges, Publisher, Publishing, Secrets, Tracker};
+pub use edges::{Edges, FieldWriter, Publisher, Publishing, Secrets, Tracker};
 pub use error::RunError;
 pub use first_run::Backlog;
 pub use sources::UnreadSource;
@@ -74,6 +75,7 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
     }
     provider::probe_if_due(cx, &queues).await?;
     let (deep, stopped) = triage::judge(cx, queues, &out_of_budget).await?;
+    field_writes::queue(cx).await?;
     let located = locate::order_files(cx, &deep).await?;
     analyse::analyse_all(cx, deep, located).await?;
     provider::ensure_credential(cx).await?;

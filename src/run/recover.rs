@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::checker::Checker;
 use super::launch::{claim_for, without_secrets};
 use super::triage::unless_check_panics;
-use super::{RunContext, RunError, blame, deep_result, outbox};
+use super::{RunContext, RunError, blame, deep_result, field_writes, outbox};
 use crate::breaker::blame::{Suspect, suspect};
 use crate::dedupe::QueuedItem;
 use crate::event::{Event, Reason};
@@ -36,7 +36,8 @@ pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> 
             Stage::Deep => apply_deep(cx, session).await?,
         }
     }
-    outbox::deliver_comments(cx).await
+    outbox::deliver_comments(cx).await?;
+    field_writes::deliver(cx).await
 }
 
 /// Sweeps the sessions of these items; each panic is a failed attempt.

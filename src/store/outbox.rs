@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rows::{Ms, from_word, optional_time};
 use super::subjects::{Outbox, Reader};
-use super::{Journal, Sql, StoreError};
+use super::{Journal, Sql, StoreError, suggestions};
 use crate::event::Event;
 use crate::model::{ItemKey, RunId, SessionId};
 
@@ -29,6 +29,8 @@ pub enum MessageKind {
     Comment,
     /// A run, for the webhook.
     Digest,
+    /// Values for fields of a work item.
+    Fields,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -139,7 +141,13 @@ impl Outbox<'_, Journal> {
                         "UPDATE heartbeat_state SET revision = max(revision, ?2) WHERE key = ?1",
                         params![item, rev],
                     )?;
-                        events.push(Event::FindingPublished { item, rev });
+                        events.push(match message.kind {
+                            MessageKind::Fields => {
+                                suggestions::written(transaction, &item, message.run)?;
+                                Event::FieldsWritten { item, rev }
+                            }
+                            _ => Event::FindingPublished { item, rev },
+                        });
                         Ok(())
                     }
                     Delivery::Failed { class, message: error } if attempts < MAX_DELIVERIES => {
@@ -163,6 +171,39 @@ impl Outbox<'_, Journal> {
                         Ok(())
                     }
                 }
+            })
+            .await
+    }
+}
+
+impl<R: Reader> Outbox<'_, R> {
+    /// The writes to fields that a run made, oldest first.
+    pub async fn fields_written_in(self, run: RunId) -> Result<Vec<Message>, StoreError> {
+        let sql = "SELECT * FROM outbox WHERE kind = 'fields' AND state = 'delivered' AND run = ?1
+                   ORDER BY id";
+        self.rows(sql, [run], message).await
+    }
+}
+
+impl Outbox<'_, Journal> {
+    /// Queues the values for an item's fields, once for each run.
+    pub async fn queue_fields(
+        self,
+        run: RunId,
+        item: ItemKey,
+        body: String,
+    ) -> Result<(), StoreError> {
+        let now = self.0.clock().now();
+        self.0
+            .commit(move |transaction, _| {
+                transaction
+                    .execute(
+                        "INSERT OR IGNORE INTO outbox
+                             (kind, mark, run, item, body, next_attempt, created_at)
+                         VALUES ('fields', ?1, ?2, ?3, ?4, ?5, ?5)",
+                        params![format!("fields/{run}/{item}"), run, item, body, Ms(now)],
+                    )
+                    .map(drop)
             })
             .await
     }
@@ -238,13 +279,13 @@ fn message(row: &Row<'_>) -> Sql<Message> {
 
 /// Whether a crash interrupted the delivery of a comment.
 pub(super) fn has_cut_off(connection: &Connection) -> Sql<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE sending = 1 AND kind = 'comment')";
+    let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE sending = 1 AND kind <> 'digest')";
     connection.query_row(sql, [], |row| row.get(0))
 }
 
 /// Makes interrupted messages due at once.
 pub(super) fn resume(transaction: &Transaction<'_>, now: Timestamp) -> Sql<()> {
     let sql = "UPDATE outbox SET sending = 0, next_attempt = ?1
-               WHERE sending = 1 AND kind = 'comment'";
+               WHERE sending = 1 AND kind <> 'digest'";
     transaction.execute(sql, [Ms(now)]).map(drop)
 }

@@ -182,6 +182,26 @@ impl Suggestions<'_, Journal> {
             .await
     }
 
+    /// Values that heartbeat wrote were taken back; the revision of that is not news either.
+    pub async fn taken_back(self, key: ItemKey, rev: i64) -> Result<(), StoreError> {
+        let now = self.0.clock().now();
+        self.0
+            .commit(move |transaction, _| {
+                transaction.execute(
+                    "UPDATE suggestions SET written = 0, fate = 'changed', decided_at = ?2
+                     WHERE key = ?1 AND written = 1",
+                    params![key, Ms(now)],
+                )?;
+                transaction
+                    .execute(
+                        "UPDATE heartbeat_state SET revision = max(revision, ?2) WHERE key = ?1",
+                        params![key, rev],
+                    )
+                    .map(drop)
+            })
+            .await
+    }
+
     /// Decides the fate of suggestions that have waited long enough.
     pub async fn settle_overdue(self) -> Result<(), StoreError> {
         let now = self.0.clock().now();
@@ -207,6 +227,21 @@ impl Suggestions<'_, Journal> {
             })
             .await
     }
+}
+
+/// Notes which suggestions of a run heartbeat wrote itself.
+pub(super) fn written(transaction: &Transaction<'_>, key: &ItemKey, run: RunId) -> Sql<()> {
+    transaction
+        .execute(
+            "UPDATE suggestions SET written = 1
+             WHERE key = ?1 AND run = ?2 AND EXISTS
+                 (SELECT 1 FROM outbox o, json_each(o.body, '$.changes') c
+                  WHERE o.mark = 'fields/' || ?2 || '/' || ?1
+                    AND c.value ->> '$.field' = suggestions.field
+                    AND c.value ->> '$.value' = suggestions.value)",
+            params![key, run],
+        )
+        .map(drop)
 }
 
 /// Keeps a person's note on what was wrong, for triage of similar items.

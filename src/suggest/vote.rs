@@ -6,8 +6,7 @@ use crate::model::{Field, ItemFields};
 
 /// Earlier items that vote.
 pub const NEIGHBOURS: usize = 30;
-/// Similarity of an item that is only by the same reporter, or only recent.
-const SAME_REPORTER: f64 = 0.16;
+/// Similarity of an item that is only recent.
 const RECENT: f64 = 0.05;
 /// Weight of the code's newest authors together.
 const PEOPLE: f64 = 0.06;
@@ -28,7 +27,8 @@ pub struct Neighbour<F = ItemFields> {
 pub struct Evidence {
     /// Most similar first.
     pub neighbours: Vec<Neighbour>,
-    /// The last items of the same reporter, newest first.
+    /// The last items of the same reporter, newest first: to compare with. They do not vote, because
+    /// a run does not know who reported an item.
     pub same_reporter: Vec<ItemFields>,
     /// The last items of the team, newest first.
     pub recent: Vec<ItemFields>,
@@ -68,9 +68,6 @@ pub fn candidates(field: Field, evidence: &Evidence) -> Vec<Candidate> {
     let shared = |fields: &[ItemFields], similarity: f64| {
         similarity.powi(2) / super::memory::count(fields.len().max(1))
     };
-    for fields in &evidence.same_reporter {
-        vote(fields, shared(&evidence.same_reporter, SAME_REPORTER));
-    }
     for fields in &evidence.recent {
         vote(fields, shared(&evidence.recent, RECENT));
     }

@@ -30,6 +30,7 @@
 
 mod decode;
 mod failure;
+mod field_write;
 mod fields;
 mod http;
 mod linked_content;
@@ -57,7 +58,7 @@ use super::http::Repeat;
 use super::retry::RetryPolicy;
 use super::{
     AsOf, Connection, Credential, CurrentState, Details, FailureClass, FetchError, FetchRequest,
-    FinishedItem, FinishedRequest, ItemFile, LinkedItem, Notebook, Pages, Probe,
+    FieldWrite, FinishedItem, FinishedRequest, ItemFile, LinkedItem, Notebook, Pages, Probe,
     Source as SourceTrait, Tracker, WriteBack, Written,
 };
 use crate::clock::Clock;
@@ -282,6 +283,13 @@ impl Tracker for AdoSource {
         write: &'a WriteBack<'a>,
     ) -> BoxFuture<'a, Result<(), FetchError>> {
         Box::pin(self.validate_write_back(write))
+    }
+
+    fn set_fields<'a>(
+        &'a self,
+        write: &'a FieldWrite,
+    ) -> BoxFuture<'a, Result<Written, FetchError>> {
+        Box::pin(self.set_fields(write))
     }
 
     fn probe(&self) -> BoxFuture<'_, Probe> {

@@ -17,6 +17,7 @@
 mod app;
 mod decode;
 mod failure;
+mod field_write;
 mod filter;
 mod http;
 mod linked_content;
@@ -42,9 +43,9 @@ pub use self::repositories::Scope;
 use super::failure::Failure;
 use super::http::{Repeat, Request};
 use super::{
-    AsOf, Connection, CurrentState, Details, FailureClass, FetchError, FetchRequest, FinishedItem,
-    FinishedRequest, LinkedItem, Notebook, Pages, Probe, Source as SourceTrait, Tracker, WriteBack,
-    Written,
+    AsOf, Connection, CurrentState, Details, FailureClass, FetchError, FetchRequest, FieldWrite,
+    FinishedItem, FinishedRequest, LinkedItem, Notebook, Pages, Probe, Source as SourceTrait,
+    Tracker, WriteBack, Written,
 };
 use crate::clock::Clock;
 use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, LinkedContent};
@@ -293,6 +294,13 @@ impl Tracker for GithubSource {
         write: &'a WriteBack<'a>,
     ) -> BoxFuture<'a, Result<(), FetchError>> {
         Box::pin(self.validate_write_back(write))
+    }
+
+    fn set_fields<'a>(
+        &'a self,
+        write: &'a FieldWrite,
+    ) -> BoxFuture<'a, Result<Written, FetchError>> {
+        Box::pin(self.set_fields(write))
     }
 
     fn probe(&self) -> BoxFuture<'_, Probe> {

@@ -146,7 +146,7 @@ fn rewind(item: &mut WorkItem, changes: &[wire::FieldChange]) -> PastText {
                     from.split_whitespace().map(|tag| without_controls(tag.to_owned())).collect();
             }
             "assignee" => {
-                item.assigned_to = Some(without_controls(from)).filter(|name| !name.is_empty())
+                item.assigned_to = Some(without_controls(from)).filter(|name| !name.is_empty());
             }
             "issuetype" => item.item_type = without_controls(from),
             // Its rank is not known, only its name.

@@ -20,6 +20,7 @@
 mod compose;
 mod decode;
 mod failure;
+mod field_write;
 mod http;
 mod jql;
 pub use jql::literal;
@@ -47,9 +48,9 @@ use self::priority::Priorities;
 use super::failure::Failure;
 use super::http::Repeat;
 use super::{
-    AsOf, Connection, CurrentState, Details, FailureClass, FetchError, FetchRequest, FinishedItem,
-    FinishedRequest, ItemFile, Notebook, Pages, Probe, Source as SourceTrait, Tracker, WriteBack,
-    Written,
+    AsOf, Connection, CurrentState, Details, FailureClass, FetchError, FetchRequest, FieldWrite,
+    FinishedItem, FinishedRequest, ItemFile, Notebook, Pages, Probe, Source as SourceTrait,
+    Tracker, WriteBack, Written,
 };
 use crate::clock::Clock;
 use crate::model::{Attachment, BoxFuture, ItemId, LinkedContent};
@@ -239,6 +240,13 @@ impl Tracker for JiraSource {
         write: &'a WriteBack<'a>,
     ) -> BoxFuture<'a, Result<(), FetchError>> {
         Box::pin(self.validate_write_back(write))
+    }
+
+    fn set_fields<'a>(
+        &'a self,
+        write: &'a FieldWrite,
+    ) -> BoxFuture<'a, Result<Written, FetchError>> {
+        Box::pin(self.set_fields(write))
     }
 
     fn probe(&self) -> BoxFuture<'_, Probe> {

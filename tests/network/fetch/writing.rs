@@ -1,7 +1,7 @@
 //! Writes a finding to its item.
 
-use heartbeat::fetch::WriteBack;
-use heartbeat::model::{FailureClass as Class, Format, ItemId};
+use heartbeat::fetch::{FieldChange, FieldWrite, WriteBack};
+use heartbeat::model::{FailureClass as Class, Field, Format, ItemId};
 use heartbeat::simulate::ado::{ActiveFault, FIRST_ID, Fault, SimulatorOptions};
 use serde_json::json;
 
@@ -121,4 +121,48 @@ async fn writing_gives_way_when_limits_are_low_or_the_breaker_is_open() {
     let error = setup.source().write_back(&write(1)).await.unwrap_err();
     assert_eq!(error.class, Class::BreakerOpen);
     assert_eq!(setup.simulator.requests(), 0);
+}
+
+fn values(changes: &[(Field, &str, &str)]) -> FieldWrite {
+    let change = |(field, expected, value): &(Field, &str, &str)| FieldChange {
+        field: *field,
+        expected: (*expected).to_owned(),
+        value: (*value).to_owned(),
+        remove: false,
+    };
+    FieldWrite { id: ItemId(ID), changes: changes.iter().map(change).collect() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_are_written_in_one_revision_once_and_taken_back_exactly() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let names = ["System.AssignedTo", "System.Tags", "Microsoft.VSTS.Common.Priority"];
+    for name in ["System.AssignedTo", "Microsoft.VSTS.Common.Priority"] {
+        setup.simulator.edit_item(ID, &[(name, json!(null))]).unwrap();
+    }
+    let before = names.map(|name| setup.simulator.field(ID, name));
+    let rev = setup.simulator.revision(ID).unwrap();
+    let write = values(&[
+        (Field::Owner, "", "Ann Lee"),
+        (Field::Tags, "", "cart"),
+        (Field::Priority, "", "1"),
+    ]);
+    let written = setup.source().set_fields(&write).await.unwrap();
+    assert_eq!((written.rev, written.repeated), (rev + 1, false));
+    let tags = setup.simulator.field(ID, "System.Tags");
+    assert!(tags.as_str().unwrap().ends_with("; cart"), "{tags}");
+    // As after a crash: nothing is written twice.
+    let again = setup.source().set_fields(&write).await.unwrap();
+    assert_eq!((again.rev, again.repeated), (rev + 1, true));
+    let back = FieldWrite {
+        changes: write.changes.iter().map(FieldChange::reversed).collect(),
+        ..write.clone()
+    };
+    assert_eq!(setup.source().set_fields(&back).await.unwrap().rev, rev + 2);
+    assert_eq!(names.map(|name| setup.simulator.field(ID, name)), before);
+    // A person was faster: nothing is overwritten.
+    setup.simulator.edit_item(ID, &[("System.AssignedTo", json!("Bob"))]).unwrap();
+    let error = setup.source().set_fields(&write).await.unwrap_err();
+    assert!(error.message.contains("changed in the meantime"), "{error}");
+    assert_eq!(setup.simulator.revision(ID), Some(rev + 3));
 }

@@ -1,7 +1,7 @@
 //! Comments and labels: written once, with a mark; refusals are reported.
 
-use heartbeat::fetch::{Details as _, WriteBack};
-use heartbeat::model::{FailureClass, Format, ItemId};
+use heartbeat::fetch::{Details as _, FieldChange, FieldWrite, WriteBack};
+use heartbeat::model::{FailureClass, Field, Format, ItemId};
 use simulators::github::{ActiveFault, Fault, LIBRARY, REPOSITORY};
 
 use super::setup::{Setup, also};
@@ -119,4 +119,32 @@ async fn a_write_follows_a_repository_to_its_new_name() {
     setup.simulator.rename(REPOSITORY, "parcel/renamed");
     write(&setup, 1, false).await.unwrap();
     assert_eq!(setup.simulator.comments("parcel/renamed", 1).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_and_the_assignee_are_written_once_and_taken_back() {
+    let setup = Setup::of(24).await;
+    let change = |field, value: &str| FieldChange {
+        field,
+        expected: String::new(),
+        value: value.to_owned(),
+        remove: false,
+    };
+    let changes = vec![change(Field::Tags, "cart"), change(Field::Owner, "ann")];
+    let write = FieldWrite { id: ItemId(1), changes };
+    let labels = setup.simulator.labels(REPOSITORY, 1);
+    let written = setup.source().set_fields(&write).await.unwrap();
+    let updated = setup.simulator.updated(REPOSITORY, 1).unwrap();
+    assert_eq!((written.rev, written.repeated), (updated.as_millisecond(), false));
+    assert!(setup.simulator.labels(REPOSITORY, 1).contains(&"cart".to_owned()));
+    assert_eq!(item(&setup, 1).await.assigned_to.as_deref(), Some("ann"));
+    assert!(setup.source().set_fields(&write).await.unwrap().repeated, "nothing twice");
+    assert_eq!(setup.simulator.updated(REPOSITORY, 1), Some(updated));
+    let changes = write.changes.iter().map(FieldChange::reversed).collect();
+    setup.source().set_fields(&FieldWrite { changes, ..write.clone() }).await.unwrap();
+    assert_eq!(setup.simulator.labels(REPOSITORY, 1), labels);
+    assert_eq!(item(&setup, 1).await.assigned_to, None);
+    let area = FieldWrite { changes: vec![change(Field::Severity, "high")], ..write };
+    let error = setup.source().set_fields(&area).await.unwrap_err();
+    assert!(error.message.contains("cannot be written"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Writes a finding to its issue.
 
-use heartbeat::fetch::{FetchRequest, WriteBack};
-use heartbeat::model::{FailureClass as Class, Format, ItemId};
+use heartbeat::fetch::{FetchRequest, FieldChange, FieldWrite, WriteBack};
+use heartbeat::model::{FailureClass as Class, Field, Format, ItemId};
 use simulators::jira::{ActiveFault, FIRST_ID, Fault, SimulatorOptions};
 
 use super::setup::Setup;
@@ -121,5 +121,34 @@ async fn long_findings_fit_and_our_own_credential_is_never_written() {
         let error = setup.source().write_back(&secret).await.unwrap_err();
         assert!(error.message.contains("contains the tracker's credential"), "{error}");
         assert_eq!(setup.simulator.requests(), sent);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_are_written_once_and_taken_back() {
+    for options in Setup::both(SimulatorOptions::default()) {
+        let setup = Setup::new(options).await;
+        let labels = setup.simulator.labels(FIRST_ID);
+        let change = FieldChange {
+            field: Field::Tags,
+            expected: String::new(),
+            value: "cart".to_owned(),
+            remove: false,
+        };
+        let write = FieldWrite { id: ItemId(FIRST_ID), changes: vec![change.clone()] };
+        let written = setup.source().set_fields(&write).await.unwrap();
+        assert_eq!(
+            (Some(written.rev), written.repeated),
+            (setup.simulator.revision(FIRST_ID), false)
+        );
+        assert!(setup.simulator.labels(FIRST_ID).contains(&"cart".to_owned()));
+        assert!(setup.source().set_fields(&write).await.unwrap().repeated, "nothing twice");
+        let back = FieldWrite { changes: vec![change.reversed()], ..write.clone() };
+        setup.source().set_fields(&back).await.unwrap();
+        assert_eq!(setup.simulator.labels(FIRST_ID), labels);
+        let owner = FieldChange { field: Field::Owner, value: "Ann".to_owned(), ..change };
+        let refused = FieldWrite { changes: vec![owner], ..write };
+        let error = setup.source().set_fields(&refused).await.unwrap_err();
+        assert!(error.message.contains("cannot be written"), "{error}");
     }
 }

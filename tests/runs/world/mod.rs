@@ -280,6 +280,7 @@ impl World {
                 source: Arc::new(Tracker(source.name.clone(), Arc::clone(outside))),
                 details: Arc::new(Tracker(source.name.clone(), Arc::clone(outside))),
                 publisher: publishes.then(publisher),
+                writer: None,
             }
         };
         self.config.sources().iter().map(one).collect()

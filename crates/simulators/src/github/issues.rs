@@ -211,6 +211,13 @@ fn one(
         }
         ("GET", ["labels"]) => Reply::json(&repository.labels_json(&base, issue)),
         ("POST", ["labels"]) => add_labels(shared, name, number, request, drop_labels),
+        ("DELETE", ["labels", label]) => {
+            let label = (*label).to_owned();
+            shared.board.edit(name, number, move |issue| issue.labels.retain(|own| *own != label));
+            let Some(repository) = shared.board.by_name(name) else { return Reply::not_found() };
+            let Some(issue) = repository.issues.get(&number) else { return Reply::not_found() };
+            Reply::json(&repository.labels_json(&base, issue))
+        }
         ("GET", ["timeline"]) => counted(&issue.events, request, &base),
         _ => reply::not_found(),
     }
@@ -235,6 +242,10 @@ fn edit(shared: &mut Shared, name: &str, number: i64, request: &ApiRequest) -> R
         }
         if let Some(body) = text("body") {
             issue.body = Some(body);
+        }
+        if let Some(people) = fields.get("assignees").and_then(Value::as_array) {
+            issue.assignees =
+                people.iter().filter_map(|who| who.as_str().map(str::to_owned)).collect();
         }
         if let Some(state) = text("state") {
             issue.open = state == "open";

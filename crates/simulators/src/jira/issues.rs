@@ -260,6 +260,10 @@ fn edit(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
         if let Ok(labels) = serde_json::from_value::<Vec<String>>(fields["labels"].clone()) {
             issue.labels = labels;
         }
+        if let Some(components) = fields["components"].as_array() {
+            let name = |one: &Value| one["name"].as_str().map(str::to_owned);
+            issue.components = components.iter().filter_map(name).collect();
+        }
         if !fields["description"].is_null() {
             issue.description = text_of(&fields["description"]);
         }
