@@ -74,6 +74,7 @@ fn planned(
         item_type: "Bug".into(),
         url: String::new(),
         area_path: String::new(),
+        assigned_to: None,
         priority: Some(2),
         revision: 1,
         changed_at,

@@ -309,70 +309,28 @@ mod tests {
         assert_eq!(value(4, "project"), Some("Größe \"x\"\n\u{1}"));
     }
 
+    /// Page, base address, project, saved query.
+    const PAGES: &str = "\
+https://dev.azure.com/contoso/Parcel/_boards/board/t/Web/Stories | https://dev.azure.com/contoso | Parcel |
+https://dev.azure.com/contoso/Web%20Shop/_queries/query/1b2c/ | https://dev.azure.com/contoso | Web Shop | 1b2c
+https://contoso.visualstudio.com/Parcel/_workitems/edit/12 | https://contoso.visualstudio.com | Parcel |
+https://tfs.contoso.test/tfs/Default/Parcel/_backlogs | https://tfs.contoso.test/tfs/Default | Parcel |
+https://contoso.atlassian.net/jira/software/c/projects/SHOP/boards/7 | https://contoso.atlassian.net | SHOP |
+https://contoso.atlassian.net/browse/SHOP-12 | https://contoso.atlassian.net | SHOP |
+https://contoso.atlassian.net/issues/?filter=10001 | https://contoso.atlassian.net | | 10001
+https://x.contoso.test/jira/projects/SHOP/issues | https://x.contoso.test/jira | SHOP |";
+
     #[test]
     fn the_address_of_a_board_or_a_query_is_understood() {
-        let cases = [
-            (
-                "https://dev.azure.com/contoso/Parcel/_boards/board/t/Web/Stories",
-                "https://dev.azure.com/contoso",
-                "Parcel",
-                None,
-            ),
-            (
-                "https://dev.azure.com/contoso/Web%20Shop/_queries/query/1b2c/",
-                "https://dev.azure.com/contoso",
-                "Web Shop",
-                Some("1b2c"),
-            ),
-            (
-                "https://contoso.visualstudio.com/Parcel/_workitems/edit/12",
-                "https://contoso.visualstudio.com",
-                "Parcel",
-                None,
-            ),
-            (
-                "https://tfs.contoso.test/tfs/Default/Parcel/_backlogs",
-                "https://tfs.contoso.test/tfs/Default",
-                "Parcel",
-                None,
-            ),
-            (
-                "https://contoso.atlassian.net/jira/software/c/projects/SHOP/boards/7",
-                "https://contoso.atlassian.net",
-                "SHOP",
-                None,
-            ),
-            (
-                "https://contoso.atlassian.net/browse/SHOP-12",
-                "https://contoso.atlassian.net",
-                "SHOP",
-                None,
-            ),
-            (
-                "https://contoso.atlassian.net/issues/?filter=10001",
-                "https://contoso.atlassian.net",
-                "",
-                Some("10001"),
-            ),
-            (
-                "https://x.contoso.test/jira/projects/SHOP/issues",
-                "https://x.contoso.test/jira",
-                "SHOP",
-                None,
-            ),
-        ];
-        for (page, base, project, saved) in cases {
+        for row in PAGES.lines() {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let [page, base, project, saved] = cells[..] else { panic!("{row}") };
             let (source, note) = NamedSource::at(page, None).unwrap().resolve().unwrap();
-            assert_eq!(source.base_url.as_deref(), Some(base), "{page}");
-            assert_eq!(source.project.as_deref().unwrap_or_default(), project, "{page}");
-            assert_eq!(source.saved_query.as_deref(), saved, "{page}");
+            let given = [source.base_url, source.project, source.saved_query];
+            assert_eq!(given.map(Option::unwrap_or_default), [base, project, saved], "{page}");
             assert!(note.unwrap().contains("is the address of a page"));
         }
-        for base in [
-            "https://dev.azure.com/contoso",
-            "https://contoso.atlassian.net",
-            "https://x/tfs/Default",
-        ] {
+        for base in ["https://dev.azure.com/contoso", "https://x/tfs/Default"] {
             let (source, note) = NamedSource::at(base, None).unwrap().resolve().unwrap();
             assert_eq!((source.base_url.as_deref(), note), (Some(base), None));
         }

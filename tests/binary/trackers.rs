@@ -93,6 +93,12 @@ impl Team {
         command
     }
 
+    /// The number of an item of this source that has a finding.
+    fn first_found(&self, source: &str) -> i64 {
+        let number = format!("CAST(substr(key, {}) AS INTEGER)", source.len() + 2);
+        self.figure(&format!("SELECT {number} FROM findings WHERE key LIKE '{source}/%'"))
+    }
+
     fn figure(&self, sql: &str) -> i64 {
         figure(&self.folder.path().join("state"), sql)
     }
@@ -265,14 +271,7 @@ async fn a_command_in_a_comment_is_answered_once() {
     assert_eq!(first.status.code(), Some(0), "{}", said(&first));
     let sessions = || team.figure("SELECT count(*) FROM sessions");
     let before = sessions();
-    let found = |source: &str| {
-        let sql = format!(
-            "SELECT CAST(substr(key, {}) AS INTEGER) FROM findings WHERE key LIKE '{source}/%'",
-            source.len() + 2
-        );
-        team.figure(&sql)
-    };
-    let (ado_id, jira_id) = (found("ado"), found("cloud"));
+    let (ado_id, jira_id) = (team.first_found("ado"), team.first_found("cloud"));
     let (_, cloud) = &team.jira[0];
     let [number, other] = [0, 1].map(|place| team.github.numbers(github::REPOSITORY)[place]);
     let now = jiff::Timestamp::now;
