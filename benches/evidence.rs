@@ -246,6 +246,7 @@ fn finding(fix: &Fix, name: &str) -> Finding {
 }
 
 /// Checks one fix in all ways; false if it cannot be used.
+#[expect(clippy::too_many_lines, reason = "one kind of corruption after the other")]
 fn try_all(fix: &Fix, code: &CommitCode<'_>, tell: Tell<'_>) -> bool {
     let Some(name) = fix.name() else { return false };
     let File::Text(text) = code.file(&fix.path) else { return false };

@@ -117,12 +117,7 @@ pub async fn status(
     let held = RunLock::look(store.folder(), &clock)?;
     let (next_run, schedule_fault) = next_run(config, now);
     let journal = Journal::open(store.clone(), clock, None)?;
-    let mut sources = BTreeMap::new();
-    for source in config.sources() {
-        if let Ok(memory) = journal.load(&source.name).await {
-            sources.insert(source.name.clone(), memory);
-        }
-    }
+    let sources = remembered(&journal, config).await;
     let newest = store.runs().newest(EMPTY_RUNS_TOLD).await?;
     let items = store.items().phase_counts().await?;
     let empty_runs = empty_runs(&newest, &items);
@@ -174,6 +169,17 @@ pub async fn status(
         config_fault: store.events().last_config_fault().await?,
         config_waiting: store.events().keys_waiting_for_restart().await?,
     })
+}
+
+/// What is remembered about each source, by its name.
+async fn remembered(journal: &Journal, config: &Config) -> BTreeMap<String, SourceRecord> {
+    let mut sources = BTreeMap::new();
+    for source in config.sources() {
+        if let Ok(memory) = journal.load(&source.name).await {
+            sources.insert(source.name.clone(), memory);
+        }
+    }
+    sources
 }
 
 /// The next scheduled time, or why there is none. An invalid schedule is one of the things to show,

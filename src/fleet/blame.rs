@@ -18,7 +18,6 @@ pub(super) struct Token {
 }
 
 /// Whether an end concerns the work or this host.
-#[expect(clippy::large_enum_variant, reason = "made once per session and taken apart at once")]
 pub(super) enum Blame {
     Session(Box<SessionEnd>),
     Host(String),

@@ -89,6 +89,45 @@ pub struct Report {
     pub parked: u32,
 }
 
+/// What the store has for a report's scope.
+#[derive(Default)]
+struct Gathered {
+    runs: Vec<RunRow>,
+    spending: Vec<StageSpending>,
+    judged: Vec<JudgedItem>,
+    findings: Vec<FindingRow>,
+    fixed: Vec<FindingRow>,
+    sessions: Vec<SessionRow>,
+}
+
+impl Gathered {
+    async fn read(store: &Store, scope: Scope, now: Timestamp) -> Result<Self, StoreError> {
+        Ok(match scope {
+            Scope::Run { run } => Self {
+                runs: store.runs().with_prefix(run.to_string()).await?.into_iter().collect(),
+                spending: store.budget().by_stage_in_run(run).await?,
+                judged: store.items().judged_in(run).await?,
+                findings: store.findings().in_run(run).await?,
+                // One run is too short for fixes, which take days.
+                fixed: store.findings().fixed_between(week_before(now), now).await?,
+                sessions: store.sessions().in_run(run).await?,
+            },
+            Scope::Finding { session } => Self {
+                findings: store.findings().of_session(session).await?.into_iter().collect(),
+                ..Self::default()
+            },
+            Scope::Period { from, to } => Self {
+                runs: store.runs().between(from, to).await?,
+                spending: store.budget().by_stage_between(from, to).await?,
+                judged: store.items().judged_between(from, to).await?,
+                findings: store.findings().between(from, to).await?,
+                fixed: store.findings().fixed_between(from, to).await?,
+                sessions: store.sessions().between(from, to).await?,
+            },
+        })
+    }
+}
+
 impl Report {
     /// Collects the data of a report. Read-only.
     pub async fn gather(
@@ -97,33 +136,8 @@ impl Report {
         project: &str,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let (runs, spending, judged, findings, fixed, sessions) = match scope {
-            Scope::Run { run } => (
-                store.runs().with_prefix(run.to_string()).await?.into_iter().collect(),
-                store.budget().by_stage_in_run(run).await?,
-                store.items().judged_in(run).await?,
-                store.findings().in_run(run).await?,
-                // One run is too short for fixes, which take days.
-                store.findings().fixed_between(week_before(now), now).await?,
-                store.sessions().in_run(run).await?,
-            ),
-            Scope::Finding { session } => (
-                Vec::new(),
-                Vec::new(),
-                Vec::new(),
-                store.findings().of_session(session).await?.into_iter().collect(),
-                Vec::new(),
-                Vec::new(),
-            ),
-            Scope::Period { from, to } => (
-                store.runs().between(from, to).await?,
-                store.budget().by_stage_between(from, to).await?,
-                store.items().judged_between(from, to).await?,
-                store.findings().between(from, to).await?,
-                store.findings().fixed_between(from, to).await?,
-                store.sessions().between(from, to).await?,
-            ),
-        };
+        let Gathered { runs, spending, judged, findings, fixed, sessions } =
+            Gathered::read(store, scope, now).await?;
         let names = Names::read(store).await?;
         let became = became(store, scope, &fixed, &names).await?;
         let (open, parked) = unfinished(store, scope).await?;

@@ -159,6 +159,13 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         Event::FixFound { item, named, changed, .. } => {
             format!("fixed    {}: the finding names {named} of {changed} changed files", name(item))
         }
+        _ => return left_line(event, &name),
+    })
+}
+
+/// Items that are left for later.
+fn left_line(event: &Event, name: &dyn Fn(&ItemKey) -> String) -> Option<String> {
+    Some(match event {
         Event::ItemDeferred { item, reason } => {
             format!("deferred {} ({})", name(item), reason.to_text())
         }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    Connection, CurrentState, Details, FetchError, FetchRequest, Notebook, Page, Pages, Probe,
-    Source, Tracker, WriteBack, Written, filters,
+    Connection, CurrentState, Details, FetchError, FetchRequest, FieldWrite, Notebook, Page, Pages,
+    Probe, Source, Tracker, WriteBack, Written, filters,
 };
 use crate::clock::Clock;
 use crate::model::{BoxFuture, FailureClass, ItemId, ItemKey, WorkItem};
@@ -247,6 +247,13 @@ impl Tracker for FileSource {
         &'a self,
         _write: &'a WriteBack<'a>,
     ) -> BoxFuture<'a, Result<(), FetchError>> {
+        Box::pin(async { Err(nobody_to_write_to()) })
+    }
+
+    fn set_fields<'a>(
+        &'a self,
+        _write: &'a FieldWrite,
+    ) -> BoxFuture<'a, Result<Written, FetchError>> {
         Box::pin(async { Err(nobody_to_write_to()) })
     }
 

@@ -214,8 +214,8 @@ fn one(
         ("DELETE", ["labels", label]) => {
             let label = (*label).to_owned();
             shared.board.edit(name, number, move |issue| issue.labels.retain(|own| *own != label));
-            let Some(repository) = shared.board.by_name(name) else { return Reply::not_found() };
-            let Some(issue) = repository.issues.get(&number) else { return Reply::not_found() };
+            let Some(repository) = shared.board.by_name(name) else { return reply::not_found() };
+            let Some(issue) = repository.issues.get(&number) else { return reply::not_found() };
             Reply::json(&repository.labels_json(&base, issue))
         }
         ("GET", ["timeline"]) => counted(&issue.events, request, &base),
