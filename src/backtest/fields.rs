@@ -306,6 +306,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "three exports side by side")]
     fn each_trackers_export_is_rewound_to_its_creation() {
         let short = json!({
             "id": "7", "title": "Total wrong", "created": "2026-01-01T00:00:00Z", "area": "Cart",

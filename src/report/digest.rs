@@ -453,6 +453,7 @@ pub mod samples {
         DuplicateGroup { items: vec![item(42), item(45)], total: 500 }
     }
 
+    #[expect(clippy::too_many_lines, reason = "every field of a report has a value")]
     pub fn report(words: &str) -> Report {
         let run = RunId(uuid::Uuid::from_u128(7));
         let key = ItemKey::new("ado", ItemId(42));

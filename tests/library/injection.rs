@@ -235,7 +235,7 @@ impl Code for Closed<'_> {
     }
 
     fn file(&self, path: &str) -> File {
-        panic!("{}: asked {path}", self.0)
+        unreachable!("{}: asked {path}", self.0)
     }
 
     fn knows(&self, _: &str) -> Option<bool> {
