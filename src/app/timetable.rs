@@ -34,7 +34,7 @@ impl Timetable {
         now: Timestamp,
         running: Option<RunId>,
     ) -> Result<Decision, StoreError> {
-        let last_handled = store.ticks().last(self.schedule.key(), now).await?;
+        let last_handled = store.ticks().last(self.schedule.key()).await?;
         let input = DecisionInput { now, last_handled, in_force_since: self.since, running };
         Ok(self.schedule.decide(self.policy, input))
     }

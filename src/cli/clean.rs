@@ -213,7 +213,7 @@ mod tests {
         let styled = b"<p style='display:none'>seen there</p>";
         assert_eq!(run_on(styled, |args| args.tracker = Tracker::Github).0, "seen there");
         let wiki = run_on(b"{color:red}a{color} *b*", |args| args.tracker = Tracker::Jira);
-        assert_eq!(wiki.0, "a **b**");
+        assert_eq!(wiki.0, "a b");
         let document = br#"{"type":"doc","content":[{"type":"paragraph","content":[{"type":"text","text":"c"}]}]}"#;
         assert_eq!(run_on(document, |args| args.tracker = Tracker::Jira).0, "c");
         let clipped = b"<p style='clip-path:circle(1px)'>psst</p>";

@@ -273,6 +273,8 @@ mod tests {
             violations_but(&schema, &output, &optional),
             [
                 "/verdicts/0/needs_deep_analysis: missing",
+                "/verdicts/0/ask: missing",
+                "/verdicts/0/set: missing",
                 "/verdicts/0/complexity: must be one of [\"trivial\",\"simple\",\"moderate\",\"complex\"]",
                 "/verdicts/0/id: must be integer",
                 "/verdicts/0/modules/0: must be string",

@@ -208,6 +208,7 @@ mod tests {
         let mut many = report("words");
         let one = many.findings[0].clone();
         many.findings = vec![one; 30];
+        many.suggested = Vec::new();
         let text = message(WebhookStyle::Slack, &many)["text"].to_string();
         assert_eq!(text.matches("#42").count(), NAMED);
         assert!(text.contains("… and 22 more"));

@@ -121,8 +121,11 @@ impl Schedule {
 fn floor(input: DecisionInput, due_until: Timestamp) -> Timestamp {
     let floor = input.last_handled.unwrap_or(input.in_force_since);
     if floor > no_later_than(input.now) {
-        // Only what is due this minute.
-        return due_until.saturating_sub(signed(PUNCTUAL)).unwrap_or(Timestamp::MIN);
+        // The clock was set back. Only what is due this minute, and not what was due before this
+        // schedule applied; a start that lies ahead is of the old clock as well.
+        let minute = due_until.saturating_sub(signed(PUNCTUAL)).unwrap_or(Timestamp::MIN);
+        let start = Some(input.in_force_since).filter(|since| *since <= input.now);
+        return start.map_or(minute, |since| minute.max(since));
     }
     floor
 }

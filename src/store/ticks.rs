@@ -48,18 +48,12 @@ impl Ticks<'_, Journal> {
 }
 
 impl<R: Reader> Ticks<'_, R> {
-    /// The newest scheduled time that was used or skipped. If there are some that are too far ahead,
-    /// the clock was set back, and those that are still to come do not count.
-    pub async fn last(
-        self,
-        schedule: String,
-        now: Timestamp,
-    ) -> Result<Option<Timestamp>, StoreError> {
+    /// The newest scheduled time that was used or skipped.
+    pub async fn last(self, schedule: String) -> Result<Option<Timestamp>, StoreError> {
         self.read(move |connection| {
             connection.query_row(
-                "SELECT max(nominal) FROM ticks WHERE schedule = ?1 AND nominal <= iif(
-                     EXISTS (SELECT 1 FROM ticks WHERE schedule = ?1 AND nominal > ?3), ?2, ?3)",
-                params![schedule, Ms(now), Ms(no_later_than(now))],
+                "SELECT max(nominal) FROM ticks WHERE schedule = ?1",
+                params![schedule],
                 |row| Ok(row.get::<_, Option<Ms>>(0)?.map(|ms| ms.0)),
             )
         })

@@ -232,7 +232,7 @@ fn the_tests_named_beside_the_invariants_exist() {
         }
         seen += 1;
     }
-    assert_eq!(seen, 17, "I1 to I17");
+    assert_eq!(seen, 18, "I1 to I16, I18 and I21");
 }
 
 /// The rules would hold by accident if no uses were found in the sources.
@@ -367,7 +367,7 @@ fn what_an_agent_could_write_is_opened_by_one_module_only() {
         "private::write(",
     ];
     const KNOWN: [(&str, usize); 8] = [
-        ("session/confinement.rs", 1),
+        ("session/confinement.rs", 2),
         ("session/containment.rs", 2),
         ("session/sessions.rs", 2),
         ("session/keeper/start.rs", 2),

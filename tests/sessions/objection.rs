@@ -38,7 +38,7 @@ impl Examiner for Checks {
 async fn play(max_cost: f64) -> (usize, heartbeat::model::SessionEnd) {
     let folder = tempfile::tempdir().unwrap();
     let heartbeat = Path::new(env!("CARGO_BIN_EXE_heartbeat"));
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/transcripts");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/findings");
     let recording = data.join("invented_finding.jsonl").display().to_string();
     let mut config: Config = toml::from_str(DEFAULT_TOML).unwrap();
     config.agent.read_paths = vec![data];

@@ -19,14 +19,15 @@ impl JiraSource {
         let now = inner.transport.http.now();
         let or_error = |failure: Failure| failure.into_error(now);
         let item = inner.current(write).await.map_err(or_error)?;
-        let open = write.to_do(&ItemFields::of(&item))?;
-        if open.is_empty() {
-            return Ok(Written { rev: item.rev, repeated: true });
-        }
-        let refused = open.iter().find(|change| !matches!(change.field, Field::Tags | Field::Area));
+        let refused =
+            write.changes.iter().find(|change| !matches!(change.field, Field::Tags | Field::Area));
         if let Some(change) = refused {
             let why = "Jira identifies people and priorities by ids that heartbeat does not read";
             return Err(not_writable(write.id, change.field, why));
+        }
+        let open = write.to_do(&ItemFields::of(&item))?;
+        if open.is_empty() {
+            return Ok(Written { rev: item.rev, repeated: true });
         }
         inner.put(write, &open).await.map_err(or_error)?;
         let after = inner.current(write).await.map_err(or_error)?;

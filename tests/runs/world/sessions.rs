@@ -343,7 +343,7 @@ fn verdicts(prompt: &str) -> Vec<Verdict> {
 
 /// The answer of a played transcript.
 fn invented() -> serde_json::Value {
-    let transcript = include_str!("../../data/transcripts/invented_finding.jsonl");
+    let transcript = include_str!("../../data/findings/invented_finding.jsonl");
     let last: serde_json::Value = serde_json::from_str(transcript.lines().last().unwrap()).unwrap();
     last["structured_output"].clone()
 }
