@@ -228,7 +228,7 @@ pub enum Command {
     Selftest(super::selftest::SelftestArgs),
     /// Run a recorded session again, without its model provider
     ///
-    /// Needs [record] sessions = true while the session ran. The agent's program is started as in a
+    /// Needs `record.sessions = true` while the session ran. The agent's program is started as in a
     /// session and gets the recorded answers; nothing is stored and nothing is paid.
     Replay(super::replay::ReplayArgs),
     /// Print completions for a shell

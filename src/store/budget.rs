@@ -49,7 +49,7 @@ pub struct BudgetRefusal {
 }
 
 /// Money of some sessions. Every place that shows money shows these figures, and all of them come
-/// from [`MONEY`].
+/// from `MONEY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Spending {
     /// Settled: `billed` and `assumed`.

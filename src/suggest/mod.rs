@@ -3,7 +3,7 @@
 //! Pure. [`Memory`] finds the earlier items most like a new one, [`candidates`] turns what they and
 //! the code point to into values with a score, [`Options`] offers the best ones to triage and checks
 //! its choice, [`Figures`] says how often such suggestions were right and which may be shown,
-//! [`measure`] computes those figures from finished items, and [`fate`] tells what people did with a
+//! [`measure()`] computes those figures from finished items, and [`fate()`] tells what people did with a
 //! suggestion. A value is never made up: every one was used by the team before.
 
 mod fate;
