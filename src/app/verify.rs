@@ -311,8 +311,9 @@ fn cannot_show(finding: &Finding, tests: &Patch, change: &Patch) -> Option<&'sta
     let name = finding.patch_test.rsplit(['.', ':', '/', '>', ' ', '#']).next().unwrap_or_default();
     let added = tests.files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines);
     let mut added = added.filter(|(mark, _)| *mark == Mark::Added);
-    let is_product =
-        |path: &str| Kind::of_path(path, Language::of_path(path).is_code()) == Kind::Source;
+    let is_product = |path: &str| {
+        Kind::of_path(path, Language::of_path(path).is_code()) == Kind::Source && !is_recipe(path)
+    };
     if finding.patch_test.is_empty() {
         Some("the patch names no test")
     } else if tests.files.is_empty() {
@@ -326,6 +327,37 @@ fn cannot_show(finding: &Finding, tests: &Patch, change: &Patch) -> Option<&'sta
     } else {
         None
     }
+}
+
+/// Files that look like code and say how a project is built or tested.
+fn is_recipe(path: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "makefile",
+        "gnumakefile",
+        "justfile",
+        "rakefile",
+        "gemfile",
+        "dockerfile",
+        "jenkinsfile",
+        "build",
+        "workspace",
+        "build.rs",
+        "setup.py",
+        "conftest.py",
+        "noxfile.py",
+        "tasks.py",
+        "meson.build",
+        "cmakelists.txt",
+    ];
+    const ENDINGS: [&str; 6] = ["mk", "cmake", "gradle", "kts", "bazel", "bzl"];
+    const SHELLS: [&str; 4] = ["sh", "bash", "ps1", "bat"];
+    const STEPS: [&str; 6] = ["build", "test", "run", "ci", "check", "configure"];
+    let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    // Settings of test runners and bundlers are written in the product's own language.
+    let is_settings = name.contains(".config.") || name.contains(".conf.");
+    let is_step = SHELLS.contains(&ending) && STEPS.iter().any(|step| name.starts_with(step));
+    NAMES.contains(&name.as_str()) || ENDINGS.contains(&ending) || is_settings || is_step
 }
 
 fn is_test(path: &str) -> bool {

@@ -50,6 +50,10 @@ pub(super) struct Lately {
 impl Lately {
     /// Reads the history once, within limits; without one there is nothing to say.
     pub fn read(root: &Path) -> Self {
+        // Without a repository there is nothing to ask git: a dry run of a plain folder starts nothing.
+        if !root.ancestors().any(|folder| folder.join(".git").exists()) {
+            return Self::default();
+        }
         let arguments = [
             "log",
             "--no-merges",

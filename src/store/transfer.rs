@@ -237,7 +237,9 @@ fn to_json(cell: ValueRef<'_>) -> Value {
 fn from_json(value: Value) -> Option<Cell> {
     match value {
         Value::Null => Some(Cell::Null),
-        Value::Number(number) => number.as_i64().map(Cell::Integer),
+        Value::Number(number) => {
+            number.as_i64().map(Cell::Integer).or_else(|| number.as_f64().map(Cell::Real))
+        }
         Value::String(text) => Some(Cell::Text(text)),
         _ => None,
     }

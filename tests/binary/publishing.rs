@@ -29,6 +29,7 @@ impl Team {
         }
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("code")).unwrap();
+        std::fs::write(folder.path().join("code/total.rs"), "fn total() {}\n").unwrap();
         let config = format!(
             "[source]\nbase_url = {:?}\nproject = {PROJECT:?}\nlook_back = \"3650d\"\n\
              comments = 5\nwrite_back = true\n\

@@ -317,6 +317,10 @@ fn a_stopped_keeper_of_a_killed_heartbeat_is_woken_by_a_restart() {
         let ledger = FolderLedger::open(&folder.path().join("ledger")).unwrap();
         let row = ledger.rows().unwrap().remove(0);
         process::open_verified(&row.keeper).unwrap().signal(Signal::SIGSTOP).unwrap();
+        // The signal is delivered in its own time: a keeper that still runs would sweep.
+        while !is_stopped(row.keeper.pid) {
+            std::thread::yield_now();
+        }
         driver.kill();
         assert!(!oracle.is_silent(), "a stopped keeper cannot have swept");
         let mut restarted = Driver::start(folder.path(), "subreaper", "restart");
@@ -324,6 +328,11 @@ fn a_stopped_keeper_of_a_killed_heartbeat_is_woken_by_a_restart() {
         restarted.child.wait().unwrap();
         wait_until_clean(folder.path(), session, &mut oracle);
     }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(") ").next().unwrap().starts_with('T')
 }
 
 /// A process and all its descendants, the deepest last.

@@ -7,6 +7,7 @@ fn config(world: &World, addresses: &[String; 3]) {
     let [web, shop, server] = addresses;
     for folder in ["code", "billing"] {
         std::fs::create_dir_all(world.path().join(folder)).unwrap();
+        std::fs::write(world.path().join(folder).join("total.rs"), "fn total() {}\n").unwrap();
     }
     let config = format!(
         "[source]\nproject = \"Parcel\"\nlook_back = \"3650d\"\n\

@@ -5,6 +5,7 @@ use super::world::{Running, World, code, text};
 /// The tracker is a separate process, so that it outlives one run.
 fn config(world: &World, address: &str, more: &str) {
     std::fs::create_dir_all(world.path().join("code")).unwrap();
+    std::fs::write(world.path().join("code/total.rs"), "fn total() {}\n").unwrap();
     let agent = super::world::HEARTBEAT;
     let text = format!(
         "[source]\nbase_url = \"{address}\"\nproject = \"Parcel\"\nlook_back = \"3650d\"\n\

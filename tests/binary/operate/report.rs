@@ -19,7 +19,8 @@ async fn a_run_can_be_read_in_every_form() {
         ])
     };
     let twins = format!(
-        "- #{} Two reports of one defect (Both have the same title.)\n  - #{} Two reports",
+        "- #{} Two reports of one defect, the one to keep (Both have the same title.)\n  - #{} Two \
+         reports",
         twin(),
         twin()
     );

@@ -40,6 +40,9 @@ async fn systemd_finds_nothing_wrong_with_either_unit() {
         if let Some(complaints) = systemd_analyze(&args, &folder) {
             let ours: Vec<&str> =
                 complaints.lines().filter(|line| line.contains("heartbeat.service")).collect();
+            // systemd before 254 does not know this key and goes on without it.
+            let ours: Vec<&str> =
+                ours.into_iter().filter(|line| !line.contains("'DelegateSubgroup'")).collect();
             assert!(ours.is_empty(), "{ours:#?}");
         }
     }
