@@ -26,7 +26,7 @@ fn finish(world: &World, watch: &Watch, cap: u32) {
 
 /// Repeated starts: agents in addition to one for each item and each triage.
 fn re_runs(world: &World) -> i64 {
-    let deep = "SELECT count(*) FROM attempts WHERE counted = 1";
+    let deep = "SELECT count(*) FROM sessions WHERE stage = 'deep'";
     world.figure(deep) - world.figure("SELECT count(*) FROM findings")
 }
 

@@ -51,7 +51,8 @@ async fn run_of(kinds: [AgentKind; 2]) {
         (&(DEEP + 1).into(), &0.into())
     );
     assert!(world.api.most_in_flight() <= DEEP);
-    assert_eq!(world.api.requests().len(), 2 * DEEP + 1, "{kinds:?}");
+    // Each finding names no evidence: its session is asked about it once more, with another look.
+    assert_eq!(world.api.requests().len(), 4 * DEEP + 1, "{kinds:?}");
     assert_eq!(world.figure("SELECT count(*) FROM findings"), DEEP as i64);
     // The cost of the run is the sum of its sessions, and equals what is booked. heartbeat counts
     // the provider's own tokens, so nothing is estimated.

@@ -9,7 +9,7 @@ pub fn verdict(id: i64, needs_deep_analysis: bool) -> Value {
     json!({
         "id": id, "reason": format!("Item {id} was judged by the script."), "doubt": "",
         "needs_deep_analysis": needs_deep_analysis, "confidence": "high", "complexity": complexity,
-        "modules": [], "terms": [], "related": [], "duplicates": [],
+        "modules": [], "terms": [], "related": [], "duplicates": [], "ask": "",
     })
 }
 
