@@ -68,6 +68,8 @@ pub struct RunView {
     /// Whether a triage session failed.
     pub triage_failed: bool,
     pub failed_analyses: u64,
+    /// Locate sessions that failed: the analyses took our own order of files instead.
+    pub failed_orders: u64,
     /// Why a session was last refused admission.
     pub refused: Option<String>,
     /// Findings stored so far.
@@ -344,6 +346,7 @@ impl RunView {
         // A provider limit or an operator's stop is not a failure of the analysis.
         let failed = outcome.retry_class() == RetryClass::CountsAsAttempt;
         self.failed += u64::from(failed || was_cut_off(outcome));
+        self.failed_orders += u64::from((failed || was_cut_off(outcome)) && stage == Stage::Locate);
         self.failed_analyses += u64::from(failed && stage == Stage::Deep);
     }
 

@@ -132,7 +132,7 @@ pub(super) fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView)
         {
             RunOutcome::NotNow
         }
-        None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
+        None if figures.failed_sessions > view.failed_orders => RunOutcome::SomeFailed,
         None if view.work == 0 => RunOutcome::NothingNew,
         // There was work, but no session was allowed to start.
         None if figures.triaged == 0 && figures.analysed == 0 => RunOutcome::NotNow,

@@ -75,7 +75,7 @@ async fn the_service_waits_for_the_stated_reset_and_then_does_the_work() {
     let health = health.await;
     let status = world.status().await;
     assert!(Timestamp::now().as_second() < reset.load(Ordering::SeqCst), "looked in time");
-    assert_eq!(health["status"], "degraded", "{health:#}");
+    assert_eq!(health["status"], "blocked", "{health:#}");
     let until: Timestamp = status["provider_suspended"][0].as_str().unwrap().parse().unwrap();
     assert_eq!(until.as_second(), reset.load(Ordering::SeqCst), "{status:#}");
     assert_eq!(attempts(&status), [0], "{status:#}");

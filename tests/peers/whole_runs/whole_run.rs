@@ -44,12 +44,15 @@ async fn sixteen_items_are_one_triage_request_and_three_bounded_analyses() {
     assert_eq!(summary["sessions"], DEEP + 1);
     assert_eq!(summary["failed_sessions"], 0);
     assert!(world.api.most_in_flight() <= DEEP, "{} at once", world.api.most_in_flight());
-    // Two requests for each analysis and one for triage.
-    assert_eq!(world.api.requests().len(), 2 * DEEP + 1);
+    // One for triage and two for each analysis, which is asked about the invented file once more, with
+    // another look.
+    assert_eq!(world.api.requests().len(), 4 * DEEP + 1);
     assert_eq!(report["findings"].as_array().unwrap().len(), DEEP);
     assert_eq!(world.figure("SELECT count(*) FROM findings"), DEEP as i64);
     let text = report["findings"].to_string();
-    assert!(text.contains("\"exists\":false") && text.contains("\"exists\":true"), "{text}");
+    assert!(text.contains("\"exists\":true") && !text.contains("\"exists\":false"), "{text}");
+    let struck = ["src/invented.rs", "the analysed commit has no such file"];
+    assert!(struck.iter().all(|words| text.contains(words)), "{text}");
     // The run's cost is the sum of what each session reported.
     let each =
         "SELECT sum(CAST(round(json_extract(usage, '$.cost') * 1e6) AS INTEGER)) FROM sessions";
