@@ -3,6 +3,12 @@
 //!
 //! `cargo test --bench evidence -- FOLDER FIXES REPOSITORY...` (or `cargo bench`)
 //!
+//! `-- FOLDER check FINDINGS.jsonl` checks findings of your own: each line has `repository`, `commit` and
+//! `finding` (as `prompts/deep.schema.json` says), and may have `id`, `item` (the text of the work item)
+//! and `read` (paths that the session read). One line of verdicts is printed for each.
+//!
+//! `-- FOLDER cost FILES` writes a repository of that many files and measures a check in it.
+//!
 //! FOLDER is for work trees and indexes. Of each repository the newest FIXES usable commits are taken.
 //! Every finding is checked as it is, and once for each kind of corruption; a corruption is caught if
 //! the corrupted claim is not confirmed as it stands. Nothing of a repository is kept.
@@ -10,7 +16,8 @@
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a measurement for people")]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::BufRead as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use heartbeat::context::tree::BorrowedTree;
@@ -39,6 +46,13 @@ fn main() {
         println!("FOLDER FIXES REPOSITORY... are needed");
         return;
     };
+    match (fixes.as_str(), repositories) {
+        ("check", [findings]) => return check_own(Path::new(folder), Path::new(findings)),
+        ("cost", [files]) => {
+            return cost(Path::new(folder), files.parse().expect("FILES is a number"));
+        }
+        _ => {}
+    }
     let fixes: usize = fixes.parse().expect("FIXES is a number");
     let mut all: BTreeMap<(String, &str), (usize, usize)> = BTreeMap::new();
     let (mut spent, mut findings) = (Duration::ZERO, 0u32);
@@ -67,6 +81,163 @@ fn main() {
         println!("| {kind} | {} | {} of {} |", shown.join(" | "), sum.0, sum.1);
     }
     println!("{findings} checks, {:?} each", spent / findings.max(1));
+}
+
+/// A finding that somebody else wrote.
+#[derive(serde::Deserialize)]
+struct Own {
+    #[serde(default)]
+    id: serde_json::Value,
+    repository: PathBuf,
+    commit: String,
+    finding: serde_json::Value,
+    #[serde(default)]
+    item: String,
+    read: Option<Vec<String>>,
+}
+
+/// Prints a verdict for every claim of every finding. Findings of one commit should follow each other.
+fn check_own(folder: &Path, findings: &Path) {
+    let file = std::fs::File::open(findings).expect("FINDINGS.jsonl can be read");
+    let lines = std::io::BufReader::new(file).lines().map(|line| line.expect("text"));
+    let options = Options { history: false, ..Options::default() };
+    let mut trees: BTreeMap<PathBuf, (PathBuf, BorrowedTree)> = BTreeMap::new();
+    let mut open: Option<((PathBuf, String), Index)> = None;
+    for line in lines.filter(|line| !line.trim().is_empty()) {
+        let own: Own = serde_json::from_str(&line).expect("a line is a finding with its commit");
+        let number = trees.len();
+        let (place, tree) = trees.entry(own.repository.clone()).or_insert_with(|| {
+            let place = folder.join(format!("own{number}"));
+            std::fs::create_dir_all(&place).expect("the folder can be written");
+            let tree = BorrowedTree::open(&own.repository, &place, "tree").expect("a repository");
+            (place, tree)
+        });
+        let at = (own.repository.clone(), own.commit.clone());
+        if open.as_ref().is_none_or(|(opened, _)| *opened != at) {
+            tree.move_to(&own.commit).expect("the commit can be checked out");
+            let index = Index::open_or_build(tree.folder(), &place.join("index"), &options);
+            open = Some((at, index.expect("it can be indexed").0));
+        }
+        let index = open.as_ref().map(|(_, index)| index);
+        let code = CommitCode::new(tree.folder(), Some(&own.commit), index);
+        println!("{}", verdict(&own, &code));
+    }
+}
+
+fn verdict(own: &Own, code: &CommitCode<'_>) -> serde_json::Value {
+    let mut finding = match heartbeat::analyze::check(&own.finding) {
+        Ok(finding) => finding,
+        Err(error) => return serde_json::json!({"id": own.id, "refused": error.to_string()}),
+    };
+    let seen = Seen { read: own.read.clone(), item: own.item.clone() };
+    let began = Instant::now();
+    evidence::check(&mut finding, code, &seen, jiff::Timestamp::UNIX_EPOCH);
+    let took = began.elapsed().as_secs_f64() * 1e3;
+    let standings: Vec<_> = finding.evidence.iter().map(|entry| &entry.standing).collect();
+    serde_json::json!({
+        "id": own.id,
+        "rung": finding.rung(),
+        "is_unproven": finding.is_unproven(),
+        "confidence": finding.confidence,
+        "evidence": standings,
+        "doubts": finding.proof.as_ref().map(|proof| &proof.doubts),
+        "milliseconds": took,
+    })
+}
+
+/// What a check costs in a large repository: quotes at their place, moved, of another file, invented,
+/// with names that are there and names that are not.
+fn cost(folder: &Path, files: usize) {
+    let place = folder.join("cost");
+    let root = place.join("repository");
+    if !root.exists() {
+        generate(&root, files);
+    }
+    let commit = git(&root, &["rev-parse", "HEAD"]).trim().to_owned();
+    let options = Options { history: false, ..Options::default() };
+    let (index, _) =
+        Index::open_or_build(&root, &place.join("index"), &options).expect("it can be indexed");
+    let mut all: Vec<Duration> = Vec::new();
+    for round in 0..200 {
+        let mut one = generated_finding(round * 149 % files, files);
+        // Opened anew, as after a session.
+        let began = Instant::now();
+        let code = CommitCode::new(&root, Some(&commit), Some(&index));
+        evidence::check(&mut one, &code, &Seen::default(), jiff::Timestamp::UNIX_EPOCH);
+        all.push(began.elapsed());
+        let is = |at: usize| one.evidence[at].standing.clone();
+        assert_eq!(is(0), Some(Standing::Confirmed));
+        assert!(matches!(is(1), Some(Standing::Moved { .. })));
+        assert!(matches!(is(2), Some(Standing::InAnotherFile { .. })));
+        assert!(matches!(is(3), Some(Standing::NotFound { .. })));
+        assert!(one.rung() == Some(Rung::Applies) && one.likely_causes.len() == 1);
+    }
+    all.sort_unstable();
+    let at = |part: usize| all[(all.len() - 1) * part / 100];
+    println!(
+        "{files} files, {} findings with 5 quotes each: {:?} at the middle, {:?} of 95 in 100 at most, {:?} at most",
+        all.len(),
+        at(50),
+        at(95),
+        at(100)
+    );
+}
+
+/// A repository of so many files with functions of their own.
+fn generate(root: &Path, files: usize) {
+    let function = |file: usize, n: usize| {
+        format!(
+            "export function total{file}Of{n}(price: number) {{\n  const rounded = round{file}(price * {n});\n  return rounded;\n}}\n\n"
+        )
+    };
+    for file in 0..files {
+        let path = root.join(format!("packages/p{}/src", file % 300));
+        std::fs::create_dir_all(&path).expect("the folder can be written");
+        let body: String = (0..12).map(|n| function(file, n)).collect();
+        std::fs::write(path.join(format!("module{file}.ts")), body).expect("written");
+    }
+    for arguments in [
+        &["init", "-q"][..],
+        &["add", "-A"],
+        &["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "all"],
+    ] {
+        git(root, arguments);
+    }
+}
+
+/// About one file of [`generate`]: true, moved, misplaced and invented claims.
+fn generated_finding(file: usize, files: usize) -> Finding {
+    let path = format!("packages/p{}/src/module{file}.ts", file % 300);
+    let quote = format!("const rounded = round{file}(price * 3);");
+    let other = format!("const rounded = round{}(price * 5);", (file + 1) % files);
+    let entry = |line: u32, quote: &str| Evidence {
+        path: path.clone(),
+        line,
+        last_line: line,
+        quote: quote.to_owned(),
+        ..Evidence::default()
+    };
+    let evidence = vec![
+        entry(17, &quote),
+        entry(170, &quote),
+        entry(17, &other),
+        entry(17, "const rounded = frobnicate(price, ledger);"),
+        entry(3, "  return rounded;"),
+    ];
+    let fix = Fix {
+        path: path.clone(),
+        line: 17,
+        old: vec![format!("  {quote}")],
+        new: vec!["  const rounded = price;".into()],
+        diff: format!(
+            "--- a/{path}\n+++ b/{path}\n@@ -17,1 +17,1 @@\n-  {quote}\n+  const rounded = price;\n"
+        ),
+        language: "JavaScript".into(),
+    };
+    let mut one = Finding { evidence, ..finding(&fix, &format!("total{file}Of3")) };
+    one.likely_causes.push("`frobnicateLedger` and `roundLedgerTwice` differ [1].".into());
+    one.tests.push("existing: `packages/p0/test/none.test.ts` `rounds half up`".into());
+    one
 }
 
 type Tell<'a> = &'a mut dyn FnMut(&str, &'static str, bool, Duration);

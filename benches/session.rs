@@ -93,7 +93,7 @@ impl Place {
 }
 
 async fn keep(place: &Place, tier: Containment, misbehaviour: &str, session: SessionId) -> Keeper {
-    let mut keeper = launch::launch(Path::new(PROGRAM), session, tier, None).await.unwrap();
+    let mut keeper = launch::launch(Path::new(PROGRAM), session.0, tier, None).await.unwrap();
     let stdin = place.folder.path().join("stdin");
     std::fs::write(&stdin, "").unwrap();
     let order = Order {
@@ -108,7 +108,7 @@ async fn keep(place: &Place, tier: Containment, misbehaviour: &str, session: Ses
         grace_ms: 1_000,
         lease_ms: 600_000,
         nice: 0,
-        mark: mark::limit(session),
+        mark: mark::limit(session.0),
         max_processes: 1_000,
         max_memory: 1 << 40,
     };

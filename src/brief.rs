@@ -13,11 +13,11 @@ use crate::report::moment::{day, version};
 use crate::store::{FindingRow, ItemRow};
 
 /// Entries of one list.
-const MOST_ENTRIES: usize = 12;
+const MAX_ENTRIES: usize = 12;
 /// Of one entry, in characters.
-const LONGEST_ENTRY: usize = 600;
+const MAX_ENTRY_LEN: usize = 600;
 /// Of the summary and of the suggested change, in characters.
-const LONGEST_TEXT: usize = 4000;
+const MAX_TEXT_LEN: usize = 4000;
 
 /// What a reader must know about fenced text, in one sentence.
 pub fn fence_note(fence: &Fence) -> String {
@@ -85,7 +85,7 @@ fn section(text: &mut String, title: &str, body: &str) {
 
 fn body(body: Body) -> String {
     match body {
-        Body::Text(text) | Body::Code(text) => clip(&text, LONGEST_TEXT),
+        Body::Text(text) | Body::Code(text) => clip(&text, MAX_TEXT_LEN),
         Body::List(entries) | Body::Ranked(entries) => list(&entries),
         Body::Places(places) => list(&places.iter().map(place).collect::<Vec<_>>()),
         Body::Grades(grades) => {
@@ -105,9 +105,9 @@ fn place(place: &Place) -> String {
 }
 
 fn list(entries: &[String]) -> String {
-    let beyond = entries.len().saturating_sub(MOST_ENTRIES);
-    let entry = |entry: &String| format!("- {}", clip(entry, LONGEST_ENTRY).replace('\n', "\n  "));
-    let mut lines: Vec<String> = entries.iter().take(MOST_ENTRIES).map(entry).collect();
+    let beyond = entries.len().saturating_sub(MAX_ENTRIES);
+    let entry = |entry: &String| format!("- {}", clip(entry, MAX_ENTRY_LEN).replace('\n', "\n  "));
+    let mut lines: Vec<String> = entries.iter().take(MAX_ENTRIES).map(entry).collect();
     if beyond > 0 {
         lines.push(format!("- and {beyond} more"));
     }

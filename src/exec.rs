@@ -98,8 +98,8 @@ pub enum ExecError {
 
 /// The end of standard error, in one line.
 fn stderr_text(stderr: &Untrusted) -> String {
-    const LONGEST: usize = 400;
-    if stderr.is_empty() { "no output".to_owned() } else { stderr.tail_line(LONGEST) }
+    const MAX_LEN: usize = 400;
+    if stderr.is_empty() { "no output".to_owned() } else { stderr.tail_line(MAX_LEN) }
 }
 
 impl HelperCommand {

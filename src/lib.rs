@@ -69,9 +69,13 @@
 //! cleans one text and knows nothing of the job. What indexes, ranks and packs for [`context`] is the crate
 //! `code_context` (`crates/code-context`); [`exec`] asks it for its `git` processes, which are helpers too.
 //!
+//! What contains, confines and ends one agent process (the keeper, its walls, its sweep, the marks of its
+//! processes) is the crate `supervisor` (`crates/supervisor`); [`process`] and [`private`] are its modules, and
+//! [`session`] decides with it what to start and what an end means.
+//!
 //! The store implements the ports for `fetch` and `session`, so none of the three depends on another.
 //! `.clippy.toml` bans processes, clocks, the environment and exits outside their modules. Only
-//! [`process`] has `unsafe` code, each block with its reason.
+//! [`process`] of the supervisor has `unsafe` code, each block with its reason.
 //!
 //! # Invariants
 //!

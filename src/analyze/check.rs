@@ -24,17 +24,17 @@ const OPTIONAL: [&str; 7] =
 
 /// Limits of what is stored. The prompt states them in words; the schema does not, because not
 /// every provider supports lengths.
-const LONGEST_SUMMARY: usize = 2_000;
-const LONGEST_CHANGE: usize = 6_000;
-const LONGEST_ENTRY: usize = 1_000;
-const LONGEST_PATH: usize = 400;
-const MOST_FILES: usize = 20;
-const MOST_ENTRIES: usize = 10;
-const MOST_EVIDENCE: usize = 12;
-const LONGEST_QUOTE: usize = 1_200;
+const MAX_SUMMARY_LEN: usize = 2_000;
+const MAX_CHANGE_LEN: usize = 6_000;
+const MAX_ENTRY_LEN: usize = 1_000;
+const MAX_PATH_LEN: usize = 400;
+const MAX_FILES: usize = 20;
+const MAX_ENTRIES: usize = 10;
+const MAX_EVIDENCE: usize = 12;
+const MAX_QUOTE_LEN: usize = 1_200;
 /// In bytes. A part of a patch is none, so a longer one is dropped.
-const LONGEST_PATCH: usize = 64 << 10;
-const LONGEST_NAME: usize = 300;
+const MAX_PATCH_LEN: usize = 64 << 10;
+const MAX_NAME_LEN: usize = 300;
 
 pub fn check(output: &Value) -> Result<Finding, CheckError> {
     let shape = |violations| CheckError::Shape { violations };
@@ -87,25 +87,25 @@ fn tidy(finding: &mut Finding) {
 }
 
 fn clip_all(finding: &mut Finding) {
-    clip(&mut finding.summary, LONGEST_SUMMARY);
-    clip(&mut finding.suggested_change, LONGEST_CHANGE);
-    finding.evidence.truncate(MOST_EVIDENCE);
+    clip(&mut finding.summary, MAX_SUMMARY_LEN);
+    clip(&mut finding.suggested_change, MAX_CHANGE_LEN);
+    finding.evidence.truncate(MAX_EVIDENCE);
     for entry in &mut finding.evidence {
-        clip(&mut entry.path, LONGEST_PATH);
-        clip(&mut entry.shows, LONGEST_ENTRY);
+        clip(&mut entry.path, MAX_PATH_LEN);
+        clip(&mut entry.shows, MAX_ENTRY_LEN);
         // Without a mark: what is left is still verbatim.
-        if let Some((end, _)) = entry.quote.char_indices().nth(LONGEST_QUOTE) {
+        if let Some((end, _)) = entry.quote.char_indices().nth(MAX_QUOTE_LEN) {
             entry.quote.truncate(end);
         }
     }
-    if finding.patch.trim().is_empty() || finding.patch.len() > LONGEST_PATCH {
+    if finding.patch.trim().is_empty() || finding.patch.len() > MAX_PATCH_LEN {
         finding.patch.clear();
     }
-    clip(&mut finding.patch_test, LONGEST_NAME);
-    finding.files.truncate(MOST_FILES);
+    clip(&mut finding.patch_test, MAX_NAME_LEN);
+    finding.files.truncate(MAX_FILES);
     for file in &mut finding.files {
-        clip(&mut file.path, LONGEST_PATH);
-        clip(&mut file.reason, LONGEST_ENTRY);
+        clip(&mut file.path, MAX_PATH_LEN);
+        clip(&mut file.reason, MAX_ENTRY_LEN);
     }
     for entries in [
         &mut finding.likely_causes,
@@ -115,8 +115,8 @@ fn clip_all(finding: &mut Finding) {
         &mut finding.not_checked,
     ] {
         entries.retain(|entry| !entry.trim().is_empty());
-        entries.truncate(MOST_ENTRIES);
-        entries.iter_mut().for_each(|entry| clip(entry, LONGEST_ENTRY));
+        entries.truncate(MAX_ENTRIES);
+        entries.iter_mut().for_each(|entry| clip(entry, MAX_ENTRY_LEN));
     }
 }
 
@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(finding.tests, ["run total_test"]);
         assert_eq!(finding.files[0].role, Some(crate::model::FileRole::Change));
         assert_eq!(finding.files[1].role, None);
-        assert_eq!(finding.likely_causes.len(), MOST_ENTRIES);
-        assert!(finding.likely_causes[0].chars().count() <= LONGEST_ENTRY + 1);
+        assert_eq!(finding.likely_causes.len(), MAX_ENTRIES);
+        assert!(finding.likely_causes[0].chars().count() <= MAX_ENTRY_LEN + 1);
     }
 
     #[test]
@@ -209,10 +209,10 @@ mod tests {
         output["evidence"] = json!(vec![entry; 40]);
         output["patch"] = json!("x".repeat(1 << 20));
         let finding = check(&output).unwrap();
-        assert_eq!(finding.evidence.len(), MOST_EVIDENCE);
+        assert_eq!(finding.evidence.len(), MAX_EVIDENCE);
         let first = &finding.evidence[0];
         assert_eq!((first.path.as_str(), first.line, first.last_line), ("a.rs", 0, u32::MAX));
-        assert_eq!(first.quote.len(), LONGEST_QUOTE);
+        assert_eq!(first.quote.len(), MAX_QUOTE_LEN);
         assert_eq!(finding.patch, "");
     }
 

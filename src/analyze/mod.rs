@@ -30,7 +30,7 @@ pub struct Request<'a> {
 }
 
 /// Similar items that a deep session is told about.
-const MOST_SIMILAR: usize = 3;
+const MAX_SIMILAR: usize = 3;
 
 /// The prompt of one deep session.
 pub fn render(
@@ -44,7 +44,7 @@ pub fn render(
     let earlier = earlier.as_ref().map(|earlier| earlier_text(earlier, Detail::Full));
     let earlier = fence.guard(&earlier.unwrap_or_default());
     let known =
-        fence.guard(&known_text(similar.iter().take(MOST_SIMILAR), Some(&request.item.facts.key)));
+        fence.guard(&known_text(similar.iter().take(MAX_SIMILAR), Some(&request.item.facts.key)));
     let (links, files) = (fence.guard(links), fence.guard(files));
     let max_files_read = config.max_files_read;
     let overview = fence.guard(request.overview).trim().to_owned();

@@ -25,7 +25,7 @@ use crate::store::{Delivery, Journal, MessageKind, Store};
 /// Wait before the second attempt at a webhook.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// How long a process that is about to exit waits for a webhook and for git.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn render(report: &Report, format: ReportFormat) -> Result<String, CommandError> {
     Ok(match format {

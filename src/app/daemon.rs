@@ -21,7 +21,7 @@ use super::running::{self, Running};
 use super::setting::{claim_state, ensure_configured, load_request};
 use super::signals::SignalRequest;
 use super::timetable::Timetable;
-use super::waker::{LONGEST_SLEEP, Pace, WakeSource};
+use super::waker::{MAX_SLEEP, Pace, WakeSource};
 use super::web::{AnnounceOptions, Requests, RunRequest, RunRequests};
 use super::{Notifier, Setting, Signals, StartOptions, after_run, digest, pings, silence, startup};
 use crate::config::{Changed, Reload, Reloader};
@@ -231,13 +231,13 @@ where
     async fn start_early(&mut self) -> Result<Duration, CommandError> {
         let (now, interval) = (self.setting.clock.now(), self.setting.config.http.min_interval);
         match self.early.wait(now, interval) {
-            None => Ok(LONGEST_SLEEP),
+            None => Ok(MAX_SLEEP),
             // Its end wakes the loop, and the event is not forgotten.
-            Some(_) if self.running.is_some() => Ok(LONGEST_SLEEP),
+            Some(_) if self.running.is_some() => Ok(MAX_SLEEP),
             Some(wait) if wait > Duration::ZERO => Ok(wait),
             Some(_) if self.journal.ticks().pause_state().await?.is_some() => {
                 self.early.forget();
-                Ok(LONGEST_SLEEP)
+                Ok(MAX_SLEEP)
             }
             Some(_) => {
                 self.reload_config(ReloadWhen::Always);
@@ -249,7 +249,7 @@ where
                     Err(LockError::Held { .. }) => self.early.forget(),
                     Err(error) => return Err(error.into()),
                 }
-                Ok(LONGEST_SLEEP)
+                Ok(MAX_SLEEP)
             }
         }
     }
@@ -314,7 +314,7 @@ where
             Decision::Wait { until, .. } => {
                 return Ok(Duration::try_from(until.duration_since(now)).unwrap_or_default());
             }
-            Decision::Never => return Ok(LONGEST_SLEEP),
+            Decision::Never => return Ok(MAX_SLEEP),
         };
         // Another process used this time.
         Ok(if settled { Duration::ZERO } else { self.timetable.until_next(now) })
@@ -400,7 +400,7 @@ where
 
     async fn finish_reports(&self) {
         self.reports.close();
-        if tokio::time::timeout(after_run::PATIENCE, self.reports.wait()).await.is_err() {
+        if tokio::time::timeout(after_run::DELIVERY_TIMEOUT, self.reports.wait()).await.is_err() {
             tracing::error!(
                 "the webhook or the search for fixes took too long and was abandoned; the next run tries again"
             );

@@ -15,7 +15,7 @@ use crate::settings::{Environment, HeldSecrets};
 use crate::store::LockError;
 
 /// How long a process that is about to exit waits for its monitor.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The monitor of a configuration. An address that cannot be used is logged.
 fn monitor(variable: &str, environment: &Environment) -> Option<Monitor> {
@@ -76,7 +76,7 @@ const fn signal(code: Code) -> Signal {
 
 /// Waits for a ping as long as a process that is about to exit may.
 pub(super) async fn patiently(ping: impl Future<Output = ()>) {
-    if tokio::time::timeout(PATIENCE, ping).await.is_err() {
+    if tokio::time::timeout(PING_TIMEOUT, ping).await.is_err() {
         tracing::error!("the monitor did not answer in time");
     }
 }

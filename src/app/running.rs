@@ -25,7 +25,7 @@ use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
 use crate::outbound::ping::RunPings;
 use crate::report::live;
-use crate::report::summary::{MOST_OPEN, RunReport, TextSaving};
+use crate::report::summary::{MAX_OPEN, RunReport, TextSaving};
 use crate::report::terminal::{Progress, say, show};
 use crate::report::worth;
 use crate::run::{self, DryRun, RunEnd};
@@ -106,7 +106,8 @@ async fn run_once(
 ) -> Result<RunReport, CommandError> {
     claim_state(&setting.config, options, &setting.state)?;
     let store = Store::open(&setting.state)?;
-    let lock = RunLock::acquire(&setting.state, "--once", Some(id), &setting.clock)?;
+    let (state, clock) = (&setting.state, &setting.clock);
+    let lock = RunLock::acquire_after_start(state, "--once", Some(id), clock).await?;
     if !store.check_integrity_within(CHECK_FOR).await? {
         tracing::warn!("the database is too large to be checked before a single run");
     }
@@ -132,7 +133,7 @@ async fn run_once(
     // The run is over and stored; a chat or a git history that does not answer is not waited for
     // longer.
     let after = after_run::follow_up(setting, &store, id);
-    if tokio::time::timeout(after_run::PATIENCE, after).await.is_err() {
+    if tokio::time::timeout(after_run::DELIVERY_TIMEOUT, after).await.is_err() {
         tracing::error!(run_id = %id, "the webhook or the search for fixes took too long and was abandoned; the next run tries again");
     }
     silence::tell(setting, &store, None).await;
@@ -247,7 +248,7 @@ async fn report(
         text: TextSaving::of(view.raw_bytes, view.clean_bytes, view.fetched, view.alarms),
         alarmed: view.alarmed,
         findings,
-        open: store.items().open(MOST_OPEN).await?,
+        open: store.items().open(MAX_OPEN).await?,
     })
 }
 

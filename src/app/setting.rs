@@ -22,8 +22,7 @@ use crate::report::terminal::Progress;
 use crate::run::{Edges, RunContext};
 use crate::session::brief::Briefly;
 use crate::session::{
-    LiveSessions, MachineGate, Slots, StopHandle, SupervisedSessions, Supervisor,
-    SupervisorSettings,
+    LiveSessions, MachineGate, StopHandle, SupervisedSessions, Supervisor, SupervisorSettings,
 };
 use crate::settings::{Config, Environment, LogFormat, LogLevel};
 use crate::store::{Journal, Owner};
@@ -262,7 +261,7 @@ impl Setting {
         let containment = self.config.state.containment;
         let usual = SupervisorSettings::new(keeper, containment, limits.max_live_sessions);
         let settings = SupervisorSettings {
-            slots: Some(Slots::of_machine(limits)),
+            slots: Some(crate::session::admission::slots_of(limits)),
             lease: silence.map_or(usual.lease, |silence| silence.min(usual.lease)),
             ..usual
         };

@@ -17,7 +17,7 @@ use crate::store::{Journal, Quiet, Store};
 /// Between two checks of a running service.
 pub const EVERY: SignedDuration = SignedDuration::from_mins(10);
 /// Further missed times are not counted.
-const MOST_COUNTED: usize = 1000;
+const MAX_COUNTED: usize = 1000;
 
 /// A notice: what it is about decides whether it was sent already.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ fn missed_runs(
     let resumed = quiet.resumed_at.unwrap_or(Timestamp::MIN);
     let passed = |from: Timestamp, to: Timestamp| {
         let times = schedule.ticks_after(from.max(resumed));
-        times.take_while(|time| *time < to).take(MOST_COUNTED).count()
+        times.take_while(|time| *time < to).take(MAX_COUNTED).count()
     };
     let last = quiet.last_runs.first().copied();
     // Before this process was started, nobody could have started a run: that is the second case.

@@ -17,7 +17,7 @@ const LOOK_BACK: SignedDuration = SignedDuration::from_hours(180 * 24);
 /// A file that changes every day must not requeue an item every day.
 const QUIET: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Commits stored with a finding.
-const MOST_COMMITS: usize = 5;
+const MAX_COMMITS: usize = 5;
 
 /// Returns how many findings were newly marked, and how many items were requeued.
 pub async fn mark_stale(
@@ -79,7 +79,7 @@ fn search(root: &Path, findings: &[AgeingFinding]) -> Vec<(SessionId, ItemKey, S
             }
             files.extend(hit.into_iter().cloned());
             total = total.saturating_add(1);
-            if commits.len() < MOST_COMMITS {
+            if commits.len() < MAX_COMMITS {
                 commits.push(commit.clone());
             }
         }

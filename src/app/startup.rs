@@ -4,7 +4,7 @@ use super::Setting;
 use super::error::CommandError;
 use crate::event::{Event, Sink as _};
 use crate::report::live;
-use crate::store::{Journal, LockError, RunLock, close_crashed_runs};
+use crate::store::{Journal, LockError, RunLock, STARTING, close_crashed_runs};
 
 /// Configuration errors of an earlier process no longer apply: this one started.
 pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError> {
@@ -20,7 +20,7 @@ pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError>
 /// Ends orphaned sessions and crashed runs before the daemon is ready. If another process holds the
 /// run lock, its run has done the same.
 pub async fn recover_on_start(setting: &Setting, journal: &Journal) -> Result<(), CommandError> {
-    let lock = match RunLock::acquire(&setting.state, "start", None, &setting.clock) {
+    let lock = match RunLock::acquire(&setting.state, STARTING, None, &setting.clock) {
         Ok(lock) => lock,
         Err(LockError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),

@@ -35,8 +35,8 @@ const NOT_OLDER: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Characters of a command's last output that are kept.
 const TAIL: usize = 600;
 /// Bounds of a code base without a git history, which is copied file by file.
-const MOST_FILES: usize = 5_000;
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_FILES: usize = 5_000;
+const MAX_BYTES: u64 = 64 << 20;
 /// The shell that runs the configured commands.
 const SHELL: &str = "/bin/sh";
 /// Landlock's first version that restricts TCP.
@@ -430,7 +430,7 @@ fn copy_files(from: &Path, to: &Path, done: &mut (usize, u64)) -> io::Result<()>
         } else if kind.is_file() {
             done.0 += 1;
             done.1 += entry.metadata()?.len();
-            if done.0 > MOST_FILES || done.1 > MOST_BYTES {
+            if done.0 > MAX_FILES || done.1 > MAX_BYTES {
                 return Err(io::Error::other("it has no git history and is too large to copy"));
             }
             std::fs::copy(entry.path(), &target)?;

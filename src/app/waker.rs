@@ -14,7 +14,7 @@ use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use crate::schedule::Schedule;
 
 /// Upper bound of every sleep: timers stop while a machine sleeps, the wall clock does not.
-pub const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+pub const MAX_SLEEP: Duration = Duration::from_secs(30);
 
 /// Interval of the ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,10 +104,10 @@ impl WakeSource {
         self.ticking.is_some()
     }
 
-    /// Sleeps until the next tick, at most `at_most`, and never longer than [`LONGEST_SLEEP`].
+    /// Sleeps until the next tick, at most `at_most`, and never longer than [`MAX_SLEEP`].
     /// Cancel-safe.
     pub async fn woken(&mut self, at_most: Duration) -> Woken {
-        let alarm = tokio::time::sleep(at_most.min(LONGEST_SLEEP));
+        let alarm = tokio::time::sleep(at_most.min(MAX_SLEEP));
         let tick = async {
             match &mut self.ticking {
                 Some(ticking) => ticking.ticks.recv().await,

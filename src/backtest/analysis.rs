@@ -13,7 +13,7 @@ use crate::model::{Finding, Fix, Usd};
 use crate::private::beneath;
 
 /// In bytes; source files are far smaller.
-const LARGEST_FILE: u64 = 16 << 20;
+const MAX_FILE: u64 = 16 << 20;
 
 /// Result of the analyses.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -120,7 +120,7 @@ pub fn changed_functions(root: &Path, changes: &[Change]) -> BTreeSet<String> {
     let mut reader = Reader::default();
     let mut names = BTreeSet::new();
     for change in changes {
-        let Ok(text) = beneath::read(root, Path::new(&change.path), LARGEST_FILE) else { continue };
+        let Ok(text) = beneath::read(root, Path::new(&change.path), MAX_FILE) else { continue };
         let definitions = reader.read(&change.path, &text).definitions;
         for (first, last) in &change.lines {
             let begins = definitions.partition_point(|one| one.line <= *first);

@@ -6,7 +6,7 @@ use super::{Outcome, Report, Scored, SkipReason};
 use crate::model::text::clip;
 
 /// Fewer items are too few to judge.
-const FEWEST: usize = 10;
+const MIN: usize = 10;
 /// Examples of items whose file was missed.
 const EXAMPLES: usize = 5;
 /// Number of files that an analysis gets first.
@@ -28,7 +28,7 @@ pub fn answer(report: &Report) -> Vec<String> {
     };
     let (ten, first) = (within(FIRST), within(1));
     let word = match report.total.hit_10 {
-        _ if items < FEWEST => "Too few items to say",
+        _ if items < MIN => "Too few items to say",
         share if share >= 75.0 => "Yes, mostly",
         share if share >= 50.0 => "Often",
         _ => "Seldom",

@@ -4,7 +4,7 @@ use crate::context::{Kind, Language};
 use crate::fixes::Change;
 
 /// Most code files kept of one commit: a wider one says nothing about any of them.
-const MOST: usize = 200;
+const MAX: usize = 200;
 
 /// Reads a diff without context and prefixes line by line: code files that existed before, with the
 /// lines that were changed or removed, or between which lines were added.
@@ -22,7 +22,7 @@ impl Reader {
             (self.kept, self.in_hunks) = (false, false);
         } else if let Some(old) = line.strip_prefix("--- ").filter(|_| !self.in_hunks) {
             let path = (old != "/dev/null").then(|| unquoted(old));
-            let path = path.filter(|path| is_code(path) && self.changes.len() < MOST);
+            let path = path.filter(|path| is_code(path) && self.changes.len() < MAX);
             self.kept = path.is_some();
             self.changes.extend(path.map(|path| Change { path, lines: Vec::new() }));
         } else if let Some(hunk) = line.strip_prefix("@@ -") {

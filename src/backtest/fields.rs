@@ -20,7 +20,7 @@ use crate::settings::Config;
 use crate::suggest::{PastFields, PastItem, words_kept};
 
 /// The newest finished items that are read: each costs a request for its past.
-const MOST: usize = 2_000;
+const MAX: usize = 2_000;
 /// Items read at once as they are now.
 const AT_ONCE: usize = 200;
 /// An item's first values are often set by a second request of the same form, in seconds.
@@ -37,7 +37,7 @@ pub async fn past_fields(
     let (mut found, _) = finished_items((name, source), config, since).await?;
     found.retain(|item| item.created_at.is_some());
     found.sort_by_key(|item| std::cmp::Reverse(item.created_at));
-    found.truncate(MOST);
+    found.truncate(MAX);
     let all = found.len();
     let mut last: HashMap<i64, WorkItem> = HashMap::new();
     for part in found.chunks(AT_ONCE) {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// Fewer items, in either half, say nothing.
-pub const FEWEST: usize = 8;
+pub const MIN: usize = 8;
 /// A gain that is more likely by chance does not count.
 const BY_CHANCE: f64 = 0.01;
 /// Number of files that an analysis gets first.
@@ -50,7 +50,7 @@ impl Gain {
 
     /// Whether it is better beyond chance, and worse in no respect.
     pub fn is_significant(&self) -> bool {
-        self.held_back >= FEWEST
+        self.held_back >= MIN
             && self.hit_10_after >= self.hit_10_before
             && self.rank_after > self.rank_before
             && by_chance(self.better, self.worse) <= BY_CHANCE

@@ -18,7 +18,7 @@ const BOUNDS: Bounds = Bounds { time: Duration::from_secs(300), output: 1 << 28 
 
 /// Commits read to detect a host's conventions, and how many make a convention.
 const LATEST: usize = 3000;
-const FEWEST: usize = 3;
+const MIN: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastCommit {
@@ -169,7 +169,7 @@ fn appends_pull_requests(repository: &Path) -> bool {
     let arguments = ["log", &count, "--no-show-signature", "--format=%ce %s"];
     let latest = git::output(repository, &arguments, BOUNDS).unwrap_or_default();
     let squashed = |line: &&[u8]| is_squashed_by_host(&String::from_utf8_lossy(line));
-    latest.split(|byte| *byte == b'\n').filter(squashed).count() >= FEWEST
+    latest.split(|byte| *byte == b'\n').filter(squashed).count() >= MIN
 }
 
 /// A merge commit of the host does not count: there, `(#34)` was written by a person.

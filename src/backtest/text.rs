@@ -9,14 +9,14 @@ use super::{Gain, Report, Scored, Table};
 use crate::model::text::counted;
 
 /// Smaller groups say little.
-const FEWEST: usize = 5;
+const MIN: usize = 5;
 /// An area below this percentage gets advice.
 const WEAK: f64 = 60.0;
 
 /// A row of fewer items is omitted.
-const FEWEST_IN_ROW: usize = 3;
+const MIN_IN_ROW: usize = 3;
 /// Most rows of one group; --json and the page have all.
-const MOST_ROWS: usize = 12;
+const MAX_ROWS: usize = 12;
 
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
@@ -50,9 +50,9 @@ pub fn render(report: &Report) -> String {
 /// Largest first, since they are most of a team's work.
 fn show_group(out: &mut String, group: &str, names: &BTreeMap<String, Table>) {
     let mut rows: Vec<(&String, &Table)> = names.iter().collect();
-    rows.retain(|(_, table)| table.items >= FEWEST_IN_ROW);
+    rows.retain(|(_, table)| table.items >= MIN_IN_ROW);
     rows.sort_by_key(|(name, table)| (std::cmp::Reverse(table.items), *name));
-    rows.truncate(MOST_ROWS);
+    rows.truncate(MAX_ROWS);
     if rows.is_empty() || names.len() < 2 {
         return;
     }
@@ -123,7 +123,7 @@ fn advise(out: &mut String, report: &Report) {
 /// Advice for areas where the right file is often missed.
 pub fn advice(report: &Report) -> Vec<String> {
     let areas = report.groups.get("area").into_iter().flatten();
-    let weak = areas.filter(|(_, table)| table.items >= FEWEST && table.hit_10 < WEAK);
+    let weak = areas.filter(|(_, table)| table.items >= MIN && table.hit_10 < WEAK);
     weak.map(|(area, table)| advise_area(report, area, table)).collect()
 }
 

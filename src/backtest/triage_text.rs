@@ -6,7 +6,7 @@ use crate::model::{Field, TrackRecord};
 use crate::suggest::{FieldMeasure, LEAST_MEASURED, Measured, Split, interval};
 
 /// Areas listed per field, those with most suggestions first.
-const MOST_AREAS: usize = 8;
+const MAX_AREAS: usize = 8;
 
 /// The figures of one source.
 pub fn render_triage(source: &str, measured: &Measured, min_precision: f64) -> String {
@@ -69,7 +69,7 @@ fn areas(text: &mut String, one: &FieldMeasure) {
     let mut areas: Vec<(&String, &Split)> = one.areas.iter().collect();
     areas.sort_by_key(|(name, split)| (std::cmp::Reverse(split.record.of), (*name).clone()));
     let _: std::fmt::Result = writeln!(text, "\n{} by area", title(one.field));
-    for (name, split) in areas.iter().take(MOST_AREAS) {
+    for (name, split) in areas.iter().take(MAX_AREAS) {
         let name = if name.is_empty() { "(none)" } else { name };
         let (low, high) = interval(split.record);
         let _: std::fmt::Result = writeln!(
@@ -81,8 +81,8 @@ fn areas(text: &mut String, one: &FieldMeasure) {
             100.0 * high,
         );
     }
-    if areas.len() > MOST_AREAS {
-        let _: std::fmt::Result = writeln!(text, "  and {} more areas", areas.len() - MOST_AREAS);
+    if areas.len() > MAX_AREAS {
+        let _: std::fmt::Result = writeln!(text, "  and {} more areas", areas.len() - MAX_AREAS);
     }
 }
 

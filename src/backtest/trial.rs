@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::gain::{FEWEST, Gain};
+use super::gain::{Gain, MIN};
 use super::tune::{drawn, is_seen};
 use super::tune_ranking::{Change, Seen, propose, written};
 use super::walk::{Each, walk};
@@ -15,7 +15,7 @@ use crate::context::{Index, Query, Weights, candidates, rank, weights_of};
 use crate::settings::Ranking;
 
 /// Most items used, in both halves together.
-const MOST_ITEMS: usize = 1000;
+const MAX_ITEMS: usize = 1000;
 /// Candidate files per item.
 const CANDIDATES: usize = 100;
 
@@ -36,7 +36,7 @@ impl Trials {
             .flat_map(|(root, tasks)| tasks.iter().map(move |task| (root, task)))
             .collect();
         all.sort_by_key(|(_, task)| drawn(task.item.id, seed.wrapping_add(1)));
-        all.truncate(MOST_ITEMS);
+        all.truncate(MAX_ITEMS);
         // The index moves forward.
         all.sort_by_key(|(_, task)| task.order);
         let mut trials = Self { seen: Tasks::new(), held_back: Tasks::new() };
@@ -60,7 +60,7 @@ pub fn tune_ranking(
     watch: &Watch<'_>,
 ) -> Result<Vec<Suggestion>, BacktestError> {
     let Trials { seen, held_back } = trials;
-    if count(seen) < FEWEST || count(held_back) < FEWEST {
+    if count(seen) < MIN || count(held_back) < MIN {
         return Ok(Vec::new());
     }
     let all = count(seen) + count(held_back);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::gain::{FEWEST, Gain};
+use super::gain::{Gain, MIN};
 use super::{Outcome, Report, Scored};
 
 /// Required share of an area's changed files in one folder.
@@ -107,7 +107,7 @@ fn routes(code_base: &str, seen: &[Item<'_>], held_back: &[Item<'_>]) -> Vec<Sug
     let mut found = Vec::new();
     for area in areas.into_iter().filter(|area| !area.is_empty()) {
         let here = || seen.iter().filter(|(outcome, _)| outcome.area == area);
-        if here().count() < FEWEST {
+        if here().count() < MIN {
             continue;
         }
         let Some(folder) = concentration(here().map(|(_, scored)| *scored)) else { continue };

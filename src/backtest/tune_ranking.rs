@@ -10,7 +10,7 @@ use crate::settings::Ranking;
 /// Values that are tried for a factor; they are within [`Ranking::BOUNDS`].
 const TRIED: [f64; 4] = [0.0, 0.5, 1.0, 2.0];
 /// Most changes proposed.
-const MOST: usize = 4;
+const MAX: usize = 4;
 /// Minimum gain of the mean reciprocal rank.
 const LEAST: f64 = 0.005;
 /// A language must be ranked above the right file of at least this many items.
@@ -117,7 +117,7 @@ pub fn written(ranking: &Ranking, before: &Ranking) -> String {
 pub fn propose(seen: &[Seen], ranking: &Ranking) -> Vec<Change> {
     let (mut found, mut now): (Vec<Change>, Ranking) = (Vec::new(), ranking.clone());
     let possible = possible(seen, ranking);
-    while found.len() < MOST {
+    while found.len() < MAX {
         let weights = weights_of(&now);
         let before: Vec<Option<usize>> = seen.iter().map(|item| item.place(&weights)).collect();
         let gain = |change: &Change| {

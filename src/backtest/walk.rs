@@ -10,7 +10,7 @@ use super::{BacktestError, PastTree, Request, SkipReason};
 use crate::context::{Ancestry, ContextError, Index, Moved, MovingIndex, Options};
 
 /// For fewer items a second index does not pay off.
-const FEWEST_PER_WORKER: usize = 8;
+const MIN_PER_WORKER: usize = 8;
 
 /// The work for a task with the code before its fix, or with the reason why that is missing.
 pub type Each<'a, T> =
@@ -28,7 +28,7 @@ pub fn walk<T: Send>(
     if tasks.is_empty() {
         return Ok(Vec::new());
     }
-    let workers = request.workers.clamp(1, tasks.len().div_ceil(FEWEST_PER_WORKER));
+    let workers = request.workers.clamp(1, tasks.len().div_ceil(MIN_PER_WORKER));
     let part = tasks.len().div_ceil(workers);
     let heads = tasks.iter().map(|task| task.base.as_str());
     let place = Place {

@@ -28,7 +28,7 @@ pub const PROVIDER: Policy = Policy {
 /// Hold for a limit without a stated reset.
 const UNSTATED_LIMIT: SignedDuration = SignedDuration::from_mins(15);
 /// The longest limits are weekly; a later time was written with a wrong clock.
-const LONGEST_LIMIT: SignedDuration = SignedDuration::from_hours(24 * 8);
+const MAX_LIMIT: SignedDuration = SignedDuration::from_hours(24 * 8);
 
 /// Small; stored as one JSON value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub struct Alike {
 }
 
 /// Sessions of different items that fail alike before their stage is stopped.
-pub const MOST_ALIKE: usize = 3;
+pub const MAX_ALIKE: usize = 3;
 /// Sessions that show whether a model answers most requests.
 const RECENT: usize = 12;
 
@@ -162,9 +162,9 @@ impl ModelRecord {
         // An item that fails again and again says nothing about the others.
         alike.ends.retain(|(item, _)| *item != end.0);
         alike.ends.push(end);
-        let over = alike.ends.len().saturating_sub(MOST_ALIKE);
+        let over = alike.ends.len().saturating_sub(MAX_ALIKE);
         alike.ends.drain(..over);
-        alike.stopped |= alike.ends.len() >= MOST_ALIKE;
+        alike.stopped |= alike.ends.len() >= MAX_ALIKE;
         alike.stopped.then(|| alike.ends.iter().map(|(_, session)| *session).collect())
     }
 }
@@ -367,7 +367,7 @@ impl ProviderRecord {
                 let model = self.model(report.model);
                 model.breaker.record(Signal::ProbeSucceeded, now, &PROVIDER);
                 let until = report.until.unwrap_or(later(now, UNSTATED_LIMIT));
-                let until = until.min(later(now, LONGEST_LIMIT));
+                let until = until.min(later(now, MAX_LIMIT));
                 let known = self.limit.as_ref().map(|limit| limit.until).filter(|t| *t > now);
                 // Of several stated resets, the earliest one counts.
                 let until = known.map_or(until, |known| known.min(until));
@@ -423,7 +423,7 @@ impl ProviderRecord {
 
     fn limit_hold(&self, now: Timestamp) -> Option<Hold> {
         let limit = self.limit.as_ref()?;
-        let holds = limit.until > now && limit.until <= later(now, LONGEST_LIMIT);
+        let holds = limit.until > now && limit.until <= later(now, MAX_LIMIT);
         let (until, reason) = (limit.until, limit.reason.clone());
         holds.then_some(Hold { kind: HoldKind::Limit, until, reason })
     }

@@ -2,10 +2,10 @@
 //! image has its size.
 
 /// Wider or higher images are useless to a model.
-const LONGEST_SIDE: u32 = 8_000;
+const MAX_SIDE: u32 = 8_000;
 /// A small file can become very large when decoded.
-const MOST_PIXELS: u64 = 40_000_000;
-const LONGEST_NAME: usize = 40;
+const MAX_PIXELS: u64 = 40_000_000;
+const MAX_NAME_LEN: usize = 40;
 
 /// The type of a file, regardless of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub fn kind_of_file(bytes: &[u8]) -> FileKind {
 }
 
 fn within_bounds(width: u32, height: u32) -> bool {
-    let side = |length: u32| (1..=LONGEST_SIDE).contains(&length);
-    side(width) && side(height) && u64::from(width) * u64::from(height) <= MOST_PIXELS
+    let side = |length: u32| (1..=MAX_SIDE).contains(&length);
+    side(width) && side(height) && u64::from(width) * u64::from(height) <= MAX_PIXELS
 }
 
 /// Type and size of an image; no size if its header is damaged.
@@ -121,7 +121,7 @@ pub fn harmless_name(number: usize, given: &str, extension: &str) -> String {
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let stem = last.rsplit_once('.').map_or(last, |(stem, _)| stem);
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let stem: String = stem.chars().map(plain).take(LONGEST_NAME).collect();
+    let stem: String = stem.chars().map(plain).take(MAX_NAME_LEN).collect();
     match stem.trim_matches('-') {
         "" => format!("{number}.{extension}"),
         stem => format!("{number}-{stem}.{extension}"),

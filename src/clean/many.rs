@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 /// For fewer items a thread costs more than it saves.
 const WORTH_A_THREAD: usize = 16;
 /// With more threads, the tracker is the bottleneck.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Runs the work for each item and keeps their order. A panic in the work is propagated.
 pub(super) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = cores.min(MOST_THREADS).min(items.len() / WORTH_A_THREAD);
+    let threads = cores.min(MAX_THREADS).min(items.len() / WORTH_A_THREAD);
     if threads < 2 {
         return items.into_iter().map(work).collect();
     }

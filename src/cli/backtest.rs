@@ -21,7 +21,7 @@ use crate::report::terminal::Progress;
 use crate::settings::{Config, FixNumbers};
 
 /// Default maximum; each worker needs its own index.
-const MOST_WORKERS: usize = 4;
+const MAX_WORKERS: usize = 4;
 
 #[derive(Debug, Clone, Args)]
 pub struct BacktestArgs {
@@ -279,7 +279,7 @@ fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) ->
         code_bases,
         ranking: config.ranking.clone(),
         tokens: config.repository.context_tokens as usize,
-        workers: args.jobs.map_or(cores.min(MOST_WORKERS), usize::from),
+        workers: args.jobs.map_or(cores.min(MAX_WORKERS), usize::from),
     }
 }
 

@@ -7,7 +7,7 @@ use super::exit::Code;
 use super::{Context, show};
 use crate::clock::Clock;
 use crate::model::text::clip;
-use crate::model::{Field, ItemKey, LONGEST_NOTE, Opinion};
+use crate::model::{Field, ItemKey, MAX_NOTE_LEN, Opinion};
 use crate::settings::Config;
 use crate::store::{Journal, Store};
 
@@ -78,7 +78,7 @@ impl Context {
         }
         let rating = (args.item.as_str(), opinion, args.note.as_str());
         let key = give(&reading, &config, &self.clock, rating).await?;
-        let note = clip(args.note.trim(), LONGEST_NOTE);
+        let note = clip(args.note.trim(), MAX_NOTE_LEN);
         let stored = serde_json::json!({ "item": key, "feedback": opinion, "note": note });
         self.print(&stored, |_| format!("marked the newest finding of {key} as {opinion}\n"))?;
         Ok(Code::Done)
@@ -120,7 +120,7 @@ pub(super) async fn give(
     let key = show::find_key(reading, config, item).await?;
     let store = Store::open(reading.folder())?;
     let journal = Journal::open(store, clock.clone(), None)?;
-    let note = clip(note.trim(), LONGEST_NOTE);
+    let note = clip(note.trim(), MAX_NOTE_LEN);
     if journal.findings().give_feedback(key.clone(), opinion, note).await? {
         return Ok(key);
     }

@@ -4,7 +4,7 @@
 use super::Context;
 use super::error::CommandError;
 use super::exit::Code;
-use crate::model::LONGEST_NOTE;
+use crate::model::MAX_NOTE_LEN;
 use crate::model::text::clip;
 use crate::report::moment::moment;
 use crate::store::{Journal, Store};
@@ -12,7 +12,7 @@ use crate::store::{Journal, Store};
 impl Context {
     pub(super) async fn pause(&self, note: &str) -> Result<Code, CommandError> {
         let journal = self.journal_to_change()?;
-        let new = journal.ticks().pause(clip(note.trim(), LONGEST_NOTE)).await?;
+        let new = journal.ticks().pause(clip(note.trim(), MAX_NOTE_LEN)).await?;
         let pause = journal.ticks().pause_state().await?;
         let now = self.clock.now();
         self.print(&serde_json::json!({ "paused": pause, "changed": new }), |_| {

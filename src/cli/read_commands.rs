@@ -29,7 +29,7 @@ impl Context {
     pub(super) async fn status(&self) -> Result<Code, CommandError> {
         self.list(async |store, config| {
             let now = self.clock.now();
-            let most = if self.global.json { u32::MAX } else { status::MOST_ITEMS };
+            let most = if self.global.json { u32::MAX } else { status::MAX_ITEMS };
             let status = status::status(&store, &config, now, most).await?;
             self.print(&status, |status| status::render(status, now, self.paint()))
         })

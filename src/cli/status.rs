@@ -28,7 +28,7 @@ use crate::web::budgets::{OtherBudget, other_budgets};
 use crate::web::health::Health;
 
 /// Items shown on a terminal; the JSON has all of them.
-pub const MOST_ITEMS: u32 = 20;
+pub const MAX_ITEMS: u32 = 20;
 
 /// How far back spending is shown.
 const SPENDING_SHOWN: SignedDuration = SignedDuration::from_hours(24 * 6);

@@ -17,7 +17,7 @@ use crate::model::text::clip;
 use crate::private;
 
 /// Likely duplicates that are named.
-const MOST_PAIRS: usize = 20;
+const MAX_PAIRS: usize = 20;
 
 #[derive(Debug, Clone, Args)]
 pub struct TryArgs {
@@ -70,7 +70,7 @@ impl Context {
 fn unlinked_duplicates(items: &[PastItem]) -> Vec<String> {
     let texts: Vec<String> = items.iter().map(whole_text).collect();
     let words: Vec<ItemWords> = texts.iter().map(|text| ItemWords::of_text(text)).collect();
-    let pairs = similar_pairs(&words, 10 * MOST_PAIRS);
+    let pairs = similar_pairs(&words, 10 * MAX_PAIRS);
     let unlinked = pairs.into_iter().filter(|pair| {
         let (first, second) = (pair.first, pair.second);
         !names(&texts[first], items[second].id) && !names(&texts[second], items[first].id)
@@ -85,7 +85,7 @@ fn unlinked_duplicates(items: &[PastItem]) -> Vec<String> {
             clip(&other.title, 80)
         )
     };
-    unlinked.take(MOST_PAIRS).map(line).collect()
+    unlinked.take(MAX_PAIRS).map(line).collect()
 }
 
 fn whole_text(item: &PastItem) -> String {

@@ -113,7 +113,7 @@ impl Context {
 }
 
 /// Conditions that are tried one by one; each is a request.
-const MOST_TRIED: usize = 12;
+const MAX_TRIED: usize = 12;
 
 async fn asked(
     tracker: &dyn Tracker,
@@ -148,7 +148,7 @@ async fn asked(
             let area = item.area_path.as_deref().map(|area| format!(", area {area}"));
             let mut refusing = Vec::new();
             if source.saved_query.is_empty() {
-                for part in conditions.iter().take(MOST_TRIED) {
+                for part in conditions.iter().take(MAX_TRIED) {
                     let admitted = match open(part) {
                         Ok(tracker) => tracker.still_matching(vec![id]).await,
                         Err(error) => Err(error),

@@ -12,7 +12,7 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 /// In such a folder only the owner of a file can replace it.
 const STICKY: u32 = 0o1000;
 /// The index of a large repository has some ten megabytes.
-const LARGEST_INDEX: u64 = 256 << 20;
+const MAX_INDEX: u64 = 256 << 20;
 
 /// Why the file is not used; `None` if only this user or root could have written it.
 pub(super) fn problem(file: &Path) -> Option<Problem> {
@@ -54,7 +54,7 @@ fn is_committed(file: &Path) -> bool {
         return false;
     };
     let Some(name) = file.strip_prefix(root).ok().and_then(Path::to_str) else { return false };
-    let Ok(index) = private::read_own(&git_folder(root).join("index"), LARGEST_INDEX) else {
+    let Ok(index) = private::read_own(&git_folder(root).join("index"), MAX_INDEX) else {
         return false;
     };
     // An index that shortens names and cannot be read may contain it.

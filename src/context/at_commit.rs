@@ -9,7 +9,7 @@ use code_context::Index;
 use code_context::git::Objects;
 use code_context::tree::BorrowedTree;
 
-use crate::evidence::{Code, File, LARGEST_FILE};
+use crate::evidence::{Code, File, MAX_FILE};
 use crate::private::beneath;
 
 /// A code base at one commit; without one, the folder as it is.
@@ -62,7 +62,7 @@ impl<'a> CommitCode<'a> {
     }
 
     fn in_folder(&self, path: &str) -> File {
-        match beneath::read(&self.root, Path::new(path), LARGEST_FILE) {
+        match beneath::read(&self.root, Path::new(path), MAX_FILE) {
             Ok(bytes) => File::of(&bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::Missing,
             Err(_) if self.root.join(path).is_file() => File::TooLarge,
@@ -80,9 +80,9 @@ impl At {
             if objects.is_none() {
                 *objects = Objects::open(&self.root).ok();
             }
-            match objects.as_mut()?.blob(&name, LARGEST_FILE) {
+            match objects.as_mut()?.blob(&name, MAX_FILE) {
                 Ok(None) => return Some(File::Missing),
-                Ok(Some((size, _))) if size > LARGEST_FILE => return Some(File::TooLarge),
+                Ok(Some((size, _))) if size > MAX_FILE => return Some(File::TooLarge),
                 Ok(Some((_, bytes))) => return Some(File::of(&bytes)),
                 Err(_) => *objects = None,
             }

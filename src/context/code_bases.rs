@@ -23,16 +23,16 @@ use code_context::{
 /// Far above the time for the largest measured code base.
 const WITHIN: Duration = Duration::from_mins(10);
 /// Number of ranked files offered to the packer and to the locate step.
-const RANKED: usize = crate::locate::MOST_FILES;
+const RANKED: usize = crate::locate::MAX_FILES;
 /// Divisor of the context's budget that the overview may take.
 const OVERVIEW_SHARE: u32 = 8;
 /// Tokens of a code base's overview for triage, and how many code bases get one.
 const OVERVIEW_TOKENS: usize = 300;
-const MOST_OVERVIEWS: usize = 4;
+const MAX_OVERVIEWS: usize = 4;
 /// Time for the hints of a run's items.
 const HINTS_WITHIN: Duration = Duration::from_secs(30);
 /// Most files read of a linked commit.
-const MOST_TOUCHED: usize = 30;
+const MAX_TOUCHED: usize = 30;
 
 /// The code context of an item, computed before the agent starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -292,7 +292,7 @@ impl CodeBase for CodeBases {
     fn overviews(&self, items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
         let mut roots: Vec<PathBuf> = Vec::new();
         for root in items.iter().map(|item| self.root_for(item)) {
-            if !roots.contains(&root) && roots.len() < MOST_OVERVIEWS {
+            if !roots.contains(&root) && roots.len() < MAX_OVERVIEWS {
                 roots.push(root);
             }
         }
@@ -362,7 +362,7 @@ fn known_commit(root: &Path, id: &str) -> Option<KnownCommit> {
     let text = String::from_utf8_lossy(&git::output(root, &arguments, bounds).ok()?).into_owned();
     let mut parts = text.split(['\0', '\n']).map(str::trim).filter(|part| !part.is_empty());
     let title = parts.next()?.to_owned();
-    Some(KnownCommit { title, files: parts.take(MOST_TOUCHED).map(str::to_owned).collect() })
+    Some(KnownCommit { title, files: parts.take(MAX_TOUCHED).map(str::to_owned).collect() })
 }
 
 type Shared = Mutex<HashMap<PathBuf, Arc<Opened>>>;

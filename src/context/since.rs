@@ -10,7 +10,7 @@ use code_context::git::{self, Bounds, GitError};
 
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(60), output: 32 << 20 };
 /// Most commits read, newest first.
-const MOST_COMMITS: &str = "--max-count=5000";
+const MAX_COMMITS: &str = "--max-count=5000";
 
 /// The commits since then, newest first, each with the files it changed.
 pub fn changes_since(
@@ -21,7 +21,7 @@ pub fn changes_since(
     // A merge is represented by its commits.
     let arguments = [
         "log",
-        MOST_COMMITS,
+        MAX_COMMITS,
         &since,
         "--no-merges",
         "--no-renames",

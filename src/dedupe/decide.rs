@@ -173,7 +173,7 @@ fn row_write(
 
 /// In the future, but not further than the longest delay.
 fn lies_ahead(next: Timestamp, now: Timestamp) -> bool {
-    next > now && next.duration_since(now) <= crate::model::LONGEST_WAIT
+    next > now && next.duration_since(now) <= crate::model::MAX_WAIT
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::words::ItemWords;
 
 /// A word that more items have says little about any two of them.
-const MOST_HOLDERS: usize = 40;
+const MAX_HOLDERS: usize = 40;
 /// The share of words, weighted by how rare they are, from which on two items are a pair.
 const LEAST: f64 = 0.5;
 
@@ -33,7 +33,7 @@ pub fn similar_pairs(items: &[ItemWords], limit: usize) -> Vec<Pair> {
         for (at, weight) in found {
             lengths[*at] += (weight * rarity).powi(2);
         }
-        if found.len() > MOST_HOLDERS {
+        if found.len() > MAX_HOLDERS {
             continue;
         }
         for (n, (first, weight)) in found.iter().enumerate() {

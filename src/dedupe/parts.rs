@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::model::CleanItem;
 
 /// Longer values are stored as hashes.
-const LONGEST_VALUE: usize = 120;
+const MAX_VALUE_LEN: usize = 120;
 const COMMENTS: &str = "comments";
 
 /// Short values as they are, long texts as hashes, by name.
@@ -31,7 +31,7 @@ impl ItemParts {
             ("parent", item.parent.map(|parent| parent.to_string())),
         ];
         let values = values.into_iter().filter_map(|(name, value)| {
-            Some((name.to_owned(), value?.chars().take(LONGEST_VALUE).collect()))
+            Some((name.to_owned(), value?.chars().take(MAX_VALUE_LEN).collect()))
         });
         let mut texts: BTreeMap<String, String> = BTreeMap::new();
         for field in &clean.fields {

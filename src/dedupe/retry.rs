@@ -14,7 +14,7 @@ pub struct RetryPolicy {
 }
 
 /// Maximum delay after a failure.
-const LONGEST: Duration = Duration::from_hours(24);
+const MAX: Duration = Duration::from_hours(24);
 
 /// When the next attempt is due after `attempts` failures; `None` when they are used up. `jitter`
 /// (0 to 1, derived from the session's id) spreads items that failed together over half of the
@@ -29,7 +29,7 @@ pub fn next_attempt(
         return None;
     }
     let doubled = policy.first_delay.saturating_mul(1 << attempts.saturating_sub(1).min(20));
-    let spread = doubled.min(LONGEST).mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 2.0);
+    let spread = doubled.min(MAX).mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 2.0);
     now.checked_add(SignedDuration::try_from(spread).ok()?).ok()
 }
 

@@ -11,14 +11,14 @@ use crate::model::CleanItem;
 
 /// Indexed part of an item's texts, in bytes; what two reports of one problem share is near the
 /// top.
-const LONGEST_TEXT: usize = 1_500;
+const MAX_TEXT_LEN: usize = 1_500;
 /// Longer ones are hashes and encoded data.
-const LONGEST_WORD: usize = 40;
-/// Endings that are removed if at least [`SHORTEST_STEM`] characters are left.
+const MAX_WORD_LEN: usize = 40;
+/// Endings that are removed if at least [`MIN_STEM_LEN`] characters are left.
 const ENDINGS: [&str; 5] = ["ing", "ed", "es", "s", "ly"];
-const SHORTEST_STEM: usize = 3;
+const MIN_STEM_LEN: usize = 3;
 /// Words in a search, most specific first.
-const MOST_TERMS: usize = 48;
+const MAX_TERMS: usize = 48;
 /// Weight of a title word relative to a text word.
 const TITLE_WEIGHT: u32 = 2;
 
@@ -34,9 +34,9 @@ impl ItemWords {
     pub fn of(item: &CleanItem) -> Self {
         let mut text = String::new();
         for field in item.fields.iter().filter(|field| !field.is_comment()) {
-            text.push_str(beginning(&field.full, LONGEST_TEXT - text.len()));
+            text.push_str(beginning(&field.full, MAX_TEXT_LEN - text.len()));
             text.push('\n');
-            if text.len() >= LONGEST_TEXT {
+            if text.len() >= MAX_TEXT_LEN {
                 break;
             }
         }
@@ -46,7 +46,7 @@ impl ItemWords {
     /// Of a text that is not an item; its first line counts as title.
     pub fn of_text(text: &str) -> Self {
         let (title, rest) = text.split_once('\n').unwrap_or((text, ""));
-        let rest = beginning(rest, LONGEST_TEXT);
+        let rest = beginning(rest, MAX_TEXT_LEN);
         Self { title: words(title).join(" "), text: words(rest).join(" ") }
     }
 
@@ -83,7 +83,7 @@ impl ItemWords {
             }
         }
         rated.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-        rated.into_iter().take(MOST_TERMS).map(|(_, word, weight)| (word, weight)).collect()
+        rated.into_iter().take(MAX_TERMS).map(|(_, word, weight)| (word, weight)).collect()
     }
 }
 
@@ -127,14 +127,14 @@ fn words(text: &str) -> Vec<String> {
 
 fn push_word(words: &mut Vec<String>, word: &mut String) {
     let word = std::mem::take(word);
-    if !word.is_empty() && word.len() <= LONGEST_WORD {
+    if !word.is_empty() && word.len() <= MAX_WORD_LEN {
         words.push(stem(&word).to_owned());
     }
 }
 
 fn stem(word: &str) -> &str {
     let shorter = ENDINGS.iter().filter_map(|ending| word.strip_suffix(ending));
-    let mut long_enough = shorter.filter(|stem| stem.chars().count() >= SHORTEST_STEM);
+    let mut long_enough = shorter.filter(|stem| stem.chars().count() >= MIN_STEM_LEN);
     long_enough.next().unwrap_or(word)
 }
 
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(item.terms(100, |_| 1), [], "words that only it has find nothing");
         let long: Vec<String> = (0..500).map(|n| format!("w{n}")).collect();
         let long = ItemWords { title: String::new(), text: long.join(" ") };
-        assert_eq!(long.terms(100, |_| 2).len(), MOST_TERMS);
+        assert_eq!(long.terms(100, |_| 2).len(), MAX_TERMS);
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use crate::model::{
 };
 
 /// Items with alarms that are listed by name; the rest are only counted.
-const MOST_ALARMED: usize = 20;
+const MAX_ALARMED: usize = 20;
 
 /// An item whose text contains content that a person may not see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -241,7 +241,7 @@ impl RunView {
                 self.alarms += alarms;
             }
             Event::TextAlarm { item, alarms }
-                if alarms.tier() == Some(Tier::Alarm) && self.alarmed.len() < MOST_ALARMED =>
+                if alarms.tier() == Some(Tier::Alarm) && self.alarmed.len() < MAX_ALARMED =>
             {
                 self.alarmed.push(AlarmedItem { item: item.clone(), alarms: *alarms });
             }

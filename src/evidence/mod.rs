@@ -9,7 +9,7 @@
 //!   so are the line numbers that an agent's tool printed before each line. A line of dots stands
 //!   for lines that were left out.
 //! - Files are read as UTF-8, UTF-16 with a mark, or else byte by byte (Latin-1). A file with a zero
-//!   byte is not text, and one above [`LARGEST_FILE`] is not checked; both are said.
+//!   byte is not text, and one above [`MAX_FILE`] is not checked; both are said.
 //! - A quote at its lines is confirmed however often it stands elsewhere. One that is not there is
 //!   moved to the nearest place, but only if it has few places: a quote that stands everywhere, or
 //!   is too short to show anything, proves nothing.
@@ -35,9 +35,9 @@ use names::{Proposals, Wanted};
 use quote::{Quote, Squeezed};
 
 /// Larger files are not checked.
-pub const LARGEST_FILE: u64 = 8 << 20;
+pub const MAX_FILE: u64 = 8 << 20;
 /// Other files that are searched for a quote.
-const MOST_CANDIDATES: usize = 12;
+const MAX_CANDIDATES: usize = 12;
 /// Places of a quote from which the nearest is taken.
 const FEW_PLACES: usize = 10;
 
@@ -179,13 +179,13 @@ fn ours(said: Confidence, found: usize, cited: usize, doubts: usize) -> Confiden
 /// What to ask the agent about claims that failed; `None` if none did.
 pub fn question(doubts: &[Doubt]) -> Option<String> {
     /// More would not be read.
-    const MOST: usize = 12;
+    const MAX: usize = 12;
     if doubts.is_empty() {
         return None;
     }
     let one =
         |doubt: &Doubt| format!("- `{}`: {} ({})\n", doubt.place, clipped(&doubt.claim), doubt.why);
-    let list: String = doubts.iter().take(MOST).map(one).collect();
+    let list: String = doubts.iter().take(MAX).map(one).collect();
     Some(format!(
         "These claims were checked against the code and could not be confirmed:\n\n{list}\nAnswer again \
          in the same form, in full. Correct each of them by what the code says, or leave it out; \
@@ -361,8 +361,8 @@ impl<'a> Check<'a> {
         let of_finding: Vec<String> =
             finding.files.iter().map(|file| file.path.clone()).chain(cited).collect();
         let words = quote.words();
-        let found = self.code.files_with(&words, MOST_CANDIDATES + 1);
-        let too_many = found.len() > MOST_CANDIDATES;
+        let found = self.code.files_with(&words, MAX_CANDIDATES + 1);
+        let too_many = found.len() > MAX_CANDIDATES;
         let mut candidates = of_finding.clone();
         candidates.extend(found);
         let mut places: Vec<(String, (u32, u32))> = Vec::new();

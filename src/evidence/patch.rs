@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::{File, stays_inside};
 
 /// Files that a patch may touch.
-const MOST_FILES: usize = 40;
+const MAX_FILES: usize = 40;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
@@ -110,7 +110,7 @@ pub fn parse(text: &str) -> Result<Patch, PatchError> {
     match patch.files.len() {
         0 if text.contains("@@") => Err(PatchError::Malformed { line: 1 }),
         0 => Err(PatchError::Nothing),
-        count if count > MOST_FILES => Err(PatchError::TooManyFiles),
+        count if count > MAX_FILES => Err(PatchError::TooManyFiles),
         _ => Ok(patch),
     }
 }

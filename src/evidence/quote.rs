@@ -3,9 +3,9 @@
 use memchr::memmem;
 
 /// More places are not counted.
-const MOST_PLACES: usize = 1_000;
+const MAX_PLACES: usize = 1_000;
 /// Lines that dots in a quote may stand for.
-const LONGEST_GAP: u32 = 200;
+const MAX_GAP: u32 = 200;
 /// Characters that a quote needs to be searched for; fewer are found anywhere.
 const TELLING: usize = 10;
 /// Letters and digits that a quote needs to show anything.
@@ -63,13 +63,13 @@ impl Squeezed {
         let in_ascii = ascii && !self.ascii.is_empty();
         let Some((first, rest)) = pieces.split_first() else { return Vec::new() };
         let mut places = Vec::new();
-        for start in memmem::find_iter(text, first).take(MOST_PLACES) {
+        for start in memmem::find_iter(text, first).take(MAX_PLACES) {
             let mut end = start + first.len();
             let from = self.line(start, in_ascii);
             let all = rest.iter().all(|piece| match memmem::find(&text[end..], piece) {
                 Some(at) => {
                     let near =
-                        self.line(end + at, in_ascii) - self.line(end - 1, in_ascii) <= LONGEST_GAP;
+                        self.line(end + at, in_ascii) - self.line(end - 1, in_ascii) <= MAX_GAP;
                     end += at + piece.len();
                     near
                 }
@@ -136,7 +136,7 @@ impl Quote {
 
     /// Its longest words, to find files that may have it.
     pub fn words(&self) -> Vec<&str> {
-        const MOST: usize = 6;
+        const MAX: usize = 6;
         let mut words: Vec<&str> = self
             .text
             .split(|c: char| !(c.is_alphanumeric() || c == '_'))
@@ -146,7 +146,7 @@ impl Quote {
             .collect();
         words.sort_unstable_by_key(|word| (std::cmp::Reverse(word.len()), *word));
         words.dedup();
-        words.truncate(MOST);
+        words.truncate(MAX);
         words
     }
 }
@@ -244,6 +244,6 @@ mod tests {
 
     #[test]
     fn a_quote_that_stands_very_often_is_counted_up_to_a_bound() {
-        assert_eq!(places(&"return null;\n".repeat(5_000), "return null;").len(), MOST_PLACES);
+        assert_eq!(places(&"return null;\n".repeat(5_000), "return null;").len(), MAX_PLACES);
     }
 }

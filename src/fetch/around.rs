@@ -7,11 +7,11 @@ use reqwest::Url;
 use crate::model::{Attachment, ItemId, LinkKind, LinkedChange, LinkedContent, LinkedItem};
 
 /// Most links with titles, and most files.
-const MOST_ITEMS: usize = 20;
-const MOST_CHANGES: usize = 8;
-const MOST_FILES: usize = 30;
+const MAX_ITEMS: usize = 20;
+const MAX_CHANGES: usize = 8;
+const MAX_FILES: usize = 30;
 /// Most files read of a change.
-pub(super) const MOST_TOUCHED: usize = 30;
+pub(super) const MAX_TOUCHED: usize = 30;
 
 /// Links and files collected so far, each once. Links are not followed further, so cycles do no
 /// harm.
@@ -38,7 +38,7 @@ impl Around {
         if !self.seen.insert(format!("{kind} {} {}", change.place.to_lowercase(), change.id)) {
             return;
         }
-        match self.found.changes.len() < MOST_CHANGES {
+        match self.found.changes.len() < MAX_CHANGES {
             true => self.found.changes.push(change),
             false => self.leave_out(),
         }
@@ -63,7 +63,7 @@ impl Around {
         if !self.seen.insert(format!("file {path}")) {
             return true;
         }
-        let room = self.found.files.len() < MOST_FILES;
+        let room = self.found.files.len() < MAX_FILES;
         if room {
             self.found.files.push(file);
         }
@@ -79,8 +79,8 @@ impl Around {
     pub fn finish(self) -> LinkedContent {
         let mut found = self.found;
         found.items.sort_by_key(|item| (item.kind, item.id.is_none(), item.id));
-        found.left_out += found.items.len().saturating_sub(MOST_ITEMS) as u64;
-        found.items.truncate(MOST_ITEMS);
+        found.left_out += found.items.len().saturating_sub(MAX_ITEMS) as u64;
+        found.items.truncate(MAX_ITEMS);
         found
     }
 }
@@ -91,8 +91,8 @@ pub(super) fn parent_of(items: &[LinkedItem]) -> Option<ItemId> {
 }
 
 /// Bytes examined around a link, so that the work grows linearly with the text.
-const LONGEST_ADDRESS: usize = 2_000;
-const LONGEST_WORDS: usize = 300;
+const MAX_ADDRESS_LEN: usize = 2_000;
+const MAX_WORDS_LEN: usize = 300;
 
 /// An address in a text, with its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,9 +114,9 @@ fn addresses(text: &str) -> Vec<Shown> {
     }
     // `[label](address "title")`, with a leading `!` for a picture.
     for (at, _) in text.match_indices("](") {
-        let after = &text[at + 2..text.floor_char_boundary(at + LONGEST_ADDRESS)];
+        let after = &text[at + 2..text.floor_char_boundary(at + MAX_ADDRESS_LEN)];
         let address = after.split([')', ' ', '\n']).next().unwrap_or_default();
-        let before = &text[text.floor_char_boundary(at.saturating_sub(LONGEST_WORDS))..at];
+        let before = &text[text.floor_char_boundary(at.saturating_sub(MAX_WORDS_LEN))..at];
         let Some((before, words)) = before.rsplit_once('[') else { continue };
         let (words, address) = (words.to_owned(), address.replace("&amp;", "&"));
         found.push(Shown { words, address, is_picture: before.ends_with('!') });

@@ -28,7 +28,7 @@ use crate::settings::Source;
 pub(super) use download::Wanted;
 
 /// A run waits at most this long for the tracker's "not before"; for a longer wait it ends.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Wait if the tracker asks for one without stating how long.
 pub(super) const UNSTATED_RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -329,7 +329,7 @@ impl Http {
         let remembered = self.notebook.read().await?;
         let Some(not_before) = remembered.not_before.max(**turn) else { return Ok(()) };
         let wait = Duration::try_from(not_before.duration_since(self.now())).unwrap_or_default();
-        if wait > LONGEST_WAIT {
+        if wait > MAX_WAIT {
             let message = format!(
                 "{} asked not to be called before {}; this run stops reading here and a later one \
                  continues",
@@ -442,7 +442,7 @@ fn is_retryable(failure: &Failure) -> bool {
     match failure.class {
         FailureClass::Transient => true,
         // The wait itself happens before the next request.
-        FailureClass::Throttled => failure.retry_after.is_some_and(|delay| delay <= LONGEST_WAIT),
+        FailureClass::Throttled => failure.retry_after.is_some_and(|delay| delay <= MAX_WAIT),
         _ => false,
     }
 }

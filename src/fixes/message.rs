@@ -15,7 +15,7 @@ use super::subject::{
 use super::{Link, Numbers, Reason, Rules, branch};
 
 /// A message that points to more items is about none of them.
-const MOST_POINTED: usize = 2;
+const MAX_POINTED: usize = 2;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Commit<'a> {
@@ -114,7 +114,7 @@ fn drop_mentioned(found: &mut Vec<Named>, begins_with_key: bool) {
 /// What only points to an item counts if the message names no other, and not many.
 fn drop_pointers(found: &mut Vec<Named>, is_named: bool) {
     let pointed = found.iter().filter(|named| named.points).map(|named| named.link.item);
-    if is_named || pointed.collect::<BTreeSet<i64>>().len() > MOST_POINTED {
+    if is_named || pointed.collect::<BTreeSet<i64>>().len() > MAX_POINTED {
         found.retain(|named| !named.points);
     }
 }

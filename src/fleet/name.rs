@@ -22,7 +22,7 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long the worker's own task may wait for it.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// A name that is held for longer is taken again.
-const LONGEST: Duration = Duration::from_hours(24 * 30);
+const MAX: Duration = Duration::from_hours(24 * 30);
 
 /// Why this process may not use its name.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -118,7 +118,7 @@ impl Name {
             queue: &self.queue,
             task: &Task::Void,
             wait: TAKEN_WITHIN,
-            limit: LONGEST,
+            limit: MAX,
             heartbeat_timeout: Some(self.heartbeat_timeout),
             again: true,
         };

@@ -17,10 +17,10 @@ use crate::settings::{Analyze, Config, Timeouts, Triage};
 /// misunderstand; it is part of the queue's name.
 pub const WIRE: u32 = 1;
 /// The largest sealed order in bytes: the server refuses two megabytes.
-pub const MOST_BYTES: usize = 1_500_000;
+pub const MAX_BYTES: usize = 1_500_000;
 
 /// Kinds of steps in a heartbeat, and the length of a kind's name.
-const MOST_STEP_KINDS: usize = 16;
+const MAX_STEP_KINDS: usize = 16;
 const STEP_CHARS: usize = 40;
 
 /// The content of an execution.
@@ -156,7 +156,7 @@ impl Beat {
     /// bounded, because a heartbeat must stay small.
     pub fn count_step(&mut self, what: &str) {
         let what = clip(what, STEP_CHARS);
-        if self.steps.len() < MOST_STEP_KINDS || self.steps.contains_key(&what) {
+        if self.steps.len() < MAX_STEP_KINDS || self.steps.contains_key(&what) {
             *self.steps.entry(what).or_default() += 1;
         }
     }

@@ -13,7 +13,7 @@ use crate::event::{Event, LiveVerdict, Liveness};
 use crate::model::SessionId;
 
 /// Steps that one report may add; more than a host can make between two heartbeats.
-const MOST_NEW_STEPS: u32 = 100;
+const MAX_NEW_STEPS: u32 = 100;
 
 pub(super) struct HostReports {
     session: SessionId,
@@ -119,7 +119,7 @@ impl HostReports {
         let mut events = Vec::new();
         for (what, count) in &beat.steps {
             let known = known.entry(what.clone()).or_default();
-            let new = count.saturating_sub(*known).min(MOST_NEW_STEPS);
+            let new = count.saturating_sub(*known).min(MAX_NEW_STEPS);
             *known = (*known).max(*count);
             events.extend((0..new).map(|_| {
                 let what = what.clone();

@@ -23,7 +23,7 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long the coordinator's own task may wait for it.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// Longer than the longest run.
-const LONGEST: Duration = Duration::from_hours(48);
+const MAX: Duration = Duration::from_hours(48);
 
 /// Why this process may not run.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +103,7 @@ impl RunRight {
             queue: &queue,
             task: &Task::Run,
             wait: TAKEN_WITHIN,
-            limit: LONGEST,
+            limit: MAX,
             heartbeat_timeout: Some(self.heartbeat_timeout()),
             again: true,
         };

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
 /// Upper bound of uncompressed data.
-const MOST_UNPACKED: u64 = 64 << 20;
+const MAX_UNPACKED: u64 = 64 << 20;
 
 /// Why something could not be sealed or opened.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -108,7 +108,7 @@ impl Seal {
             .open_in_place(nonce, Aad::from(purpose.as_bytes()), &mut data)
             .map_err(|_| SealError::Broken)?;
         let mut plain = Vec::new();
-        let mut unpacker = GzDecoder::new(&*packed).take(MOST_UNPACKED);
+        let mut unpacker = GzDecoder::new(&*packed).take(MAX_UNPACKED);
         unpacker.read_to_end(&mut plain).map_err(|_| SealError::Broken)?;
         serde_json::from_slice(&plain).map_err(|error| SealError::Form(error.to_string()))
     }

@@ -16,7 +16,7 @@ use crate::model::{Usage, Usd};
 use crate::settings::Price;
 
 /// An answer shorter than this is of no use: the request is refused instead.
-const SHORTEST_ANSWER: u64 = 256;
+const MIN_ANSWER_LEN: u64 = 256;
 
 /// The limits of one session.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,7 +140,7 @@ impl Meter {
         if let Some(price) = price {
             let left = self.bounds.cap - state.spent();
             let affordable = affordable_answer(price, left, estimated_tokens(bytes));
-            if affordable < SHORTEST_ANSWER {
+            if affordable < MIN_ANSWER_LEN {
                 state.stop = Some(Stop::Budget);
                 return Err(Stop::Budget);
             }

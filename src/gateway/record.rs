@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// All requests and answers of a session together, in bytes.
-const MOST: usize = 24 << 20;
+const MAX: usize = 24 << 20;
 
 /// One request and its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl Recorder {
     pub(super) fn asked(&self, call: u64, request: Value, length: usize) {
         let mut kept = self.kept();
         kept.bytes = kept.bytes.saturating_add(length);
-        if kept.bytes > MOST {
+        if kept.bytes > MAX {
             kept.cut = true;
             return;
         }
@@ -62,7 +62,7 @@ impl Recorder {
     pub(super) fn chunk(&self, call: u64, bytes: &[u8]) {
         let mut kept = self.kept();
         kept.bytes = kept.bytes.saturating_add(bytes.len());
-        if kept.bytes > MOST {
+        if kept.bytes > MAX {
             kept.cut = true;
         } else if let Some((.., body)) = kept.exchanges.iter_mut().find(|kept| kept.0 == call) {
             body.extend_from_slice(bytes);

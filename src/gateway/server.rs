@@ -30,7 +30,7 @@ use super::wire::Reader;
 use crate::clock::Clock;
 
 /// Connections of one session.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 /// In bytes.
 const MAX_HEADERS: usize = 64 << 10;
@@ -43,7 +43,7 @@ const REFUSAL_WITHIN: Duration = Duration::from_secs(20);
 /// Chunks between the provider and the agent.
 const CHUNKS: usize = 2;
 /// A longer wait is not left to the agent: one of them waits it out in silence.
-const LONGEST_WAIT: i64 = 20;
+const MAX_WAIT: i64 = 20;
 
 /// Headers that end at this connection, or name what the agent must not decide.
 const NOT_FORWARDED: [HeaderName; 11] = [
@@ -91,7 +91,7 @@ type Body = BoxBody<Bytes, io::Error>;
 
 /// Serves until the session ends.
 pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let accepted = tokio::select! {
             () = shared.stop.cancelled() => return,
@@ -295,7 +295,7 @@ impl Call {
             recorder.chunk(call, &body);
             recorder.completed(call);
         });
-        if retry_after(&headers, now).is_some_and(|wait| wait.as_secs() > LONGEST_WAIT) {
+        if retry_after(&headers, now).is_some_and(|wait| wait.as_secs() > MAX_WAIT) {
             headers.remove(header::RETRY_AFTER);
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
         }

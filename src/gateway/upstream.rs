@@ -43,7 +43,7 @@ pub enum Greeting {
 /// Longest wait for the free request.
 const GREETING: Duration = Duration::from_secs(15);
 /// More of a refusal is not read.
-const LONGEST_REFUSAL: usize = 4 << 10;
+const MAX_REFUSAL_LEN: usize = 4 << 10;
 
 /// A provider with the client that reaches it; shared by all sessions of an agent.
 #[derive(Debug)]
@@ -112,11 +112,11 @@ impl Upstream {
         let mut body = Vec::new();
         while let Ok(Some(chunk)) = answer.chunk().await {
             body.extend_from_slice(&chunk);
-            if body.len() >= LONGEST_REFUSAL {
+            if body.len() >= MAX_REFUSAL_LEN {
                 break;
             }
         }
-        body.truncate(LONGEST_REFUSAL);
+        body.truncate(MAX_REFUSAL_LEN);
         let failure = Failure::refused(status.as_u16(), &headers, &body, now);
         match failure.class {
             // A provider without such a list has not looked at the credential.

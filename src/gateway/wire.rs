@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::model::Usage;
 
 /// A longer line is not parsed as a whole; only the counts at its end are.
-const LONGEST_LINE: usize = 256 << 10;
+const MAX_LINE_LEN: usize = 256 << 10;
 /// What is kept of a longer line.
 const TAIL: usize = 16 << 10;
 /// Long enough for the type of an event.
 const HEAD: usize = 256;
 /// Average length of a token.
 const BYTES_PER_TOKEN: u64 = 4;
-const LONGEST_WORDS: usize = 500;
+const MAX_WORDS_LEN: usize = 500;
 
 /// Tokens of so many bytes, estimated.
 pub const fn estimated_tokens(bytes: u64) -> u64 {
@@ -94,9 +94,9 @@ impl Reader {
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(LONGEST_LINE) {
+        for part in bytes.chunks(MAX_LINE_LEN) {
             self.line.extend_from_slice(part);
-            if self.line.len() > LONGEST_LINE {
+            if self.line.len() > MAX_LINE_LEN {
                 let head = || (self.line[..HEAD].to_vec(), 0);
                 let (_, dropped) = self.cut.get_or_insert_with(head);
                 *dropped += (self.line.len() - TAIL) as u64;
@@ -201,7 +201,7 @@ fn length_of_texts(value: &Value) -> u64 {
 
 /// For people; bounded.
 pub fn shortened(text: &str) -> String {
-    text[..text.floor_char_boundary(LONGEST_WORDS)].to_owned()
+    text[..text.floor_char_boundary(MAX_WORDS_LEN)].to_owned()
 }
 
 #[cfg(test)]
@@ -276,7 +276,7 @@ data: [DONE]
 
     #[test]
     fn a_line_beyond_the_limit_is_counted_in_bounded_memory() {
-        let words = "x".repeat(3 * LONGEST_LINE);
+        let words = "x".repeat(3 * MAX_LINE_LEN);
         let line = format!(
             "data: {{\"type\":\"response.completed\",\"response\":{{\"output\":\"{words}\",\
              \"usage\":{{\"input_tokens\":7,\"output_tokens\":9}}}}}}\n"
@@ -284,7 +284,7 @@ data: [DONE]
         let mut reader = Reader::new("text/event-stream");
         for part in line.as_bytes().chunks(8192) {
             reader.feed(part);
-            assert!(reader.line.capacity() <= 4 * LONGEST_LINE);
+            assert!(reader.line.capacity() <= 4 * MAX_LINE_LEN);
         }
         assert_eq!(reader.seen.tokens(0), (counted(7, 0, 0, 9), false));
         let delta =

@@ -21,7 +21,7 @@ use crate::settings::Triage;
 
 /// Files offered per item. On the measured sets the right one was among the first 20 in 98 % of the
 /// cases, and each line costs about 30 tokens.
-pub const MOST_FILES: usize = 30;
+pub const MAX_FILES: usize = 30;
 
 /// Tokens of an item's own text: its title and the beginning of the description.
 const ITEM_TOKENS: u32 = 250;
@@ -33,9 +33,9 @@ const FENCE_TOKENS: u64 = 16;
 const MAX_ITEMS: usize = 200;
 
 /// Limits of what is used of an answer.
-const MOST_CHOSEN: usize = 10;
-const MOST_FUNCTIONS: usize = 6;
-const LONGEST_FUNCTION: usize = 100;
+const MAX_CHOSEN: usize = 10;
+const MAX_FUNCTIONS: usize = 6;
+const MAX_FUNCTION_LEN: usize = 100;
 
 /// One item and the files to choose from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Question {
             key: item.facts.key.clone(),
             text: item_text(item, None, Detail::Tight, ITEM_TOKENS).text,
             question: verdict.reason.clone(),
-            files: files.into_iter().take(MOST_FILES).collect(),
+            files: files.into_iter().take(MAX_FILES).collect(),
             alone: item.alarms.tier() == Some(Tier::Alarm),
         }
     }
@@ -158,10 +158,10 @@ fn chosen_files(entry: &Value, first: i64, question: &Question) -> Option<Vec<Ch
         let path = question.files.get(number)?.path.clone();
         let functions = file.get("functions").and_then(Value::as_array).into_iter().flatten();
         let functions = functions.filter_map(Value::as_str).filter(|name| {
-            !name.is_empty() && name.len() <= LONGEST_FUNCTION && !name.contains(char::is_control)
+            !name.is_empty() && name.len() <= MAX_FUNCTION_LEN && !name.contains(char::is_control)
         });
-        let functions = functions.take(MOST_FUNCTIONS).map(str::to_owned).collect();
-        if seen.insert(number) && chosen.len() < MOST_CHOSEN {
+        let functions = functions.take(MAX_FUNCTIONS).map(str::to_owned).collect();
+        if seen.insert(number) && chosen.len() < MAX_CHOSEN {
             chosen.push(Chosen { path, functions });
         }
     }
@@ -243,7 +243,7 @@ mod tests {
     fn many_items_are_divided_within_the_limit_and_each_is_asked_once() {
         let config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
         let path = |number: usize| format!("src/a/fairly/long/path/to/file_{number}.rs");
-        let paths: Vec<String> = (0..MOST_FILES).map(path).collect();
+        let paths: Vec<String> = (0..MAX_FILES).map(path).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let text = "A title\n".to_owned() + &"words ".repeat(160);
         let mut all: Vec<Question> =

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// In characters.
-pub const LONGEST_NOTE: usize = 2_000;
+pub const MAX_NOTE_LEN: usize = 2_000;
 
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::Display,

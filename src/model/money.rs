@@ -12,7 +12,7 @@ pub struct Usd {
 }
 
 /// No amount is larger: thousands of such amounts still fit into an integer.
-const MOST_DOLLARS: f64 = 1e9;
+const MAX_DOLLARS: f64 = 1e9;
 
 impl Usd {
     pub const ZERO: Self = Self { micros: 0 };
@@ -26,7 +26,7 @@ impl Usd {
     #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
     pub fn from_dollars(dollars: f64) -> Self {
         // The tiny subtraction keeps values such as 0.1 + 0.2 from being rounded up a whole step.
-        let micros = (dollars.clamp(-MOST_DOLLARS, MOST_DOLLARS) * 1e6 - 1e-4).ceil();
+        let micros = (dollars.clamp(-MAX_DOLLARS, MAX_DOLLARS) * 1e6 - 1e-4).ceil();
         Self { micros: micros as i64 }
     }
 
@@ -132,8 +132,8 @@ mod tests {
     fn a_fraction_of_a_millionth_is_never_lost() {
         assert_eq!(Usd::from_dollars(0.000_475_7).micros(), 476);
         assert_eq!(Usd::from_dollars(f64::NAN), Usd::ZERO);
-        assert_eq!(Usd::from_dollars(1e300).dollars(), MOST_DOLLARS);
-        assert_eq!(Usd::from_dollars(f64::NEG_INFINITY).dollars(), -MOST_DOLLARS);
+        assert_eq!(Usd::from_dollars(1e300).dollars(), MAX_DOLLARS);
+        assert_eq!(Usd::from_dollars(f64::NEG_INFINITY).dollars(), -MAX_DOLLARS);
     }
 
     #[test]

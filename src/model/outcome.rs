@@ -288,14 +288,14 @@ impl Usage {
     /// Without figures that no session can have. They come from other programs, and are summed up.
     #[must_use]
     pub fn bounded(self) -> Self {
-        const MOST_TOKENS: u64 = 1_000_000_000_000;
-        const MOST: Usd = Usd::from_micros(1_000_000_000_000);
+        const MAX_TOKENS: u64 = 1_000_000_000_000;
+        const MAX: Usd = Usd::from_micros(1_000_000_000_000);
         Self {
-            input_tokens: self.input_tokens.min(MOST_TOKENS),
-            output_tokens: self.output_tokens.min(MOST_TOKENS),
-            cache_read_tokens: self.cache_read_tokens.min(MOST_TOKENS),
-            cache_creation_tokens: self.cache_creation_tokens.min(MOST_TOKENS),
-            cost: self.cost.map(|cost| cost.clamp(Usd::ZERO, MOST)),
+            input_tokens: self.input_tokens.min(MAX_TOKENS),
+            output_tokens: self.output_tokens.min(MAX_TOKENS),
+            cache_read_tokens: self.cache_read_tokens.min(MAX_TOKENS),
+            cache_creation_tokens: self.cache_creation_tokens.min(MAX_TOKENS),
+            cost: self.cost.map(|cost| cost.clamp(Usd::ZERO, MAX)),
             estimated: self.estimated,
         }
     }

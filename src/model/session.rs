@@ -75,13 +75,13 @@ impl SessionEnd {
     /// The last words of an agent that failed: the end of its standard error, else of what the
     /// model said. One line, plain, without tokens.
     pub fn last_words(&self) -> String {
-        const LONGEST: usize = 400;
+        const MAX_LEN: usize = 400;
         if self.outcome.is_success() {
             return String::new();
         }
-        let said = self.stderr_tail.last_line(LONGEST);
+        let said = self.stderr_tail.last_line(MAX_LEN);
         let last = || self.transcript.lines.back().map(|line| line.text.replace('\n', " "));
-        if said.is_empty() { clip(&last().unwrap_or_default(), LONGEST) } else { said }
+        if said.is_empty() { clip(&last().unwrap_or_default(), MAX_LEN) } else { said }
     }
 
     /// The texts in the output, so that secrets can be removed from them.

@@ -9,7 +9,7 @@ use super::text::clip;
 /// Lines kept from the beginning, and the same number from the end.
 const EACH_END: usize = 100;
 /// Per line, in characters.
-const LONGEST: usize = 1_000;
+const MAX_LEN: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
@@ -45,7 +45,7 @@ pub struct SessionTranscript {
 impl SessionTranscript {
     /// Adds a line. When full, drops the oldest of the last lines.
     pub fn push(&mut self, after_ms: u64, kind: TranscriptKind, text: &str) {
-        let text = clip(text.trim(), LONGEST);
+        let text = clip(text.trim(), MAX_LEN);
         if text.is_empty() {
             return;
         }
@@ -87,6 +87,6 @@ mod tests {
         transcript.push(0, TranscriptKind::Said, "  ");
         transcript.push(0, TranscriptKind::Said, &"x".repeat(1 << 20));
         assert_eq!(transcript.lines.len(), 1);
-        assert!(transcript.lines[0].text.chars().count() <= LONGEST + 1);
+        assert!(transcript.lines[0].text.chars().count() <= MAX_LEN + 1);
     }
 }

@@ -84,11 +84,11 @@ impl<T> fmt::Debug for Untrusted<T> {
 
 /// Whether a word looks like a token or a key: long, letters and digits, not a path or an address.
 fn is_secret(word: &str) -> bool {
-    const SHORTEST: usize = 20;
+    const MIN_LEN: usize = 20;
     let body = word.rsplit(['=', ':', '"', '\'']).find(|part| !part.is_empty()).unwrap_or(word);
     let is_token =
         |character: char| character.is_ascii_alphanumeric() || "-_+.~=".contains(character);
-    body.len() >= SHORTEST
+    body.len() >= MIN_LEN
         && body.chars().all(is_token)
         && body.chars().any(|character| character.is_ascii_digit())
         && body.chars().any(|character| character.is_ascii_alphabetic())

@@ -12,7 +12,7 @@ use reqwest::{Client, StatusCode, Url};
 /// Per attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// More of an answer is not read.
-const LONGEST_ANSWER: usize = 1024;
+const MAX_ANSWER_LEN: usize = 1024;
 
 /// No message contains the address.
 #[derive(Debug, thiserror::Error)]
@@ -124,8 +124,8 @@ pub async fn post(
         // It has taken the message; an answer that breaks off changes nothing.
         while let Ok(Some(chunk)) = answer.chunk().await {
             said.extend_from_slice(&chunk);
-            if said.len() >= LONGEST_ANSWER {
-                said.truncate(LONGEST_ANSWER);
+            if said.len() >= MAX_ANSWER_LEN {
+                said.truncate(MAX_ANSWER_LEN);
                 break;
             }
         }

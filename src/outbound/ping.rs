@@ -14,7 +14,7 @@ use crate::settings::Environment;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const TRIES: usize = 3;
 /// Of the text that goes with a ping.
-const LONGEST_TEXT: usize = 4000;
+const MAX_TEXT_LEN: usize = 4000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
@@ -64,7 +64,7 @@ impl Monitor {
         let run = run.map(|run| run.to_string());
         let rid = run.as_deref().map(|run| ("rid", run));
         let address = self.0.with(&signal.segment(), rid);
-        post(&address, Body::Text(&clip(text, LONGEST_TEXT)), FIRST_WAIT, TRIES).await
+        post(&address, Body::Text(&clip(text, MAX_TEXT_LEN)), FIRST_WAIT, TRIES).await
     }
 
     /// Sends and logs a failure to send: a monitor changes nothing about a run.

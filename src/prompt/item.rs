@@ -6,12 +6,12 @@ use crate::model::{
 };
 
 /// Of another item's title, in characters; of one in a list of many.
-const LONGEST_TITLE: usize = 120;
+const MAX_TITLE_LEN: usize = 120;
 const SHORT_TITLE: usize = 44;
 /// Of the changes since the last reading, in characters.
-const LONGEST_CHANGES: usize = 400;
+const MAX_CHANGES_LEN: usize = 400;
 /// Files of an earlier finding that are listed.
-const MOST_FILES: usize = 10;
+const MAX_FILES: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
@@ -111,7 +111,7 @@ fn facts(clean: &CleanItem, parent: Option<&str>) -> String {
         facts.push(format!("tags {}", tags.join(", ")));
     }
     facts.extend(item.parent.map(|id| match parent {
-        Some(title) => format!("parent {id}: {}", cut_line(title, LONGEST_TITLE)),
+        Some(title) => format!("parent {id}: {}", cut_line(title, MAX_TITLE_LEN)),
         None => format!("parent {id}"),
     }));
     facts.extend(item.created_at.map(|at| format!("created {}", at.strftime("%F"))));
@@ -164,7 +164,7 @@ pub fn earlier_text(earlier: &Earlier, detail: Detail) -> String {
         false => changes.join("; "),
     });
     lines
-        .extend(since.map(|since| format!("changed since: {}", cut_line(&since, LONGEST_CHANGES))));
+        .extend(since.map(|since| format!("changed since: {}", cut_line(&since, MAX_CHANGES_LEN))));
     lines.join("\n")
 }
 
@@ -184,7 +184,7 @@ fn finding_text(finding: &Finding, detail: Detail) -> String {
     if change > 0 {
         text += &format!("\nit suggested: {}", cut_line(&finding.suggested_change, change));
         let files: Vec<&str> =
-            finding.files.iter().take(MOST_FILES).map(|file| file.path.as_str()).collect();
+            finding.files.iter().take(MAX_FILES).map(|file| file.path.as_str()).collect();
         text += &format!("\nin: {}", files.join(", "));
     }
     text
@@ -202,7 +202,7 @@ pub fn known_text<'a>(
             Some(own) if own.source() != known.key.source() => known.key.to_string(),
             _ => known.id.to_string(),
         };
-        let longest = if own.is_some() { LONGEST_TITLE } else { SHORT_TITLE };
+        let longest = if own.is_some() { MAX_TITLE_LEN } else { SHORT_TITLE };
         format!("{name} | {phase} | {}", cut_line(&known.title, longest))
     };
     known.into_iter().map(line).collect::<Vec<_>>().join("\n")

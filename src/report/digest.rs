@@ -22,11 +22,11 @@ use crate::store::{
 use crate::triage;
 
 /// Unfinished items that are listed; the rest are counted.
-const MOST_OPEN: u32 = 50;
+const MAX_OPEN: u32 = 50;
 /// Earlier findings of which a report says what became of them.
-const MOST_BECAME: usize = 10;
+const MAX_BECAME: usize = 10;
 /// Items whose groups of duplicates are looked up.
-const MOST_GROUPED: usize = 200;
+const MAX_GROUPED: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "of", rename_all = "snake_case")]
@@ -324,7 +324,7 @@ async fn duplicates(
     judged: &[JudgedItem],
 ) -> Result<Vec<DuplicateGroup>, StoreError> {
     let named = judged.iter().filter(|item| !item.verdict.duplicates.is_empty());
-    let keys = named.map(|item| item.key.clone()).take(MOST_GROUPED).collect();
+    let keys = named.map(|item| item.key.clone()).take(MAX_GROUPED).collect();
     store.items().duplicate_groups(keys).await
 }
 
@@ -343,7 +343,7 @@ async fn unfinished(store: &Store, scope: Scope) -> Result<(OpenItems, u32), Sto
         return Ok((OpenItems::default(), 0));
     }
     let parked = parked(&store.items().phase_counts().await?);
-    Ok((store.items().open(MOST_OPEN).await?, parked))
+    Ok((store.items().open(MAX_OPEN).await?, parked))
 }
 
 /// What became of findings in a period.
@@ -364,9 +364,9 @@ async fn became(
         Some(format!("{} {}: {said}", names.name(&row.key), row.title))
     });
     let mut all: Vec<String> = fixed.chain(rated).collect();
-    if all.len() > MOST_BECAME {
-        let more = all.len() - MOST_BECAME;
-        all.truncate(MOST_BECAME);
+    if all.len() > MAX_BECAME {
+        let more = all.len() - MAX_BECAME;
+        all.truncate(MAX_BECAME);
         all.push(format!("and {more} more"));
     }
     Ok(all)

@@ -14,7 +14,7 @@ use crate::report::paint::Paint;
 use crate::store::{FindingRow, OpenItems};
 
 /// Unfinished items that are listed; the rest are counted.
-pub const MOST_OPEN: u32 = 20;
+pub const MAX_OPEN: u32 = 20;
 
 /// The object that `--json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]

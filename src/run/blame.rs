@@ -9,7 +9,7 @@ use super::launch::EndedSession;
 use super::provider::{self, Canary};
 use super::{RunContext, RunError, deep_result};
 use crate::breaker::blame::{self, Suspect};
-use crate::breaker::provider::{MOST_ALIKE, ProviderRecord, is_outage};
+use crate::breaker::provider::{MAX_ALIKE, ProviderRecord, is_outage};
 use crate::event::Reason;
 use crate::model::{FailureKind, ItemKey, Outcome, SessionEnd, SessionId, Stage};
 use crate::settings::{AgentKind, Config};
@@ -196,7 +196,7 @@ pub(super) fn alike_text(
     };
     let said = if evidence.is_empty() { String::new() } else { format!(": {evidence}") };
     format!(
-        "{MOST_ALIKE} {stage} sessions of different items ended alike ({outcome}){said}. Check \
+        "{MAX_ALIKE} {stage} sessions of different items ended alike ({outcome}){said}. Check \
          [{section}] model, your own prompt files and [{own}] command; `heartbeat doctor` checks \
          the agent"
     )

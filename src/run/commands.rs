@@ -15,9 +15,9 @@ const PREFIX: &str = "/heartbeat";
 /// Older commands are history: their answers may no longer be remembered.
 const OLDEST: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Commands of one item that one run carries out.
-const MOST: usize = 5;
+const MAX: usize = 5;
 /// Of a note, in characters.
-const LONGEST_NOTE: usize = 500;
+const MAX_NOTE_LEN: usize = 500;
 
 /// A command that somebody who may write to the item gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn take(cx: &RunContext, items: &mut [WorkItem]) -> Vec<Given> {
         item.comments.retain(|comment| {
             let Some(asked) = asked_in(comment) else { return true };
             let is_recent = comment.at.is_some_and(|at| at >= since);
-            if comment.may_write && is_recent && count < MOST {
+            if comment.may_write && is_recent && count < MAX {
                 count += 1;
                 given.push(Given { item: key.clone(), mark: mark(&key, comment), asked });
             }
@@ -77,7 +77,7 @@ fn asked_in(comment: &Comment) -> Option<Asked> {
     Some(match word.to_ascii_lowercase().as_str() {
         "analyse" | "analyze" => Asked::Analyse,
         "why" => Asked::Why,
-        "wrong" => Asked::Wrong(plain_text(note).trim().chars().take(LONGEST_NOTE).collect()),
+        "wrong" => Asked::Wrong(plain_text(note).trim().chars().take(MAX_NOTE_LEN).collect()),
         _ => Asked::Other,
     })
 }

@@ -19,7 +19,7 @@ use crate::settings::Config;
 use crate::store::{Journal, Store};
 
 /// The limit of a run if neither the configuration nor the schedule sets a shorter one.
-const LONGEST: Duration = Duration::from_hours(2);
+const MAX: Duration = Duration::from_hours(2);
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -119,7 +119,7 @@ impl Drop for DeadlineTimer {
 impl RunStop {
     pub(super) fn new(requested: StopHandle, config: &Config) -> Self {
         let (limit, now) = (limit(config), Instant::now());
-        let ends_at = now.checked_add(limit).unwrap_or(now + LONGEST * 1000);
+        let ends_at = now.checked_add(limit).unwrap_or(now + MAX * 1000);
         Self { requested, deadline: StopHandle::new(), limit, ends_at }
     }
 
@@ -195,7 +195,7 @@ impl RunStop {
 fn limit(config: &Config) -> Duration {
     config.limits.run_deadline.unwrap_or_else(|| {
         let interval = Schedule::parse(&config.schedule.cron, &config.schedule.timezone)
-            .map_or(LONGEST, |schedule| schedule.interval_hint().min(LONGEST));
+            .map_or(MAX, |schedule| schedule.interval_hint().min(MAX));
         interval.max(config.shortest_run())
     })
 }

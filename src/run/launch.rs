@@ -27,7 +27,7 @@ const RETRY_GATE: Duration = Duration::from_millis(500);
 /// Allowance between the claim and the agent's first line on a busy machine.
 const STARTING: Duration = Duration::from_secs(5);
 /// Hosts that may fail to start a session before it is left to the next run.
-const MOST_HOSTS: u32 = 3;
+const MAX_HOSTS: u32 = 3;
 
 pub(super) struct Launch {
     pub(super) stage: Stage,
@@ -116,7 +116,7 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
             Err(LedgerError::NotStarted(reason, detail)) => {
                 cx.journal.claims().give_back(claim.clone()).await?;
                 hosts += 1;
-                if hosts >= MOST_HOSTS {
+                if hosts >= MAX_HOSTS {
                     return Ok(refuse(cx, &launch, reason, detail));
                 }
                 // The fleet rejects an id permanently once it failed, so a retry needs a new

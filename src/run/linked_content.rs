@@ -24,10 +24,10 @@ const EXTRACT_TOKENS: usize = 150;
 const TEXT_TOKENS: u32 = 1_500;
 const TEXT_READ: u64 = 64 << 10;
 /// Files listed per commit or pull request.
-const MOST_TOUCHED: usize = 8;
+const MAX_TOUCHED: usize = 8;
 /// Attached files whose names triage gets, and characters per name.
-const MOST_NAMED: usize = 5;
-const LONGEST_NAME: usize = 60;
+const MAX_NAMED: usize = 5;
+const MAX_NAME_LEN: usize = 60;
 const BYTES_PER_TOKEN: usize = crate::model::BYTES_PER_TOKEN;
 
 /// Text for a deep prompt, not fenced yet, and the files for the session.
@@ -112,12 +112,12 @@ pub(super) async fn file_names(cx: &RunContext, items: &[QueuedItem]) -> HashMap
 /// Such as `screen.png (120 kB), server.log (3 kB) and 2 more`.
 fn names_line(files: &[Attachment]) -> String {
     let one = |file: &Attachment| {
-        let name: String = clean_line(&file.name).chars().take(LONGEST_NAME).collect();
+        let name: String = clean_line(&file.name).chars().take(MAX_NAME_LEN).collect();
         let size = file.size.map(|size| format!(" ({})", text::size(size))).unwrap_or_default();
         format!("{}{size}", if name.is_empty() { "without a name" } else { &name })
     };
-    let names: Vec<String> = files.iter().take(MOST_NAMED).map(one).collect();
-    match files.len().saturating_sub(MOST_NAMED) {
+    let names: Vec<String> = files.iter().take(MAX_NAMED).map(one).collect();
+    match files.len().saturating_sub(MAX_NAMED) {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),
     }
@@ -192,8 +192,8 @@ fn change_line(change: &LinkedChange) -> String {
         title => clean_line(title),
     };
     let files: Vec<String> =
-        change.files.iter().take(MOST_TOUCHED).map(|file| clean_line(file)).collect();
-    let more = change.files.len().saturating_sub(MOST_TOUCHED);
+        change.files.iter().take(MAX_TOUCHED).map(|file| clean_line(file)).collect();
+    let more = change.files.len().saturating_sub(MAX_TOUCHED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let files = if files.is_empty() {
         String::new()

@@ -18,10 +18,10 @@ use crate::model::{CleanItem, FailureClass, ItemId, ItemKey, Tier, WorkItem};
 use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
 
 /// Runs that request an item which the query listed but no read returned, before it is given up.
-const MOST_RUNS: u32 = 3;
+const MAX_RUNS: u32 = 3;
 /// The same for items that disappeared together with many others: an empty answer is more often a
 /// fault of the tracker, of a permission or of the query than a mass deletion.
-const MOST_RUNS_WITHOUT_MANY: u32 = 5;
+const MAX_RUNS_WITHOUT_MANY: u32 = 5;
 /// Items that are many.
 const MANY: usize = 5;
 
@@ -343,7 +343,7 @@ impl Undelivered {
         record.delivered = delivered.into_iter().filter(|id| self.runs.contains_key(id)).collect();
         for id in missing {
             let runs = self.runs.get(&id).copied().unwrap_or(0) + 1;
-            self.miss(id, runs, MOST_RUNS, record);
+            self.miss(id, runs, MAX_RUNS, record);
         }
         let nothing_else = vanished.len() > 1 && !self.read_any;
         let many = vanished.len() >= MANY || nothing_else;
@@ -357,7 +357,7 @@ impl Undelivered {
             );
         }
         for id in vanished {
-            let limit = if many { MOST_RUNS_WITHOUT_MANY } else { MOST_RUNS };
+            let limit = if many { MAX_RUNS_WITHOUT_MANY } else { MAX_RUNS };
             match self.runs.get(&id).copied() {
                 Some(runs) => self.miss(id, runs + 1, limit, record),
                 None if many => self.miss(id, 1, limit, record),

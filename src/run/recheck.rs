@@ -19,7 +19,7 @@ use crate::session::StopReason;
 pub(super) const RECHECK_EVERY: Duration = Duration::from_secs(60);
 
 /// Runs in a row after which an item that the query does not return is given up.
-const MOST_RUNS: u32 = 3;
+const MAX_RUNS: u32 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Since {
@@ -60,8 +60,8 @@ pub(super) async fn still_wanted(
 /// find it so: one empty answer, or a query that somebody is trying out, must not empty the queue.
 async fn leave_out(cx: &RunContext, key: &ItemKey) -> Result<(), RunError> {
     let runs = cx.journal.sources().note_absence(key).await?;
-    if runs < MOST_RUNS {
-        tracing::warn!(item = %key, runs, "the query no longer returns this item; it is given up after {MOST_RUNS} runs");
+    if runs < MAX_RUNS {
+        tracing::warn!(item = %key, runs, "the query no longer returns this item; it is given up after {MAX_RUNS} runs");
         cx.journal.items().defer(vec![key.clone()], Reason::OutOfQuery).await?;
     } else {
         cx.journal.sources().note_presence(key).await?;

@@ -24,8 +24,8 @@ const LEAST_UNMEASURED: f64 = 0.5;
 
 /// Corrections of similar items that triage is told for an item: how similar, how many, how long.
 const LEAST_CORRECTED: f64 = 0.15;
-const MOST_CORRECTIONS: usize = 2;
-const LONGEST_CORRECTION: usize = 160;
+const MAX_CORRECTIONS: usize = 2;
+const MAX_CORRECTION_LEN: usize = 160;
 
 /// What was offered for the items of a run.
 #[derive(Default)]
@@ -132,7 +132,7 @@ impl Past {
     fn corrected(&self, near: &[(&RememberedItem, f64)]) -> String {
         let similar = near.iter().filter(|(_, similarity)| *similarity >= LEAST_CORRECTED);
         let notes = similar.filter_map(|(known, _)| self.corrections.get(&known.key));
-        let notes = notes.take(MOST_CORRECTIONS).map(|note| clip(note, LONGEST_CORRECTION));
+        let notes = notes.take(MAX_CORRECTIONS).map(|note| clip(note, MAX_CORRECTION_LEN));
         notes.collect::<Vec<_>>().join("; ").replace('\n', " ")
     }
 

@@ -22,7 +22,7 @@ use super::provider::{self, Canary};
 use super::suggest::{self, Offers};
 use super::{RunContext, RunError, deep_result, linked_content, recover};
 use crate::breaker::blame::{can_be_one_of_many, is_about_the_request};
-use crate::breaker::provider::{MOST_ALIKE, ProviderRecord, is_outage};
+use crate::breaker::provider::{MAX_ALIKE, ProviderRecord, is_outage};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{Complexity, ItemKey, Outcome, SessionId, Stage, Verdict};
@@ -299,7 +299,7 @@ impl<'a> Triage<'a> {
         let before = self.alike.take().filter(|(outcome, _)| *outcome == failure.outcome);
         let times = before.map_or(0, |(_, times)| times) + 1;
         self.alike = Some((failure.outcome.clone(), times));
-        if !self.answered && (times >= MOST_ALIKE || careful) {
+        if !self.answered && (times >= MAX_ALIKE || careful) {
             return self.stop(batch, failure).await.map(Some);
         }
         match batch.halves() {

@@ -28,7 +28,7 @@ pub struct MachineGate {
 
 impl MachineGate {
     pub fn new(limits: &settings::Limits, ledger: Arc<dyn Ledger>) -> Self {
-        let (limits, slots) = (Limits::from_config(limits), Slots::of_machine(limits));
+        let (limits, slots) = (Limits::from_config(limits), slots_of(limits));
         Self { limits, slots, ledger, agents: Vec::new() }
     }
 
@@ -72,6 +72,20 @@ impl Gate for MachineGate {
             }
         })
     }
+}
+
+/// The slots that all states of this user on this machine share, by the configuration.
+pub fn slots_of(limits: &settings::Limits) -> Slots {
+    let limit = match limits.max_live_sessions_per_machine {
+        0 => limits.max_live_sessions,
+        limit => limit,
+    };
+    let configured = &limits.slots_dir;
+    let folder = match configured.as_os_str().is_empty() {
+        true => Slots::default_folder(),
+        false => configured.clone(),
+    };
+    Slots::new(folder, limit)
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]

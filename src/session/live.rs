@@ -11,10 +11,10 @@ use super::beat::SessionTimers;
 use super::conversation::{Conversation, Notice, Tail};
 use super::evidence::{Evidence, warn_of_unproven};
 use super::finished::{Finished, Row};
-use super::folder::FolderWatch;
 use super::keeper::launch::Keeper;
-use super::keeper::protocol::{FromKeeper, OwnReason, ToKeeper};
+use super::keeper::protocol::{FromKeeper, OwnReason, StartFailure, StartStep, ToKeeper};
 use super::machine::{Cause, Effect, End, Input, State, step};
+use super::orphans::evidence_of;
 use super::redact::shown_transcript;
 use super::stop::{StopSignal, StopState};
 use super::supervisor::SupervisorSettings;
@@ -24,6 +24,7 @@ use crate::model::{FailureKind, Untrusted, Usage, Usd, milliseconds};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::process;
 use crate::settings::{HeldSecrets, Price};
+use ::supervisor::folder::FolderWatch;
 
 /// Longest wait for pipes that another process holds open.
 const DRAIN_WITHIN: Duration = Duration::from_secs(1);
@@ -121,7 +122,7 @@ impl<'a> Live<'a> {
             pending: Vec::new(),
             row: None,
             tier: row.tier.clone(),
-            evidence: Evidence::of(row),
+            evidence: evidence_of(row),
             exit: None,
             swept: 0,
             survivors: 0,
@@ -304,7 +305,8 @@ impl<'a> Live<'a> {
             worst_case: self.spec.worst_case,
         });
         self.init_at = Some(Instant::now() + self.spec.limits.init);
-        keeper.to.go(self.spec, self.settings.lease).await;
+        let order = self.spec.order(self.settings.lease);
+        keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
     }
 
     fn give_up_in(&mut self, time: Duration) {
@@ -361,10 +363,10 @@ impl<'a> Live<'a> {
             Some(FromKeeper::Started { pid }) => self.on_started(pid, keeper).await,
             Some(FromKeeper::NotStarted(failure)) => {
                 self.stderr.push(failure.to_string().as_bytes());
-                self.input(Input::NotStarted(failure.kind()));
+                self.input(Input::NotStarted(kind_of(failure)));
             }
             Some(FromKeeper::Exited(ending)) => {
-                self.exit = Some(ending.into());
+                self.exit = Some(ending);
                 self.init_at = None;
                 self.drain_at = None;
                 self.give_up_in(CERTIFICATE_WITHIN);
@@ -556,6 +558,16 @@ impl<'a> Live<'a> {
             survivors: self.survivors,
             provider_failed: self.provider_failed,
         }
+    }
+}
+
+/// As the detail of an outcome.
+fn kind_of(failure: StartFailure) -> FailureKind {
+    match (failure.step, failure.errno) {
+        (StartStep::Program, libc::ENOENT | libc::ENOTDIR) => FailureKind::NotFound,
+        (StartStep::Program, libc::EACCES | libc::EPERM) => FailureKind::NotExecutable,
+        (StartStep::NotInForce, _) => FailureKind::SandboxFailed,
+        _ => FailureKind::ExecFailed,
     }
 }
 

@@ -13,39 +13,37 @@
 pub mod admission;
 pub mod agent;
 mod beat;
-pub mod brief;
-pub mod children;
 pub mod configured;
-pub mod confinement;
-pub mod containment;
 pub mod conversation;
-pub mod evidence;
 mod finished;
-mod folder;
-pub mod in_force;
-pub mod keeper;
 mod live;
 pub mod liveness;
 pub mod machine;
-pub mod mark;
 pub mod orphans;
 mod provider_wait;
 pub mod recording;
 mod redact;
 mod repair;
-pub mod slots;
 pub mod sessions;
 mod spec;
 pub mod stop;
 mod supervisor;
-pub mod tree;
 pub mod trial;
 
+pub use ::supervisor::children::collect_dead_children;
+pub use ::supervisor::slots::Slots;
+pub use ::supervisor::{
+    brief, children, confinement, containment, evidence, in_force, keeper, mark, slots, tree,
+};
 pub use admission::{Gate, MachineGate};
-pub use children::{become_outer_reaper, collect_dead_children};
 pub use configured::resolve_program;
 pub use sessions::{Attached, AttachedFile, Examiner, Job, Sessions, SupervisedSessions};
-pub use slots::Slots;
 pub use spec::{SessionLimits, SessionSpec};
 pub use stop::{LiveSessions, StopHandle, StopReason, StopSignal};
 pub use supervisor::{Supervisor, SupervisorSettings};
+
+/// Makes this process inherit what its keepers might leave. Helper commands are not session
+/// processes: `exec` collects them.
+pub fn become_outer_reaper() -> std::io::Result<()> {
+    children::become_outer_reaper(crate::exec::helpers)
+}

@@ -71,7 +71,8 @@ pub async fn resolve(
             orphaned.push(row);
         }
     }
-    keeper::remove_empty_groups(&resolved.alive);
+    let alive: Vec<_> = resolved.alive.iter().map(|session| session.0).collect();
+    keeper::remove_empty_groups(&alive);
     if orphaned.is_empty() {
         return Ok(resolved);
     }
@@ -82,8 +83,13 @@ pub async fn resolve(
     Ok(resolved)
 }
 
+/// What proves that a process belongs to the row's session.
+pub(super) fn evidence_of(row: &LedgerRow) -> Evidence {
+    Evidence::new(row.session.id.0, &row.keeper, &row.tier)
+}
+
 fn is_alive(row: &LedgerRow) -> bool {
-    open_keeper(&row.keeper, row.session.id).is_some()
+    open_keeper(&row.keeper, row.session.id.0).is_some()
 }
 
 fn is_supervised_elsewhere(row: &LedgerRow) -> bool {
@@ -106,7 +112,7 @@ async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
         }
     }
     let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(200));
-    let evidence: Vec<Evidence> = rows.iter().filter(of_this_boot).map(Evidence::of).collect();
+    let evidence: Vec<Evidence> = rows.iter().filter(of_this_boot).map(evidence_of).collect();
     children::catch_escapees(&evidence, &HashSet::new(), left).await;
     let scan = scan_marked(evidence, left).await;
     warn_of_unproven(&scan.unproven());
@@ -118,7 +124,7 @@ async fn await_keeper(row: &LedgerRow, until: Instant) {
     let half = Instant::now() + until.saturating_duration_since(Instant::now()) / 2;
     while is_alive(row) {
         if Instant::now() >= half {
-            if let Some(pidfd) = open_keeper(&row.keeper, row.session.id) {
+            if let Some(pidfd) = open_keeper(&row.keeper, row.session.id.0) {
                 pidfd.signal(Signal::SIGKILL).ok();
             }
             return;
@@ -197,7 +203,7 @@ impl MarkedScan {
     }
 
     fn ended(&self, session: SessionId) -> Ended {
-        let index = self.sessions.iter().position(|one| one.session == session);
+        let index = self.sessions.iter().position(|one| one.session == session.0);
         index.map_or_else(Ended::default, |index| self.ended[index].clone())
     }
 
@@ -291,7 +297,7 @@ impl MarkedScan {
 ///
 /// For callers that do not supervise it: a restarted heartbeat, the dashboard, `heartbeat kill`.
 pub fn request_end(row: &LedgerRow) -> std::io::Result<bool> {
-    let Some(keeper) = open_keeper(&row.keeper, row.session.id) else { return Ok(false) };
+    let Some(keeper) = open_keeper(&row.keeper, row.session.id.0) else { return Ok(false) };
     keeper.signal(Signal::SIGTERM)?;
     // It may be stopped.
     keeper.signal(Signal::SIGCONT).ok();

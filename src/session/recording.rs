@@ -22,9 +22,9 @@ const FOLDER: &str = "recordings";
 const KEY_FILE: &str = "key";
 const KEY_LENGTH: usize = 32;
 /// A file with escapes is longer than what it holds.
-const MOST: u64 = 96 << 20;
+const MAX: u64 = 96 << 20;
 /// All recordings together; the oldest are removed first.
-const MOST_OF_ALL: u64 = 512 << 20;
+const MAX_OF_ALL: u64 = 512 << 20;
 const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -111,7 +111,7 @@ impl Recording {
     pub fn read(state: &Path, session: SessionId) -> Result<Self, RecordingError> {
         let folder = state.join(FOLDER);
         let name = file_name(session);
-        let bytes = match beneath::read(&folder, Path::new(&name), MOST) {
+        let bytes = match beneath::read(&folder, Path::new(&name), MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(RecordingError::Missing(session));
             }
@@ -173,7 +173,7 @@ fn prune(folder: &Path, keep: Duration) -> io::Result<()> {
     for (written, length, path) in found {
         all = all.saturating_add(length);
         let is_old = written.elapsed().is_ok_and(|age| age > keep);
-        if is_old || all > MOST_OF_ALL {
+        if is_old || all > MAX_OF_ALL {
             std::fs::remove_file(path)?;
         }
     }

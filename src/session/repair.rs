@@ -20,10 +20,10 @@ use crate::prompt::schema::violations;
 const LEAST_TIME: Duration = Duration::from_secs(10);
 
 /// Bytes of the rejected answer that are quoted.
-const LONGEST_ANSWER: usize = 32 << 10;
+const MAX_ANSWER_LEN: usize = 32 << 10;
 
 /// Validation errors that are listed.
-const MOST_COMPLAINTS: usize = 20;
+const MAX_COMPLAINTS: usize = 20;
 
 /// The session that asks again; `None` if another request would not help.
 pub fn question(
@@ -54,7 +54,7 @@ pub fn question_about(
         return None;
     }
     let answer = answer.to_string();
-    let cut = &answer[..answer.floor_char_boundary(LONGEST_ANSWER)];
+    let cut = &answer[..answer.floor_char_boundary(MAX_ANSWER_LEN)];
     again(
         spec,
         agent,
@@ -109,12 +109,12 @@ fn again(
 }
 
 fn remark(answer: &str, task: &Task) -> String {
-    let cut = &answer[..answer.floor_char_boundary(LONGEST_ANSWER)];
+    let cut = &answer[..answer.floor_char_boundary(MAX_ANSWER_LEN)];
     let complaints = match serde_json::from_str(answer) {
         Ok(value) => violations(&task.schema, &value),
         Err(_) => vec!["it is not one JSON object and nothing else".to_owned()],
     };
-    let shown = complaints.iter().take(MOST_COMPLAINTS).map(String::as_str);
+    let shown = complaints.iter().take(MAX_COMPLAINTS).map(String::as_str);
     format!(
         "An earlier answer to all of this was not in the form that is asked for: {}. It was:\n\n\
          {cut}\n\nAnswer again, in the form that is asked for and without any other word.",

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use super::agent::Task;
 use super::confinement::Confinement;
+use super::keeper::launch::agent_environment;
+use super::keeper::protocol::Order;
+use super::mark;
 use super::sessions::Examiner;
 use crate::gateway::Gateway;
-use crate::model::{SessionRef, Usd};
+use crate::model::{SessionRef, Usd, milliseconds};
 use crate::settings::Price;
 
 /// Everything needed to start one session. The environment is complete: nothing is inherited.
@@ -45,6 +48,27 @@ impl SessionSpec {
     /// The name of the file in the private folder that becomes standard input.
     pub(super) fn stdin_name(&self) -> PathBuf {
         format!(".prompt-{}", self.task.session).into()
+    }
+
+    /// What the keeper has to start, and the limits that it enforces itself.
+    pub(super) fn order(&self, lease: Duration) -> Order {
+        let (limits, session) = (&self.limits, self.session.id);
+        Order {
+            program: self.program.clone().into_os_string(),
+            args: self.args.clone(),
+            env: agent_environment(&self.env, session.0),
+            cwd: self.cwd.clone(),
+            stdin: self.scratch.join(self.stdin_name()),
+            hard_ms: milliseconds(limits.hard),
+            grace_ms: milliseconds(limits.grace),
+            lease_ms: milliseconds(lease),
+            nice: limits.nice,
+            mark: mark::limit(session.0),
+            confinement: self.confinement.clone(),
+            max_tasks: None,
+            max_processes: limits.max_processes,
+            max_memory: limits.max_memory,
+        }
     }
 }
 

@@ -168,7 +168,7 @@ impl Supervisor {
         let prepared = async {
             prepare_folder(spec).await?;
             let SupervisorSettings { keeper_program, containment, slots, .. } = &self.settings;
-            launch::launch(keeper_program, spec.session.id, *containment, slots.as_ref()).await
+            launch::launch(keeper_program, spec.session.id.0, *containment, slots.as_ref()).await
         };
         let mut keeper = match prepared.await {
             Ok(keeper) => keeper,

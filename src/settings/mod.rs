@@ -5,7 +5,6 @@
 //! values.
 
 mod agent;
-mod environment;
 mod fleet;
 pub mod human;
 mod rule;
@@ -15,11 +14,11 @@ mod source;
 pub use agent::{
     Agent, AgentAuth, AgentKind, Codex, Copilot, CopilotProvider, CopilotWire, Price, stage_agent,
 };
-pub use environment::Environment;
 pub use fleet::{Account, Fleet, Mirror, WhenDown};
 pub use rule::Rule;
 pub use secrets::{HeldSecrets, REMOVED, credential_in, is_credential_name};
 pub use source::{Source, SourceAuth, SourceKind, SourceMode};
+pub use supervisor::{Containment, Environment};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -427,18 +426,6 @@ pub struct State {
     #[serde(with = "human::duration")]
     pub keep_events: Duration,
     pub containment: Containment,
-}
-
-/// Isolation of agent processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Containment {
-    /// The strongest that this machine supports.
-    Auto,
-    /// Like `auto`, but no session starts unless the agent can be fully confined.
-    Strict,
-    /// Without namespaces and control groups.
-    Subreaper,
 }
 
 /// `[record]`

@@ -9,7 +9,7 @@ use super::{AgentKind, Config, Environment};
 pub const REMOVED: &str = "‹credential removed›";
 
 /// Shorter secrets could match ordinary words.
-const SHORTEST: usize = 8;
+const MIN_LEN: usize = 8;
 
 /// Secrets to search for. `Debug` hides them.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,7 @@ impl HeldSecrets {
 impl FromIterator<SecretString> for HeldSecrets {
     fn from_iter<I: IntoIterator<Item = SecretString>>(secrets: I) -> Self {
         let trimmed = |secret: SecretString| SecretString::from(secret.expose_secret().trim());
-        let long = |secret: &SecretString| secret.expose_secret().len() >= SHORTEST;
+        let long = |secret: &SecretString| secret.expose_secret().len() >= MIN_LEN;
         Self(secrets.into_iter().map(trimmed).filter(long).collect())
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 const PACKING: Compression = Compression::new(4);
 
 /// Shorter responses are not compressed.
-pub const SHORTEST_PACKED: usize = 256;
+pub const MIN_PACKED_LEN: usize = 256;
 
 #[derive(Debug, Clone)]
 pub struct Reply {
@@ -57,7 +57,7 @@ impl Reply {
     /// Compresses the body, unless it is short.
     #[must_use]
     pub fn packed(mut self) -> Self {
-        if self.body.len() < SHORTEST_PACKED {
+        if self.body.len() < MIN_PACKED_LEN {
             return self;
         }
         let mut encoder = GzEncoder::new(Vec::new(), PACKING);

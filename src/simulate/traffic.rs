@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::fault::{self, ActiveFault, Misbehaviour};
 
 /// Requests whose method and path are kept.
-const LONGEST_LOG: usize = 10_000;
+const MAX_LOG_LEN: usize = 10_000;
 
 #[derive(Debug)]
 pub struct Traffic<F> {
@@ -51,7 +51,7 @@ impl<F: Misbehaviour> Traffic<F> {
     /// Counts a request and returns the fault for it, if any.
     pub fn arrived(&mut self, kind: &str, method: &str, path: &str) -> Option<F> {
         *self.counts.entry(kind.to_owned()).or_default() += 1;
-        if self.log.len() < LONGEST_LOG {
+        if self.log.len() < MAX_LOG_LEN {
             self.log.push(format!("{method} {path}"));
         }
         self.busy += 1;

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::explain;
 use super::{
-    DATABASE, PATIENCE, Sql, Store, StoreError, beside, create_private_file, migrate, place,
+    BUSY_TIMEOUT, DATABASE, Sql, Store, StoreError, beside, create_private_file, migrate, place,
     unwritable,
 };
 
@@ -60,7 +60,7 @@ pub(super) fn copy_database(from: &Path, to: &Path, at_rest: bool) -> Result<(),
     let address = address(from, at_rest);
     let copy = || {
         let connection = Connection::open_with_flags(&address, flags)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         vacuum_into(&connection, to)
     };
     copy().map_err(|error| explain(from, error))

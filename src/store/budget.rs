@@ -146,7 +146,7 @@ pub(super) fn reserve(
 
 /// The most that one session can cost, in millionths of a dollar: what an agent reports above it is
 /// nonsense, and a sum of such amounts would not fit into an integer.
-const MOST: Usd = Usd::from_micros(1_000_000 * 1_000_000);
+const MAX: Usd = Usd::from_micros(1_000_000 * 1_000_000);
 
 /// Replaces the worst case with the real or estimated cost.
 pub(super) fn settle(
@@ -158,7 +158,7 @@ pub(super) fn settle(
     transaction
         .execute(
             "UPDATE budget SET spent = ?2, estimated = ?3, assumed = 0 WHERE session = ?1",
-            params![session, cost.clamp(Usd::ZERO, MOST), estimated],
+            params![session, cost.clamp(Usd::ZERO, MAX), estimated],
         )
         .map(drop)
 }

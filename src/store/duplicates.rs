@@ -9,9 +9,9 @@ use super::{Sql, StoreError};
 use crate::model::{ItemKey, Phase, Verdict};
 
 /// Items of a group that are listed.
-const MOST_SHOWN: usize = 12;
+const MAX_SHOWN: usize = 12;
 /// Items of a group that are counted.
-const MOST_COUNTED: u32 = 1_000;
+const MAX_COUNTED: u32 = 1_000;
 
 /// Items that report the same thing, directly or through others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -59,7 +59,7 @@ impl<R: Reader> Items<'_, R> {
              FROM same JOIN heartbeat_state s ON s.key = same.key
              LEFT JOIN item_fields f ON f.key = s.key
              ORDER BY s.first_seen, s.item_id";
-        let rows = self.rows(sql, (key, MOST_COUNTED), |row| {
+        let rows = self.rows(sql, (key, MAX_COUNTED), |row| {
             let item = DuplicateItem {
                 key: row.get("key")?,
                 title: row.get("title")?,
@@ -80,7 +80,7 @@ impl<R: Reader> Items<'_, R> {
         if let Some(live) = live.and_then(|live| items.get_mut(live)) {
             live.live = true;
         }
-        items.truncate(MOST_SHOWN);
+        items.truncate(MAX_SHOWN);
         Ok(DuplicateGroup { items, total })
     }
 

@@ -12,7 +12,7 @@ use crate::event::{Event, Recorded};
 use crate::model::{ItemKey, RunId, SessionId, Tier};
 
 /// Most events read for one page.
-const MOST_OF_A_PAGE: u32 = 50_000;
+const MAX_OF_A_PAGE: u32 = 50_000;
 
 impl<R: Reader> Events<'_, R> {
     /// Events of one item, in order.
@@ -31,7 +31,7 @@ impl<R: Reader> Events<'_, R> {
         let sql = "SELECT * FROM events WHERE run = ?1
                      AND event NOT IN ('session_liveness', 'session_progressed')
                    ORDER BY seq LIMIT ?2";
-        self.rows(sql, (run, MOST_OF_A_PAGE), recorded).await
+        self.rows(sql, (run, MAX_OF_A_PAGE), recorded).await
     }
 
     /// Events of one session, in order, at most one page.
@@ -42,7 +42,7 @@ impl<R: Reader> Events<'_, R> {
     ) -> Result<Vec<Recorded>, StoreError> {
         // The run is part of the condition because it has an index.
         let sql = "SELECT * FROM events WHERE run = ?1 AND session = ?2 ORDER BY seq LIMIT ?3";
-        self.rows(sql, (run, session, MOST_OF_A_PAGE), recorded).await
+        self.rows(sql, (run, session, MAX_OF_A_PAGE), recorded).await
     }
 
     /// Events after number `after`, oldest first, at most `limit`.

@@ -90,7 +90,7 @@ impl<R: Reader> Findings<'_, R> {
 }
 
 /// Findings that a search looks at, newest first.
-const MOST_SEARCHED: u32 = 2_000;
+const MAX_SEARCHED: u32 = 2_000;
 
 impl<R: Reader> Findings<'_, R> {
     /// The newest finding of each item, newest first, if its title or its text contains all of these
@@ -100,7 +100,7 @@ impl<R: Reader> Findings<'_, R> {
             " AND (instr(lower(s.title), lower(?)) > 0 OR instr(lower(f.finding), lower(?)) > 0)";
         let sql = format!(
             "{FINDINGS} WHERE f.id = (SELECT max(id) FROM findings n WHERE n.key = f.key){}
-             ORDER BY f.id DESC LIMIT {MOST_SEARCHED}",
+             ORDER BY f.id DESC LIMIT {MAX_SEARCHED}",
             has_word.repeat(words.len())
         );
         let values: Vec<String> = words.into_iter().flat_map(|word| [word.clone(), word]).collect();

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::model::{Finding, Fix, ItemKey, SessionId};
 
 /// Most findings checked in one pass.
-const MOST: u32 = 5_000;
+const MAX: u32 = 5_000;
 
 /// A finding whose item may have been fixed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl<R: Reader> Findings<'_, R> {
                    LEFT JOIN fixes x ON x.session = f.session
                    WHERE f.created_at >= ?1 AND (x.fixed_at IS NULL OR x.fixed_at >= ?2)
                    ORDER BY f.id DESC LIMIT ?3";
-        self.rows(sql, (Ms(made), Ms(fixed), MOST), unfixed).await
+        self.rows(sql, (Ms(made), Ms(fixed), MAX), unfixed).await
     }
 }
 

@@ -25,6 +25,11 @@ use crate::process;
 pub(super) const LOCK: &str = "run.lock";
 /// Purpose of the lock of a host of a fleet, which has no schedule.
 pub const WORKER: &str = "worker";
+/// Purpose of the lock of a service that cleans up before its first run.
+pub const STARTING: &str = "start";
+/// How long a run waits for such a service, and how often it looks.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often the holder renews its heartbeat.
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// A holder with an older heartbeat is hung.
@@ -149,6 +154,10 @@ fn describe(held: Option<&Held>, now: Timestamp) -> String {
     }
 }
 
+fn is_starting(held: &Held) -> bool {
+    held.holder.purpose == STARTING
+}
+
 /// The right to run on a state, until it is dropped.
 #[derive(Debug)]
 pub struct RunLock {
@@ -158,6 +167,26 @@ pub struct RunLock {
 }
 
 impl RunLock {
+    /// Like [`Self::acquire`], but waits for a service that is just starting: it holds the lock for
+    /// a moment without a run, so a run that a person starts then has no reason to be refused.
+    pub async fn acquire_after_start(
+        folder: &Path,
+        purpose: &str,
+        run: Option<RunId>,
+        clock: &Clock,
+    ) -> Result<Self, LockError> {
+        let mut waited = Duration::ZERO;
+        loop {
+            match Self::acquire(folder, purpose, run, clock) {
+                Err(LockError::Held { holder, .. })
+                    if waited < START_TIMEOUT && holder.as_deref().is_none_or(is_starting) => {}
+                other => return other,
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            waited += LOOK_EVERY;
+        }
+    }
+
     /// Takes the lock or returns its holder. Never waits. `run` is set if the lock is for a run.
     pub fn acquire(
         folder: &Path,
@@ -297,6 +326,25 @@ mod tests {
         let who = format!("process {own} (--once), since 2026-11-16 08:00:00 UTC");
         assert!(text.contains(&who), "{text}");
         assert!(text.contains("alive (90 s since its last heartbeat)"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_waits_for_a_service_that_starts_and_for_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = clock();
+        let wait = |purpose| RunLock::acquire_after_start(folder.path(), purpose, None, &clock);
+        let starting = take(folder.path(), STARTING, &clock).unwrap();
+        let (run, ()) = tokio::join!(wait("--once"), async {
+            tokio::time::sleep(LOOK_EVERY * 3).await;
+            drop(starting);
+        });
+        let began = tokio::time::Instant::now();
+        let error = wait("second").await.unwrap_err().to_string();
+        assert!(error.contains("(--once)") && began.elapsed().is_zero(), "{error}");
+        drop(run.unwrap());
+        let _stuck = take(folder.path(), STARTING, &clock).unwrap();
+        let error = wait("third").await.unwrap_err().to_string();
+        assert!(error.contains("(start)") && began.elapsed() >= START_TIMEOUT, "{error}");
     }
 
     #[test]

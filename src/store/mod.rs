@@ -86,7 +86,7 @@ pub use item_list::{Facet, ItemList, ItemQuery, ItemSort, ItemState, ListedItem}
 pub use item_rows::{ItemFilter, ItemRow, JudgedItem, OpenItems};
 pub use items::WaitingWork;
 pub use journal::{Journal, run_folder};
-pub use lock::{Held, Holder, HolderHealth, LockError, RunLock, WORKER};
+pub use lock::{Held, Holder, HolderHealth, LockError, RunLock, STARTING, WORKER};
 pub use migrate::{SCHEMA_VERSION, migrate};
 pub use outbox::{Delivery, MAX_DELIVERIES, Message, MessageKind, MessageState, Undelivered};
 pub use owner::Owner;
@@ -116,7 +116,7 @@ pub use unreleased::{TakenOver, is_database, take_over};
 pub use verifications::UnverifiedFinding;
 
 /// How long to wait for another writer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Name of the database in the state folder.
 pub const DATABASE: &str = "heartbeat.db";
@@ -284,7 +284,7 @@ fn connect(database: &Path, mode: OpenFlags) -> Result<Connection, StoreError> {
         make_private(database)?;
     }
     let prepare = || -> Sql<()> {
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "FULL")?;

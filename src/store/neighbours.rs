@@ -15,7 +15,7 @@ use crate::model::{ItemId, ItemKey, KnownTitle};
 
 /// Neighbours per item: a duplicate is among the first three in four of five cases, and among the first
 /// fifteen in more than nine of ten (`benches/duplicates`).
-const MOST: usize = 15;
+const MAX: usize = 15;
 /// Rows read per item: itself, and others that are skipped.
 const READ: u32 = 24;
 /// Items searched before the connection is released.
@@ -128,11 +128,11 @@ impl<'a> Search<'a> {
              ORDER BY found.score, found.id"
         ))?;
         let mut rows = statement.query(params![query, READ])?;
-        let mut neighbours = Vec::with_capacity(MOST);
+        let mut neighbours = Vec::with_capacity(MAX);
         while let Some(row) = rows.next()? {
             let (other, score): (ItemKey, f64) = (row.get("key")?, row.get("score")?);
             // Scores are negative: the smallest is the best.
-            if score > own * LEAST || neighbours.len() == MOST {
+            if score > own * LEAST || neighbours.len() == MAX {
                 break;
             }
             let id = ItemId(row.get("item_id")?);

@@ -307,7 +307,7 @@ impl Results<'_, Journal> {
 }
 
 /// Sessions of one item in a row that something else may have ended, before they count.
-const MOST_EXCUSED: u32 = 2;
+const MAX_EXCUSED: u32 = 2;
 
 /// What applies: an excuse ends where it keeps following one item.
 fn unless_excused(
@@ -334,7 +334,7 @@ fn unless_excused(
             |row| row.get(0),
         )
         .optional()?;
-    match streak.is_some_and(|streak| streak > MOST_EXCUSED) {
+    match streak.is_some_and(|streak| streak > MAX_EXCUSED) {
         true => Ok(*counted),
         false => Ok(DeepResult::Excused { outcome, reason, counted }),
     }

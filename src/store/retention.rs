@@ -16,9 +16,9 @@ use crate::model::RunId;
 /// empty the history.
 const NEWEST_RUNS: u32 = 50;
 /// Most events kept.
-const MOST_EVENTS: i64 = 500_000;
+const MAX_EVENTS: i64 = 500_000;
 /// Most scheduled times kept; a schedule in seconds has 31 million a year.
-const MOST_TICKS: u32 = 100_000;
+const MAX_TICKS: u32 = 100_000;
 /// Rows per transaction, so that others do not wait long.
 const BATCH: u32 = 2_000;
 
@@ -108,7 +108,7 @@ fn oldest_tick_to_keep(connection: &Connection, before: Timestamp) -> Sql<Ms> {
     let too_many: Option<Ms> = connection
         .query_row(
             "SELECT nominal FROM ticks ORDER BY nominal DESC LIMIT 1 OFFSET ?1",
-            [MOST_TICKS - 1],
+            [MAX_TICKS - 1],
             |row| row.get(0),
         )
         .optional()?;
@@ -150,7 +150,7 @@ fn last_to_remove(connection: &Connection, before: Timestamp) -> Sql<Option<i64>
         |row| row.get(0),
     )?;
     let by_age = first_young.unwrap_or(newest + 1) - 1;
-    let last = by_age.max(newest - MOST_EVENTS);
+    let last = by_age.max(newest - MAX_EVENTS);
     let oldest: Option<i64> =
         connection.query_row("SELECT min(seq) FROM events", [], |row| row.get(0))?;
     Ok(Some(last).filter(|last| oldest.is_some_and(|oldest| oldest <= *last)))

@@ -247,7 +247,7 @@ fn to_revisit(
          ORDER BY item_id LIMIT ?3)";
     let sql = format!("{sql} UNION {without_area}");
     // A wait longer than any delay was written by a wrong clock, and counts as over.
-    let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
+    let too_far = now.saturating_add(crate::model::MAX_WAIT).unwrap_or(now);
     let Revisit { untriaged, triaged, urgent_priority } = limits;
     let of_source = format!("{source}/");
     let values = params![Ms(now), Ms(too_far), untriaged, triaged, urgent_priority, of_source];

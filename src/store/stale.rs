@@ -10,7 +10,7 @@ use super::{Journal, Sql, StoreError};
 use crate::model::{Finding, ItemKey, SessionId, Stale};
 
 /// Most findings checked in one pass.
-const MOST: u32 = 2_000;
+const MAX: u32 = 2_000;
 
 /// The newest finding of an item, to be compared with later changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl<R: Reader> Findings<'_, R> {
                      AND f.id = (SELECT max(id) FROM findings n WHERE n.key = f.key)
                      AND NOT EXISTS (SELECT 1 FROM fixes x WHERE x.session = f.session)
                    ORDER BY f.id DESC LIMIT ?2";
-        self.rows(sql, (Ms(since), MOST), ageing).await
+        self.rows(sql, (Ms(since), MAX), ageing).await
     }
 }
 

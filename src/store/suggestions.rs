@@ -16,7 +16,7 @@ use crate::model::{ChosenBy, Fate, Field, ItemFields, ItemKey, RunId, Suggestion
 use crate::suggest::{Example, Figure, Figures, fate, words_kept};
 
 /// Earlier items that vote, the newest ones: a team's habits change.
-const MOST_REMEMBERED: u32 = 5_000;
+const MAX_REMEMBERED: u32 = 5_000;
 /// Suggestions looked at when time alone decides their fate.
 const SETTLED_AT_ONCE: u32 = 500;
 /// How long a suggestion waits for a person before its fate is decided without a change.
@@ -60,7 +60,7 @@ impl<R: Reader> Suggestions<'_, R> {
     pub async fn remembered(self, source: String) -> Result<Vec<RememberedItem>, StoreError> {
         let sql =
             "SELECT * FROM item_fields WHERE source = ?1 ORDER BY changed_at DESC, key LIMIT ?2";
-        self.rows(sql, (source, MOST_REMEMBERED), remembered).await
+        self.rows(sql, (source, MAX_REMEMBERED), remembered).await
     }
 
     pub async fn fields_of(self, key: ItemKey) -> Result<Option<ItemFields>, StoreError> {
@@ -82,7 +82,7 @@ impl<R: Reader> Suggestions<'_, R> {
     pub async fn corrections(self, source: String) -> Result<HashMap<ItemKey, String>, StoreError> {
         let sql =
             "SELECT key, note FROM corrections WHERE source = ?1 ORDER BY given_at DESC LIMIT ?2";
-        let rows = self.rows(sql, (source, MOST_REMEMBERED), |row| Ok((row.get(0)?, row.get(1)?)));
+        let rows = self.rows(sql, (source, MAX_REMEMBERED), |row| Ok((row.get(0)?, row.get(1)?)));
         Ok(rows.await?.into_iter().collect())
     }
 

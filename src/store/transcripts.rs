@@ -8,7 +8,7 @@ use super::{Journal, Sql, StoreError};
 use crate::model::{SessionId, SessionTranscript};
 
 /// Most transcripts kept.
-const MOST: u32 = 2_000;
+const MAX: u32 = 2_000;
 
 impl Sessions<'_, Journal> {
     /// Stores a session's transcript; the caller has removed secrets.
@@ -53,7 +53,7 @@ fn newest_beyond(connection: &Connection) -> Sql<Option<Ms>> {
     connection
         .query_row(
             "SELECT stored_at FROM transcripts ORDER BY stored_at DESC LIMIT 1 OFFSET ?1",
-            [MOST],
+            [MAX],
             |row| row.get(0),
         )
         .optional()

@@ -65,7 +65,7 @@ struct End {
 
 /// The largest amount that an import accepts, in millionths of a dollar. The sum of many rows stays
 /// within an integer.
-const MOST_MICROS: i64 = 1_000_000_000_000_000;
+const MAX_MICROS: i64 = 1_000_000_000_000_000;
 
 /// Columns with a number of something.
 const COUNTS: [&str; 12] = [
@@ -301,13 +301,13 @@ fn impossible(table: &str, column: &str, cell: &Cell) -> Option<(String, &'stati
     match (table, column, cell) {
         (_, _, Cell::Null) => None,
         ("budget", "reserved" | "spent", cell) => match cell {
-            Cell::Integer(0..=MOST_MICROS) => None,
+            Cell::Integer(0..=MAX_MICROS) => None,
             Cell::Integer(other) => Some((Usd::from_micros(*other).to_string(), allowed_amount)),
             _ => Some(("a text".into(), allowed_amount)),
         },
         ("sessions", "usage", Cell::Text(usage)) => {
             let cost = serde_json::from_str::<Value>(usage).ok()?.get("cost")?.as_f64()?;
-            let most = Usd::from_micros(MOST_MICROS).dollars();
+            let most = Usd::from_micros(MAX_MICROS).dollars();
             (!(0.0..=most).contains(&cost)).then(|| (cost.to_string(), allowed_amount))
         }
         (_, column, Cell::Integer(number)) if COUNTS.contains(&column) && *number < 0 => {

@@ -10,11 +10,11 @@ use crate::event::Event;
 use crate::model::{Confidence, Finding, ItemKey, Rung, SessionId, Step};
 
 /// Findings that are looked at in one pass.
-const MOST: u32 = 20;
+const MAX_ROWS: u32 = 20;
 /// Crashes of heartbeat during a verification after which it is given up.
-const MOST_ATTEMPTS: u32 = 2;
+const MAX_ATTEMPTS: u32 = 2;
 /// A verification that began earlier was cut off.
-const LONGEST: SignedDuration = SignedDuration::from_hours(2);
+const MAX_DURATION: SignedDuration = SignedDuration::from_hours(2);
 
 /// A finding whose patch nobody has tried.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +37,7 @@ impl<R: Reader> Findings<'_, R> {
                      AND f.id = (SELECT max(id) FROM findings n WHERE n.key = f.key)
                      AND (v.session IS NULL OR (v.ended_at IS NULL AND v.attempts < ?2))
                    ORDER BY f.id LIMIT ?3";
-        self.rows(sql, (Ms(since), MOST_ATTEMPTS, MOST), unverified).await
+        self.rows(sql, (Ms(since), MAX_ATTEMPTS, MAX_ROWS), unverified).await
     }
 }
 
@@ -55,7 +55,7 @@ impl Findings<'_, Journal> {
     /// Counts an attempt; false if another process is at it.
     pub async fn begin_verification(self, session: SessionId) -> Result<bool, StoreError> {
         let now = self.0.clock().now();
-        let cut_off = now.checked_sub(LONGEST).unwrap_or(Timestamp::MIN);
+        let cut_off = now.checked_sub(MAX_DURATION).unwrap_or(Timestamp::MIN);
         self.0
             .commit(move |transaction, _| {
                 let changed = transaction.execute(

@@ -19,7 +19,7 @@ const WARM_UP: usize = 50;
 pub const SAME_REPORTER: usize = 5;
 pub const RECENT: usize = 50;
 /// Tags suggested for one item.
-const MOST_TAGS: usize = 2;
+const MAX_TAGS: usize = 2;
 /// Somebody who owned nothing that was created for this long has left, in seconds.
 const LEFT_AFTER: i64 = 180 * 24 * 3600;
 /// Steps in which the least score is looked for.
@@ -256,7 +256,7 @@ impl Table {
             let area = area_of(last.values(field).first().map_or("", String::as_str));
             *self.needed_in.entry(area).or_default() += 1;
         }
-        let most = if field.is_list() { MOST_TAGS } else { 1 };
+        let most = if field.is_list() { MAX_TAGS } else { 1 };
         // If the best value is what the item has, nothing is suggested.
         let worth = |one: &&Candidate| !own.has(field, &one.value);
         let suggested: Vec<&Candidate> = match found.first() {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.4;
 /// Distinct words of a text that are remembered; those of the title always are.
-const MOST_WORDS: usize = 80;
+const MAX_WORDS: usize = 80;
 /// Weight of a title word relative to a text word.
 const TITLE: f64 = 2.0;
 
@@ -25,7 +25,7 @@ pub struct Example {
 pub fn words_kept(title: &str, text: &str) -> Example {
     let mut seen = std::collections::HashSet::new();
     let fresh = text.split(' ').filter(|word| word.len() > 1 && seen.insert(*word));
-    let text: Vec<&str> = fresh.take(MOST_WORDS).collect();
+    let text: Vec<&str> = fresh.take(MAX_WORDS).collect();
     Example { title: title.to_owned(), text: text.join(" ") }
 }
 

@@ -7,13 +7,13 @@ use super::vote::Candidate;
 use crate::model::{ChosenBy, Field, ItemFields};
 
 /// Values offered per field.
-const MOST: usize = 3;
+const MAX: usize = 3;
 /// A value with less of the evidence is not worth its tokens.
 const LEAST_SCORE: f64 = 0.1;
 /// Of one value, in characters.
-const LONGEST_VALUE: usize = 60;
+const MAX_VALUE_LEN: usize = 60;
 /// Of all values of an item, in bytes; about 30 tokens.
-const LONGEST_TEXT: usize = 110;
+const MAX_TEXT_LEN: usize = 110;
 
 /// The values offered for one item. Their numbers count from 1.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,11 +49,11 @@ impl Options {
             let fits = |one: &&Candidate| {
                 one.score >= LEAST_SCORE
                     && !own.has(field, &one.value)
-                    && one.value.chars().count() <= LONGEST_VALUE
+                    && one.value.chars().count() <= MAX_VALUE_LEN
             };
-            for candidate in found.iter().filter(fits).take(MOST) {
+            for candidate in found.iter().filter(fits).take(MAX) {
                 length += candidate.value.len() + field.word().len() + 5;
-                if length <= LONGEST_TEXT {
+                if length <= MAX_TEXT_LEN {
                     options.offered.push((field, candidate.clone()));
                 }
             }

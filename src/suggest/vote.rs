@@ -13,7 +13,7 @@ const PEOPLE: f64 = 0.06;
 /// Evidence below this much is weak however united it is.
 const DOUBT: f64 = 0.01;
 /// Candidates per field.
-const MOST: usize = 8;
+const MAX: usize = 8;
 
 /// An earlier item and how similar it is, from 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,7 @@ pub fn candidates(field: Field, evidence: &Evidence) -> Vec<Candidate> {
         .map(|(_, (value, votes))| Candidate { value, score: votes / (total + DOUBT) })
         .collect();
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.value.cmp(&b.value)));
-    found.truncate(MOST);
+    found.truncate(MAX);
     found
 }
 

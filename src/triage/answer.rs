@@ -32,16 +32,16 @@ const PLACEHOLDERS: [&str; 18] = [
 ];
 
 /// Shorter reasons have no content.
-const SHORTEST_REASON: usize = 8;
+const MIN_REASON_LEN: usize = 8;
 
 /// Limits of what is stored; the schema has no lengths, because every byte of it is sent.
-const LONGEST_REASON: usize = 400;
-const LONGEST_MODULE: usize = 80;
-const LONGEST_WHY: usize = 200;
-const MOST_MODULES: usize = 8;
-const MOST_RELATED: usize = 20;
-const LONGEST_TERM: usize = 60;
-const MOST_TERMS: usize = 12;
+const MAX_REASON_LEN: usize = 400;
+const MAX_MODULE_LEN: usize = 80;
+const MAX_WHY_LEN: usize = 200;
+const MAX_MODULES: usize = 8;
+const MAX_RELATED: usize = 20;
+const MAX_TERM_LEN: usize = 60;
+const MAX_TERMS: usize = 12;
 
 /// Properties that earlier versions did not ask for; an answer without them is valid.
 const OPTIONAL: [&str; 7] = ["doubt", "confidence", "terms", "related", "duplicates", "set", "ask"];
@@ -164,13 +164,13 @@ fn usable(
     // An unexpected key suggests a prompt injection.
     let mut verdict =
         serde_json::from_value::<Verdict>(entry.clone()).map_err(|_| Flaw::Malformed)?;
-    verdict.reason = one_line(&verdict.reason, LONGEST_REASON);
+    verdict.reason = one_line(&verdict.reason, MAX_REASON_LEN);
     verdict.modules =
-        verdict.modules.iter().map(|module| one_line(module, LONGEST_MODULE)).collect();
+        verdict.modules.iter().map(|module| one_line(module, MAX_MODULE_LEN)).collect();
     verdict.modules.retain(|module| !module.is_empty());
-    verdict.modules.truncate(MOST_MODULES);
-    verdict.doubt = one_line(&verdict.doubt, LONGEST_REASON);
-    verdict.ask = one_line(&verdict.ask, LONGEST_WHY);
+    verdict.modules.truncate(MAX_MODULES);
+    verdict.doubt = one_line(&verdict.doubt, MAX_REASON_LEN);
+    verdict.ask = one_line(&verdict.ask, MAX_WHY_LEN);
     if is_placeholder(&verdict.ask) {
         verdict.ask.clear();
     }
@@ -179,15 +179,15 @@ fn usable(
     verdict.related.retain(|other| ids.contains(other) && *other != verdict.id);
     verdict.related.sort_unstable();
     verdict.related.dedup();
-    verdict.related.truncate(MOST_RELATED);
+    verdict.related.truncate(MAX_RELATED);
     verdict.duplicates.retain(|Duplicate { id, .. }| {
         *id != verdict.id && (ids.contains(id) || known.contains(id))
     });
     verdict.duplicates.sort_by_key(|duplicate| duplicate.id);
     verdict.duplicates.dedup_by_key(|duplicate| duplicate.id);
-    verdict.duplicates.truncate(MOST_RELATED);
+    verdict.duplicates.truncate(MAX_RELATED);
     for duplicate in &mut verdict.duplicates {
-        duplicate.why = one_line(&duplicate.why, LONGEST_WHY);
+        duplicate.why = one_line(&duplicate.why, MAX_WHY_LEN);
     }
     match is_placeholder(&verdict.reason) {
         true => Err(Flaw::Placeholder),
@@ -214,8 +214,8 @@ pub fn usable_terms(terms: &[String]) -> Vec<String> {
         let line = term.split_whitespace().collect::<Vec<_>>().join(" ");
         let line: String = line.chars().filter(|c| !c.is_control()).collect();
         let known = usable.iter().any(|known| known.eq_ignore_ascii_case(&line));
-        let fits = line.chars().count() <= LONGEST_TERM && line.chars().any(char::is_alphabetic);
-        if fits && !known && usable.len() < MOST_TERMS {
+        let fits = line.chars().count() <= MAX_TERM_LEN && line.chars().any(char::is_alphabetic);
+        if fits && !known && usable.len() < MAX_TERMS {
             usable.push(line);
         }
     }
@@ -225,7 +225,7 @@ pub fn usable_terms(terms: &[String]) -> Vec<String> {
 fn is_placeholder(reason: &str) -> bool {
     let reason = reason.trim().to_lowercase();
     let bare = reason.trim_matches(|c: char| "<>[]{}()\"'.!".contains(c)).trim();
-    reason.chars().count() < SHORTEST_REASON
+    reason.chars().count() < MIN_REASON_LEN
         || PLACEHOLDERS.contains(&reason.as_str())
         || PLACEHOLDERS.contains(&bare)
 }

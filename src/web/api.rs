@@ -27,7 +27,7 @@ const LOOP_HUNG_AFTER: Duration = Duration::from_secs(90);
 /// Sessions that `/heartbeat/metrics` lists.
 const RECENT: u32 = 50;
 /// Maximum length of a list.
-const MOST_LISTED: u32 = 500;
+const MAX_LISTED: u32 = 500;
 
 type SharedState = State<Arc<Shared>>;
 
@@ -164,7 +164,7 @@ pub struct ListQuery {
 
 impl ListQuery {
     fn limit(&self, usual: u32) -> u32 {
-        self.limit.unwrap_or(usual).clamp(1, MOST_LISTED)
+        self.limit.unwrap_or(usual).clamp(1, MAX_LISTED)
     }
 }
 
@@ -180,7 +180,7 @@ pub async fn findings(State(shared): SharedState, Query(query): Query<ListQuery>
 
 /// The most worthwhile of the newest ones.
 async fn the_findings(hub: &Hub, limit: u32) -> Result<Response, StoreError> {
-    let mut rows = hub.store().findings().newest(MOST_LISTED).await?;
+    let mut rows = hub.store().findings().newest(MAX_LISTED).await?;
     crate::report::worth::sort(&mut rows);
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(named(hub, rows.iter().map(listed).collect()).await)
@@ -240,7 +240,7 @@ pub struct ItemListQuery {
 /// `GET /api/items`
 pub async fn items(State(shared): SharedState, Query(query): Query<ItemListQuery>) -> Response {
     let ItemListQuery { state, reason, q: words, sort, limit, offset } = query;
-    let limit = limit.unwrap_or(50).clamp(1, MOST_LISTED);
+    let limit = limit.unwrap_or(50).clamp(1, MAX_LISTED);
     let wanted = ItemQuery { state, reason, words, sort, limit, offset };
     let found = shared.hub.store().items().list(wanted).await;
     match found {

@@ -14,7 +14,7 @@ use super::answer::{self, refusal};
 use super::server::Shared;
 use crate::event::Reason;
 use crate::model::text::clip;
-use crate::model::{ItemKey, LONGEST_NOTE, Opinion};
+use crate::model::{ItemKey, MAX_NOTE_LEN, Opinion};
 use crate::store::{ItemQuery, ItemState};
 
 type SharedState = State<Arc<Shared>>;
@@ -93,7 +93,7 @@ pub async fn feedback(
         }
     };
     let (key, opinion) = (ItemKey::from_stored(key), given.opinion);
-    let note = clip(given.note.trim(), LONGEST_NOTE);
+    let note = clip(given.note.trim(), MAX_NOTE_LEN);
     let stored = shared.actions.give_feedback(key.clone(), opinion, note).await;
     acted(stored.map(|()| json!({ "item": key, "feedback": opinion })))
 }
@@ -119,7 +119,7 @@ pub async fn pause(State(shared): SharedState, body: Bytes) -> Response {
             Err(error) => return refusal(StatusCode::BAD_REQUEST, "bad_pause", &error.to_string()),
         }
     };
-    let note = clip(given.note.trim(), LONGEST_NOTE);
+    let note = clip(given.note.trim(), MAX_NOTE_LEN);
     acted(shared.actions.pause(note).await.map(|()| json!({ "paused": true })))
 }
 

@@ -18,7 +18,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::slots::{ConnectionSlot, ConnectionSlots};
 
 /// Maximum, whatever the limit of open files.
-pub const MOST_CONNECTIONS: usize = 2048;
+pub const MAX_CONNECTIONS: usize = 2048;
 /// Open files reserved for the job: database, tracker, keepers and their pipes, the log.
 const FILES_OF_THE_JOB: u64 = 256;
 /// An idle connection is closed after this time. Event streams are never idle.
@@ -32,7 +32,7 @@ pub fn most_connections() -> usize {
     use nix::sys::resource::{Resource, getrlimit};
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
     let share = files.saturating_sub(FILES_OF_THE_JOB);
-    usize::try_from(share).unwrap_or(MOST_CONNECTIONS).clamp(16, MOST_CONNECTIONS)
+    usize::try_from(share).unwrap_or(MAX_CONNECTIONS).clamp(16, MAX_CONNECTIONS)
 }
 
 /// Accepts at most [`most_connections`] at once.

@@ -25,7 +25,7 @@ use super::answer::{JSON, full_response, refusal};
 
 pub const PATH: &str = "/hooks";
 /// Deliveries about items are much smaller.
-const LONGEST_BODY: usize = 1 << 20;
+const MAX_BODY_LEN: usize = 1 << 20;
 /// Bodies remembered, so that a replay has no effect.
 const REMEMBERED: usize = 4096;
 
@@ -54,7 +54,7 @@ impl Hooks {
         {
             return not_proven("the password is wrong");
         }
-        let Ok(body) = to_bytes(body, LONGEST_BODY).await else {
+        let Ok(body) = to_bytes(body, MAX_BODY_LEN).await else {
             let message = "a delivery must arrive whole and have at most 1 MiB";
             return refusal(StatusCode::PAYLOAD_TOO_LARGE, "too_long", message);
         };
@@ -207,7 +207,7 @@ mod tests {
         let right = basic(&format!("any:{SECRET}"));
         assert_eq!(status(&hooks, &[("authorization", &right)], "{\"id\":1}").await, 202);
         assert!(heard.try_recv().is_ok());
-        let bomb = vec![b'x'; LONGEST_BODY + 1];
+        let bomb = vec![b'x'; MAX_BODY_LEN + 1];
         assert_eq!(status(&hooks, &[("authorization", &right)], bomb).await, 413);
         assert!(heard.try_recv().is_err());
     }

@@ -10,7 +10,7 @@ use crate::model::Usd;
 use crate::model::text::{clip, in_words};
 
 /// Verdict changes that are kept; the rest are counted.
-const MOST_CHANGES: usize = 200;
+const MAX_CHANGES: usize = 200;
 /// Maximum length of the evidence, in characters.
 const LINE: usize = 300;
 
@@ -94,7 +94,7 @@ impl SessionHistory {
     }
 
     fn change(&mut self, at: Timestamp, verdict: String, evidence: &str) {
-        if self.changes.len() < MOST_CHANGES {
+        if self.changes.len() < MAX_CHANGES {
             self.changes.push(Change { at, verdict, evidence: clip(evidence, LINE) });
         } else {
             self.more_changes += 1;

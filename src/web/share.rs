@@ -26,7 +26,7 @@ use crate::settings::ReportFormat;
 pub const PREFIX: &str = "/shared/";
 /// How long a link is good for, unless another time is asked for.
 pub const DAYS: i64 = 14;
-const MOST_DAYS: i64 = 366;
+const MAX_DAYS: i64 = 366;
 /// Only the page's own style; nothing is loaded, nothing is sent.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
@@ -44,7 +44,7 @@ pub fn link(
     now: Timestamp,
 ) -> io::Result<(String, Timestamp)> {
     let secret = secret_file(state).read_or_create()?;
-    let span = SignedDuration::from_hours(24 * days.clamp(1, MOST_DAYS));
+    let span = SignedDuration::from_hours(24 * days.clamp(1, MAX_DAYS));
     let until = now.saturating_add(span).map_err(io::Error::other)?;
     Ok((signed(&secret, session, until), until))
 }

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 /// One in this many slots is for connections that are not signed in.
 const SHARE: usize = 4;
 /// Enough for probes and scrapers next to a browser that opens its first connections.
-const FEWEST: usize = 8;
+const MIN: usize = 8;
 /// More would only help an attacker.
-const MOST: usize = 256;
-/// No connection is closed before it could send a request. With [`MOST`], this also bounds how many
+const MAX: usize = 256;
+/// No connection is closed before it could send a request. With [`MAX`], this also bounds how many
 /// new connections per second can be forced on us, and so the CPU time.
 const TIME_TO_SEND: Duration = Duration::from_millis(50);
 /// A connection takes a moment to close; after this time another one is closed too.
@@ -28,7 +28,7 @@ const CLOSED_WITHIN: Duration = Duration::from_millis(100);
 
 /// Maximum number of connections that are not signed in.
 pub fn anonymous_slots(all: usize) -> usize {
-    (all / SHARE).clamp(FEWEST, MOST)
+    (all / SHARE).clamp(MIN, MAX)
 }
 
 #[derive(Debug)]

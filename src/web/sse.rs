@@ -27,17 +27,17 @@ use crate::event::fold::RunView;
 use crate::report::lines::line;
 
 /// Maximum number of clients; more are rejected.
-pub const MOST_LISTENERS: usize = 1000;
+pub const MAX_LISTENERS: usize = 1000;
 /// Buffer per client, in bytes.
 const BUFFER: usize = 16 << 10;
 /// Interval of keep-alive messages, so that both sides notice a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A client that reads nothing for this long is disconnected.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of checks that a client is still signed in.
 const SIGN_IN_CHECK: Duration = Duration::from_secs(1);
 /// More missed events than this are not sent one by one.
-const MOST_MISSED: i64 = 1000;
+const MAX_MISSED: i64 = 1000;
 
 /// One event as sent.
 pub fn happened(recorded: &Recorded, view: &RunView) -> Frame {
@@ -71,7 +71,7 @@ pub async fn events(
     Query(from): Query<From>,
     headers: HeaderMap,
 ) -> Response {
-    if shared.hub.clients() >= MOST_LISTENERS {
+    if shared.hub.clients() >= MAX_LISTENERS {
         let message = "too many open event streams; try again later";
         let mut response = answer::refusal(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
@@ -109,7 +109,7 @@ impl Wire {
             }
             self.checked = Instant::now();
         }
-        tokio::time::timeout(PATIENCE, self.writer.write_all(bytes))
+        tokio::time::timeout(SEND_TIMEOUT, self.writer.write_all(bytes))
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
@@ -149,7 +149,7 @@ async fn feed(
 async fn send_missed(hub: &Hub, wire: &mut Wire, after: i64) -> io::Result<i64> {
     let store = hub.store();
     let last = store.events().last_number().await.map_err(io::Error::other)?;
-    if last - after > MOST_MISSED || after > last {
+    if last - after > MAX_MISSED || after > last {
         let text = format!("id: {last}\nevent: reset\ndata: {{}}\n\n");
         wire.send(&text.into()).await?;
         return Ok(last);

@@ -223,7 +223,7 @@ async fn a_process_with_a_forged_mark_is_not_killed() {
         ledger.insert(&row).unwrap();
         let mut stranger = sleeper(&[(mark::VARIABLE, id.to_string())]);
         if forges_limit {
-            let value = mark::limit(id).to_string();
+            let value = mark::limit(id.0).to_string();
             let set = Command::new("prlimit")
                 .args([format!("--pid={}", stranger.id()), format!("--rttime={value}:{value}")])
                 .status();

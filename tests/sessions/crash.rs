@@ -186,12 +186,12 @@ fn traces(folder: &Path, session: SessionId) -> Vec<u32> {
     let name = folder.file_name().unwrap().to_str().unwrap().as_bytes().to_vec();
     let own = std::process::id();
     let carries = |pid: &u32| {
-        let marked =
-            process::realtime_limit(*pid).is_some_and(|values| mark::is_in_limit(values, session));
+        let marked = process::realtime_limit(*pid)
+            .is_some_and(|values| mark::is_in_limit(values, session.0));
         let environment = process::environment(*pid).unwrap_or_default();
         let named = environment.windows(name.len()).any(|window| window == name);
         let alive = process::stat(*pid).is_some_and(|stat| !stat.is_dead());
-        alive && (marked || named || mark::is_in_environment(&environment, session))
+        alive && (marked || named || mark::is_in_environment(&environment, session.0))
     };
     process::all().into_iter().filter(|pid| *pid != own).filter(carries).collect()
 }

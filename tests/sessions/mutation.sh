@@ -5,11 +5,11 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-cp -r "$root/Cargo.toml" "$root/Cargo.lock" "$root/src" "$root/tests" "$copy/"
+cp -r "$root/Cargo.toml" "$root/Cargo.lock" "$root/src" "$root/crates" "$root/tests" "$copy/"
 for optional in benches migrations prompts README.md; do
     if [ -e "$root/$optional" ]; then cp -r "$root/$optional" "$copy/"; fi
 done
-sweep="$copy/src/session/keeper/sweep.rs"
+sweep="$copy/crates/supervisor/src/keeper/sweep.rs"
 # The mutant: one group kill, the leader collected, and a false certificate.
 awk '
     /^    loop \{$/ && !done {

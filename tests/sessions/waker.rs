@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heartbeat::app::waker::{LONGEST_SLEEP, Pace, WakeSource, Woken};
+use heartbeat::app::waker::{MAX_SLEEP, Pace, WakeSource, Woken};
 
 /// The bound only turns a hang into a failure.
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
@@ -28,7 +28,7 @@ async fn ticks_and_ends_without_a_trace() {
     let before = tasks();
     let mut source = in_time(WakeSource::start(Pace::EverySecond)).await.unwrap();
     for _ in 0..2 {
-        in_time(async { while source.woken(LONGEST_SLEEP).await != Woken::ByTick {} }).await;
+        in_time(async { while source.woken(MAX_SLEEP).await != Woken::ByTick {} }).await;
     }
     assert_eq!(threads(), 1);
     in_time(source.shutdown()).await;
@@ -57,7 +57,7 @@ async fn ticks_and_ends_without_a_trace() {
     assert_eq!(source.woken(Duration::from_millis(10)).await, Woken::ByAlarm);
     source.expect_in(Duration::from_secs(60)).await;
     assert!(source.is_ticking());
-    in_time(async { while source.woken(LONGEST_SLEEP).await != Woken::ByTick {} }).await;
+    in_time(async { while source.woken(MAX_SLEEP).await != Woken::ByTick {} }).await;
     in_time(source.shutdown()).await;
     assert_eq!(threads(), 0);
 }

@@ -13,8 +13,8 @@ const MAX_DEPTH: usize = 60;
 /// Maximum bytes of HTML per text.
 const MAX_HTML: usize = 8 << 20;
 /// Maximum characters of a name or an emoji's text.
-const LONGEST_NAME: usize = 60;
-const LONGEST_SIGN: usize = 16;
+const MAX_NAME_LEN: usize = 60;
+const MAX_SIGN_LEN: usize = 16;
 
 /// Reads a text: a document, or the plain text of older fields.
 pub(super) fn read(raw: &str) -> Document {
@@ -219,22 +219,22 @@ impl Page {
     /// Elements that are one word or one link.
     fn leaf(&mut self, kind: &str, attrs: &Value) {
         match kind {
-            "mention" => match name(attrs, "text", LONGEST_NAME) {
+            "mention" => match name(attrs, "text", MAX_NAME_LEN) {
                 name if !name.is_empty() => self.text(&name),
                 _ => self.text("@somebody"),
             },
-            "emoji" => match name(attrs, "text", LONGEST_SIGN) {
+            "emoji" => match name(attrs, "text", MAX_SIGN_LEN) {
                 sign if !sign.is_empty() => self.text(&sign),
-                _ => self.text(&name(attrs, "shortName", LONGEST_NAME)),
+                _ => self.text(&name(attrs, "shortName", MAX_NAME_LEN)),
             },
-            "status" => self.text(&format!("[{}]", name(attrs, "text", LONGEST_NAME))),
+            "status" => self.text(&format!("[{}]", name(attrs, "text", MAX_NAME_LEN))),
             "date" => self.text(&date(attrs)),
             "media" | "mediaInline" => self.media(attrs),
             _ => {
                 let data = attrs.get("data").unwrap_or(&Value::Null);
                 let address = [string(attrs, "url"), string(data, "url"), string(data, "@id")];
                 let address = address.into_iter().find(|url| !url.is_empty()).unwrap_or_default();
-                let name = name(data, "name", LONGEST_NAME);
+                let name = name(data, "name", MAX_NAME_LEN);
                 let words = if name.is_empty() { &address } else { &name };
                 self.html.push_str(&format!("<a href=\"{}\">", escaped(&address)));
                 self.text(words);

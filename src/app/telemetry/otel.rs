@@ -23,7 +23,7 @@ use crate::event::{Event, Recorded};
 use crate::settings::Environment;
 
 /// How long a process that is about to exit waits for its collector.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Exporting {
     spans: Arc<BatchSpanProcessor>,
@@ -84,8 +84,8 @@ impl Exporting {
     pub async fn finish(&self) {
         let (spans, logs) = (Arc::clone(&self.spans), self.logs.clone());
         let both = tokio::join!(
-            tokio::task::spawn_blocking(move || spans.shutdown_with_timeout(PATIENCE)),
-            tokio::task::spawn_blocking(move || logs.shutdown_with_timeout(PATIENCE)),
+            tokio::task::spawn_blocking(move || spans.shutdown_with_timeout(EXPORT_TIMEOUT)),
+            tokio::task::spawn_blocking(move || logs.shutdown_with_timeout(EXPORT_TIMEOUT)),
         );
         for ended in [both.0, both.1] {
             if !matches!(ended, Ok(Ok(()))) {

@@ -15,7 +15,7 @@ use crate::settings::{Source, SourceKind};
 use crate::store::Store;
 
 /// Maximum wait for a response.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A person is waiting: a temporary failure is retried once, soon.
 const TWICE: RetryPolicy =
     RetryPolicy { tries: 2, base: Duration::from_millis(200), cap: Duration::from_millis(500) };
@@ -81,7 +81,7 @@ async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
     let credential = ConfiguredCredential::new(source, &input.config, &input.environment);
     let credential = Arc::new(credential);
     let mut config = source.clone();
-    config.request_timeout = config.request_timeout.min(PATIENCE);
+    config.request_timeout = config.request_timeout.min(PROBE_TIMEOUT);
     let connection = Connection {
         retry: TWICE,
         ..Connection::new(credential, input.clock.clone(), InMemory::shared())
@@ -255,8 +255,9 @@ async fn their_time(base_url: &str) -> Option<jiff::Timestamp> {
     // Fails if a provider is already installed, which is fine.
     let _already_installed = rustls::crypto::ring::default_provider().install_default();
     let url = reqwest::Url::parse(base_url).ok()?;
-    let mut builder =
-        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE);
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(PROBE_TIMEOUT);
     if url.host_str().is_some_and(|host| host == "localhost" || host.starts_with("127.")) {
         builder = builder.no_proxy();
     }

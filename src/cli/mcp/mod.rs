@@ -30,11 +30,11 @@ use crate::settings::{Config, HeldSecrets};
 use crate::store::Store;
 
 /// Of one request.
-const LONGEST_LINE: usize = 1 << 20;
+const MAX_LINE_LEN: usize = 1 << 20;
 /// Of the data in one answer, in characters.
-const LONGEST_ANSWER: usize = 40_000;
+const MAX_ANSWER_LEN: usize = 40_000;
 /// Findings offered as resources; tools find the others.
-const MOST_RESOURCES: usize = 100;
+const MAX_RESOURCES: usize = 100;
 const SCHEME: &str = "heartbeat://finding/";
 
 const INSTRUCTIONS: &str = "heartbeat watches a team's work items and analyses those that need it on \
@@ -67,7 +67,7 @@ impl Context {
         let secrets = self.secrets(&config).await;
         let inner = Inner { config, folder, clock: self.clock.clone(), secrets };
         let transport = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout())
-            .with_max_line_length(LONGEST_LINE);
+            .with_max_line_length(MAX_LINE_LEN);
         let failed = |error: Box<dyn std::error::Error + Send + Sync>| CommandError::Command(error);
         let running = match rmcp::serve_server(Server(Arc::new(inner)), transport).await {
             Ok(running) => running,
@@ -96,7 +96,7 @@ impl Inner {
     /// Our own words, then what others wrote, fenced and bounded.
     fn marked(&self, lead: &str, data: &str) -> String {
         let fence = Fence::new(uuid::Uuid::now_v7());
-        let mut data = clip(data, LONGEST_ANSWER);
+        let mut data = clip(data, MAX_ANSWER_LEN);
         self.secrets.remove_from(&mut data);
         format!("{lead}\n{}\n\n{}", fence_note(&fence), fenced(&fence, &data))
     }
@@ -120,7 +120,7 @@ impl Inner {
     async fn resources(&self) -> Result<Vec<Resource>, CommandError> {
         let Ok(store) = self.store() else { return Ok(Vec::new()) };
         let mut findings = tools::by_worth(store.findings().search(Vec::new()).await?);
-        findings.truncate(MOST_RESOURCES);
+        findings.truncate(MAX_RESOURCES);
         // Without the item's title: it is not ours, and nothing here could mark it.
         let resource = |row: crate::store::FindingRow| {
             let key = row.key.to_string();

@@ -25,7 +25,7 @@ use crate::report::paint::Paint;
 use crate::store::FindingRow;
 
 /// Longer texts are cut: what they are about is near the top.
-const LONGEST_TEXT: usize = 20_000;
+const MAX_TEXT_LEN: usize = 20_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -297,7 +297,7 @@ async fn why(server: &Inner, args: &ItemArgs) -> Result<String, CommandError> {
 
 async fn similar(server: &Inner, args: SimilarArgs) -> Result<String, CommandError> {
     let limit = limited(args.limit, 5, 20);
-    let words = ItemWords::of_text(&clip(&args.text, LONGEST_TEXT));
+    let words = ItemWords::of_text(&clip(&args.text, MAX_TEXT_LEN));
     let found = server.store()?.items().similar(words, limit).await?;
     if found.is_empty() {
         return Ok("No known item resembles this text.".to_owned());
@@ -313,7 +313,7 @@ async fn similar(server: &Inner, args: SimilarArgs) -> Result<String, CommandErr
 async fn ranked_files(server: &Inner, args: ContextArgs) -> Result<String, CommandError> {
     let repository = code_base(server, &args.code_base)?;
     let terms = args.terms.into_iter().take(50).map(|term| clip(&term, 200));
-    let subject = Subject::from_text(&clip(&args.text, LONGEST_TEXT)).with_terms(terms);
+    let subject = Subject::from_text(&clip(&args.text, MAX_TEXT_LEN)).with_terms(terms);
     let (weights, indexes) = (weights_of(&server.config.ranking), server.folder.join("index"));
     let (root, limit) = (repository.clone(), limited(args.limit, 10, 30));
     let ranked = tokio::task::spawn_blocking(move || {

@@ -11,7 +11,7 @@ use crate::fetch::failure::{self, Failure, RequestInfo, proxy_needs_credential};
 use crate::model::{FailureClass, Untrusted};
 
 /// Upper bound of `Retry-After`.
-pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// The relevant parts of a response's head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

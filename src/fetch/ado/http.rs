@@ -9,7 +9,7 @@ use reqwest::header::{ACCEPT, LOCATION, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Url};
 use tokio::sync::OnceCell;
 
-use super::failure::{Facts, LONGEST_RETRY_AFTER, classify, is_success, percent_decode};
+use super::failure::{Facts, MAX_RETRY_AFTER, classify, is_success, percent_decode};
 use super::version::version_for;
 use super::wire;
 use crate::fetch::client;
@@ -194,7 +194,7 @@ impl Dialect for Ado {
 
 fn retry_after(head: &Head) -> Option<Duration> {
     let stated = head.header(RETRY_AFTER.as_str());
-    let stated = stated.and_then(|v| parse_retry_after(&v, head.at, LONGEST_RETRY_AFTER));
+    let stated = stated.and_then(|v| parse_retry_after(&v, head.at, MAX_RETRY_AFTER));
     stated.or_else(|| (head.status == 429).then_some(UNSTATED_RETRY_AFTER))
 }
 

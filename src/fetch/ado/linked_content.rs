@@ -11,7 +11,7 @@ use super::look_back::development_link;
 use super::wire::Relation;
 use super::{Call, Inner};
 use crate::fetch::around::{
-    Around, MOST_TOUCHED, first_line, is_file_id, is_hash, own_address, parent_of,
+    Around, MAX_TOUCHED, first_line, is_file_id, is_hash, own_address, parent_of,
 };
 use crate::fetch::failure::Failure;
 use crate::fetch::http::Wanted;
@@ -97,7 +97,7 @@ impl Inner {
         let what = format!("commit {commit}");
         let path = vec![project, "_apis", "git", "repositories", repository, "commits", &commit];
         let mut call = Call::get(path, "", what.as_str());
-        call.query = vec![("changeCount", MOST_TOUCHED.to_string())];
+        call.query = vec![("changeCount", MAX_TOUCHED.to_string())];
         let answer = self.transport.send(&call).await?;
         let read: Value = self.transport.decode(&answer, &what)?;
         if change.kind == ChangeKind::Commit {
@@ -110,7 +110,7 @@ impl Inner {
                 change["item"]["path"].as_str().map(|path| path.trim_start_matches('/').into())
             }
         };
-        change.files = touched.filter_map(path).take(MOST_TOUCHED).collect();
+        change.files = touched.filter_map(path).take(MAX_TOUCHED).collect();
         Ok(change)
     }
 

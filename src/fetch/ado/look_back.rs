@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::fields::WELL_KNOWN_TEXTS;
-use super::query::{MOST_ROWS, Window, literal, query};
-use super::read::LARGEST_BATCH;
+use super::query::{MAX_ROWS, Window, literal, query};
+use super::read::MAX_BATCH;
 use super::{Inner, Repeat, wire};
 use crate::fetch::failure::{BODY_TOO_LONG, Failure};
 use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
@@ -28,7 +28,7 @@ impl Inner {
         let ids = self.finished_ids(&request).await?;
         let names = LIGHT.map(String::from);
         let (decoder, mut found) = (self.fields.decoder(), Vec::with_capacity(ids.len()));
-        for part in ids.chunks(LARGEST_BATCH) {
+        for part in ids.chunks(MAX_BATCH) {
             for wire in self.read_fields(part, &names).await? {
                 let item = decoder.item(wire, request.since).item;
                 found.push(FinishedItem {
@@ -49,7 +49,7 @@ impl Inner {
     async fn finished_ids(&self, request: &FinishedRequest) -> Result<Vec<ItemId>, Failure> {
         let condition = condition(request, &self.config.where_clause);
         let mut windows = vec![Window::since(request.since).by_id()];
-        let (mut ids, mut top, mut slow_left) = (Vec::new(), MOST_ROWS, 6_u32);
+        let (mut ids, mut top, mut slow_left) = (Vec::new(), MAX_ROWS, 6_u32);
         while let Some(window) = windows.pop() {
             match self.ask_text(&query(window, &condition), Some(top), Repeat::Safe).await {
                 Ok(rows) => {
@@ -85,7 +85,7 @@ impl Inner {
         }
         let (names, decoder) = (self.fields.names(), self.fields.decoder());
         let mut found = Vec::with_capacity(ids.len());
-        let mut todo: Vec<&[ItemId]> = ids.chunks(LARGEST_BATCH).rev().collect();
+        let mut todo: Vec<&[ItemId]> = ids.chunks(MAX_BATCH).rev().collect();
         while let Some(part) = todo.pop() {
             let moment = at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
             let body =
@@ -126,7 +126,7 @@ impl Inner {
         ids: &[ItemId],
     ) -> Result<Vec<wire::WithRelations>, Failure> {
         let mut found = Vec::new();
-        let mut todo: Vec<&[ItemId]> = ids.chunks(LARGEST_BATCH).rev().collect();
+        let mut todo: Vec<&[ItemId]> = ids.chunks(MAX_BATCH).rev().collect();
         while let Some(part) = todo.pop() {
             let body = json!({ "ids": part, "$expand": "relations", "errorPolicy": "omit" });
             let answer = match self.send_batch(&body).await {

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Inner;
-use super::query::{MOST_ROWS, Window};
-use super::read::{Fetched, LARGEST_BATCH};
+use super::query::{MAX_ROWS, Window};
+use super::read::{Fetched, MAX_BATCH};
 use super::reporting::StreamReader;
 use crate::fetch::ahead::{self, Ahead};
 use crate::fetch::failure::Failure;
@@ -158,7 +158,7 @@ impl QueryReader {
             named: HashSet::new(),
             coming: None,
             cursor: None,
-            rows_at_once: MOST_ROWS,
+            rows_at_once: MAX_ROWS,
             unfinished: None,
             last_row: None,
             slow_left: 2,
@@ -200,7 +200,7 @@ impl QueryReader {
         self.as_of = rows.as_of;
         let mut changes = Vec::new();
         let ids: Vec<ItemId> = rows.ids.into_iter().map(ItemId).collect();
-        for part in ids.chunks(LARGEST_BATCH) {
+        for part in ids.chunks(MAX_BATCH) {
             let read = self.inner.read_changes(part).await?;
             // An item that the query listed but this read omitted counts as changed, so that it is
             // read.

@@ -40,7 +40,7 @@ impl Inner {
             return self.saved_rows().await.map(|rows| rows.ids.len());
         }
         let window = super::query::Window::since(self.look_back());
-        self.rows(window, Some(super::query::MOST_ROWS)).await.map(|rows| rows.ids.len())
+        self.rows(window, Some(super::query::MAX_ROWS)).await.map(|rows| rows.ids.len())
     }
 
     async fn json(&self, call: &Call<'_>, what: &str) -> Result<Value, Failure> {

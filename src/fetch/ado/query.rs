@@ -11,10 +11,10 @@ use crate::fetch::http::Answer;
 use crate::model::{FailureClass, ItemId};
 
 /// The tracker refuses longer texts.
-pub const LONGEST_QUERY: usize = 32_000;
+pub const MAX_QUERY_LEN: usize = 32_000;
 
 /// Rows per query: one less than the tracker's limit.
-pub const MOST_ROWS: usize = 19_999;
+pub const MAX_ROWS: usize = 19_999;
 
 /// A range of change dates, `from <= changed < to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,9 +151,9 @@ impl Inner {
         top: Option<usize>,
         repeat: Repeat,
     ) -> Result<Rows, Failure> {
-        if text.chars().count() > LONGEST_QUERY {
+        if text.chars().count() > MAX_QUERY_LEN {
             let message = format!(
-                "source.where makes the query longer than {LONGEST_QUERY} \
+                "source.where makes the query longer than {MAX_QUERY_LEN} \
                                    characters"
             );
             return Err(Failure::new(FailureClass::BadQuery, message));

@@ -17,7 +17,7 @@ use crate::model::{FailureClass, ItemId, WorkItem};
 use crate::settings;
 
 /// Most ids per request.
-pub(super) const LARGEST_BATCH: usize = 200;
+pub(super) const MAX_BATCH: usize = 200;
 
 /// Name of the items in messages.
 const ITEMS: &str = "work items";
@@ -108,7 +108,7 @@ pub(super) struct Fetched {
 
 /// Failed requests without any answer after which the server is at fault, not an item: a batch, its
 /// halves and its quarters.
-const MOST_WITHOUT_ANSWER: u32 = 7;
+const MAX_WITHOUT_ANSWER: u32 = 7;
 
 fn is_server_error(failure: &Failure) -> bool {
     matches!(failure.class, FailureClass::Transient | FailureClass::Down)
@@ -163,7 +163,7 @@ impl Inner {
                 // If nothing at all can be read, it is the server.
                 Err(failure) if is_server_error(&failure) => {
                     failures += 1;
-                    if fetched.is_empty() && failures > MOST_WITHOUT_ANSWER {
+                    if fetched.is_empty() && failures > MAX_WITHOUT_ANSWER {
                         return Err(failure);
                     }
                     match part {
@@ -268,8 +268,8 @@ impl Inner {
 
     /// Items per page.
     pub fn page_size(&self) -> usize {
-        let size = usize::try_from(self.config.page_size).unwrap_or(LARGEST_BATCH);
-        size.clamp(1, LARGEST_BATCH)
+        let size = usize::try_from(self.config.page_size).unwrap_or(MAX_BATCH);
+        size.clamp(1, MAX_BATCH)
     }
 
     /// Current state of these items, in the order of `ids`; deleted items are omitted.
@@ -277,7 +277,7 @@ impl Inner {
         let names = ["System.State", "System.ChangedDate"].map(String::from);
         let (decoder, now) = (self.fields.decoder(), self.transport.now());
         let mut found: HashMap<ItemId, CurrentState> = HashMap::with_capacity(ids.len());
-        for part in ids.chunks(LARGEST_BATCH) {
+        for part in ids.chunks(MAX_BATCH) {
             for wire in self.read_fields(part, &names).await? {
                 let WorkItem { id, rev, state, finished, changed_at, .. } =
                     decoder.item(wire, now).item;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::failure::percent_decode;
 use super::fields::FieldValue;
 use super::pages::Place;
-use super::read::LARGEST_BATCH;
+use super::read::MAX_BATCH;
 use super::{Call, Inner, Repeat, wire};
 use crate::fetch::failure::Failure;
 use crate::fetch::{FetchRequest, Page};
@@ -199,7 +199,7 @@ impl Inner {
     /// Those of `ids` that meet the configured condition, in the given order.
     async fn ours_among(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, Failure> {
         let mut ours = Vec::new();
-        for part in ids.chunks(LARGEST_BATCH) {
+        for part in ids.chunks(MAX_BATCH) {
             let text = super::query::query_of_ids(part, &self.config.where_clause);
             let found = self.ask_text(&text, None, Repeat::Safe).await?.ids;
             ours.extend(part.iter().filter(|id| found.contains(&id.0)));

@@ -12,7 +12,7 @@ use crate::fetch::http::{Head, UNSTATED_RETRY_AFTER};
 use crate::model::{FailureClass, Untrusted};
 
 /// A limit is renewed within the hour.
-pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
+pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// Whether the body is the requested data, or the response is a redirect or "not modified", which
 /// the caller handles.
@@ -33,11 +33,11 @@ pub fn retry_after(head: &Head) -> Option<Duration> {
         return None;
     }
     let stated = head.header("retry-after");
-    let stated = stated.and_then(|text| parse_retry_after(&text, head.at, LONGEST_RETRY_AFTER));
+    let stated = stated.and_then(|text| parse_retry_after(&text, head.at, MAX_RETRY_AFTER));
     let renewed = || {
         let limit = head.rate_limit().filter(|limit| limit.remaining == Some(0))?;
         let wait = Duration::try_from(limit.reset?.duration_since(head.at)).unwrap_or_default();
-        Some(wait.clamp(Duration::from_secs(1), LONGEST_RETRY_AFTER))
+        Some(wait.clamp(Duration::from_secs(1), MAX_RETRY_AFTER))
     };
     stated.or_else(renewed)
 }

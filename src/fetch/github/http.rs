@@ -7,7 +7,7 @@ use reqwest::header::ACCEPT;
 use reqwest::{Method, RequestBuilder, Url};
 use serde_json::Value;
 
-use super::failure::{ErrorBody, LONGEST_RETRY_AFTER, classify, is_answer, retry_after};
+use super::failure::{ErrorBody, MAX_RETRY_AFTER, classify, is_answer, retry_after};
 use crate::fetch::client;
 use crate::fetch::failure::{Failure, RequestInfo};
 use crate::fetch::http::{
@@ -23,7 +23,7 @@ const SERVICE: &str = "https://api.github.com";
 /// The API version that this client was written for.
 const API_VERSION: &str = "2022-11-28";
 /// Redirects followed per request: a repository that was renamed, and then moved.
-const MOST_REDIRECTS: usize = 3;
+const MAX_REDIRECTS: usize = 3;
 
 /// The API address: the configured one, or the public service's. A web address copied from a
 /// browser is corrected.
@@ -74,7 +74,7 @@ impl Transport {
     /// body, as 307 and 308 require and as 301 is meant here.
     pub async fn send(&self, request: Request) -> Result<Answer, Failure> {
         let mut request = request;
-        for _ in 0..MOST_REDIRECTS {
+        for _ in 0..MAX_REDIRECTS {
             let answer = self.http.send(&request).await?;
             if !(300..400).contains(&answer.head.status) || answer.head.status == 304 {
                 return Ok(answer);
@@ -182,7 +182,7 @@ impl Dialect for Github {
         if failure.class == FailureClass::Throttled && unstated {
             let before = self.unstated.fetch_add(1, Ordering::Relaxed).min(6);
             let delay = UNSTATED_RETRY_AFTER.saturating_mul(1 << before);
-            failure.retry_after = Some(delay.min(LONGEST_RETRY_AFTER));
+            failure.retry_after = Some(delay.min(MAX_RETRY_AFTER));
         }
         failure
     }

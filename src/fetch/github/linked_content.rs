@@ -13,7 +13,7 @@ use super::read::{Place, by_position, find};
 use super::repositories::Known;
 use super::{Inner, wire};
 use crate::fetch::around::{
-    Around, MOST_TOUCHED, NOT_A_FILE, Shown, first_line, is_file_id, is_hash, segments, with_path,
+    Around, MAX_TOUCHED, NOT_A_FILE, Shown, first_line, is_file_id, is_hash, segments, with_path,
 };
 use crate::fetch::failure::Failure;
 use crate::fetch::http::Wanted;
@@ -23,7 +23,7 @@ use crate::model::{
 };
 
 /// Most sub-issues requested.
-const MOST_CHILDREN: u64 = 50;
+const MAX_CHILDREN: u64 = 50;
 const SERVICE: &str = "api.github.com";
 
 impl Inner {
@@ -86,7 +86,7 @@ impl Inner {
         let number = place.number.to_string();
         let what = format!("the sub-issues of {}#{number}", place.repository.name);
         let path = ["repos", &place.repository.name, "issues", &number, "sub_issues"];
-        let url = self.transport.url(&path, &[("per_page", MOST_CHILDREN.to_string())]);
+        let url = self.transport.url(&path, &[("per_page", MAX_CHILDREN.to_string())]);
         match self.transport.get(url, &what).await {
             Ok(answer) => self.transport.http.decode(&answer, &what),
             Err(failure) if is_refusal(&failure) => Ok(Vec::new()),
@@ -99,11 +99,11 @@ impl Inner {
         if !is_repository(&change.place) {
             return Ok(change);
         }
-        let most = [("per_page", MOST_TOUCHED.to_string())];
+        let most = [("per_page", MAX_TOUCHED.to_string())];
         let touched = |list: &Value| -> Vec<String> {
             let names = list.as_array().into_iter().flatten();
             let names = names.filter_map(|file| file["filename"].as_str().map(str::to_owned));
-            names.take(MOST_TOUCHED).collect()
+            names.take(MAX_TOUCHED).collect()
         };
         match change.kind {
             ChangeKind::Commit => {

@@ -18,7 +18,7 @@ use crate::fixes::ItemName;
 use crate::model::{ItemId, WorkItem};
 
 /// Most timeline pages read per issue.
-const MOST_PAGES: usize = 10;
+const MAX_PAGES: usize = 10;
 
 impl Inner {
     /// Closed issues that changed since then, ordered by number.
@@ -98,7 +98,7 @@ impl Inner {
         let path = ["repos", &place.repository.name, "issues", &number, "timeline"];
         let mut url = self.transport.url(&path, &[("per_page", "100".to_owned())]);
         let mut events = Vec::new();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let answer = match self.transport.get(url.clone(), &what).await {
                 Err(failure) if failure.has_code("404") || failure.has_code("410") => break,
                 answer => answer?,

@@ -13,7 +13,7 @@ use reqwest::Url;
 
 use super::decode::instant;
 use super::http::link;
-use super::read::{LARGEST_PAGE, concerns_one_repository};
+use super::read::{MAX_PAGE, concerns_one_repository};
 use super::repositories::Known;
 use super::{Inner, wire};
 use crate::fetch::ahead::{Ahead, Reader};
@@ -25,7 +25,7 @@ use crate::model::{BoxFuture, FailureClass, ItemId};
 /// Items per page that are requested by number, with one request each.
 const NAMED_ITEMS: usize = 50;
 /// How often a second with more than a page is read.
-const MOST_PASSES: u32 = 5;
+const MAX_PASSES: u32 = 5;
 /// A page that exceeds the service's limit of ten seconds is split down to this size.
 const SMALLEST_PAGE: usize = 10;
 
@@ -251,12 +251,12 @@ struct Crowded {
 
 impl List {
     pub fn new(inner: &Inner, repository: Known, since: Timestamp) -> Self {
-        let per_page = usize::try_from(inner.config.page_size).unwrap_or(LARGEST_PAGE);
+        let per_page = usize::try_from(inner.config.page_size).unwrap_or(MAX_PAGE);
         Self {
             repository,
             since,
             as_of: None,
-            per_page: per_page.clamp(1, LARGEST_PAGE),
+            per_page: per_page.clamp(1, MAX_PAGE),
             crowded: None,
             cursor: None,
             requests: 0,
@@ -360,7 +360,7 @@ impl List {
                 return Ok(false);
             }
             // The second is complete. Rows that left it meanwhile moved others forward.
-            if crowded.found_new && crowded.passes < MOST_PASSES {
+            if crowded.found_new && crowded.passes < MAX_PASSES {
                 let (passes, found_new) = (crowded.passes + 1, false);
                 self.crowded = Some(Crowded { next: self.url(inner), passes, found_new });
                 return Ok(false);

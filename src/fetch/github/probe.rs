@@ -10,9 +10,9 @@ use crate::model::FailureClass;
 use crate::settings::SourceAuth;
 
 /// Most items that `doctor` counts.
-const MOST_COUNTED: usize = 1_000;
+const MAX_COUNTED: usize = 1_000;
 /// Most repositories of an organisation that `doctor` checks one by one.
-const MOST_CHECKED: usize = 20;
+const MAX_CHECKED: usize = 20;
 
 impl GithubSource {
     /// Checks credential, repositories and condition. Bypasses the breaker, since a user is asking.
@@ -31,7 +31,7 @@ impl GithubSource {
         let mut count = 0;
         while let Some(page) = pages.next().await? {
             count += page.items.len();
-            if count >= MOST_COUNTED {
+            if count >= MAX_COUNTED {
                 break;
             }
         }
@@ -70,7 +70,7 @@ impl Inner {
 
     async fn projects(&self) -> Result<String, Failure> {
         let repositories = self.repositories().await?;
-        for repository in repositories.iter().take(MOST_CHECKED) {
+        for repository in repositories.iter().take(MAX_CHECKED) {
             self.check_list(&repository.name).await?;
         }
         let names: Vec<&str> = repositories.iter().map(|r| r.name.as_str()).collect();

@@ -11,7 +11,7 @@ use crate::fetch::write_back::is_ours;
 use crate::model::{Comment, FailureClass, ItemId, WorkItem};
 
 /// The service's maximum page size.
-pub(super) const LARGEST_PAGE: usize = 100;
+pub(super) const MAX_PAGE: usize = 100;
 /// How many of our own comments may be among the requested ones.
 const OWN_COMMENTS_SKIPPED: usize = 20;
 
@@ -147,10 +147,10 @@ impl Inner {
         let total = usize::try_from(total).unwrap_or(0);
         let what = format!("the comments of {}#{}", place.repository.name, place.number);
         let mut pages = Vec::new();
-        let mut page = total.div_ceil(LARGEST_PAGE).max(1);
+        let mut page = total.div_ceil(MAX_PAGE).max(1);
         let mut have = 0;
         loop {
-            let query = [("per_page", LARGEST_PAGE.to_string()), ("page", page.to_string())];
+            let query = [("per_page", MAX_PAGE.to_string()), ("page", page.to_string())];
             let number = place.number.to_string();
             let path = ["repos", &place.repository.name, "issues", &number, "comments"];
             let answer = self.transport.get(self.transport.url(&path, &query), &what).await?;

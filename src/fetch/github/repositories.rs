@@ -12,7 +12,7 @@ use crate::model::{FailureClass, ItemId, RepositoryRecord};
 use crate::settings::SourceAuth;
 
 /// Upper limit of repositories per source.
-const MOST_REPOSITORIES: usize = 5_000;
+const MAX_REPOSITORIES: usize = 5_000;
 
 /// The value of `source.project`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,9 +223,9 @@ impl Inner {
                     && repository.has_issues != Some(false)
                     && repository.full_name.to_lowercase().starts_with(&prefix)
             }));
-            if all.len() > MOST_REPOSITORIES {
+            if all.len() > MAX_REPOSITORIES {
                 let message = format!(
-                    "{owner} has more than {MOST_REPOSITORIES} repositories; name those to watch \
+                    "{owner} has more than {MAX_REPOSITORIES} repositories; name those to watch \
                      in source.project"
                 );
                 return Err(Failure::new(FailureClass::TooMany, message));

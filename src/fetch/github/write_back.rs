@@ -19,7 +19,7 @@ const COMMENTS_SEARCHED: usize = 200;
 /// The service requires this delay between two writes.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 /// In characters.
-const LONGEST_COMMENT: usize = 65_536;
+const MAX_COMMENT_LEN: usize = 65_536;
 
 impl GithubSource {
     /// Writes a comment and sets a label, once.
@@ -140,7 +140,7 @@ fn gone(write: &WriteBack<'_>) -> Failure {
 fn comment_text(write: &WriteBack<'_>) -> String {
     let mark = format!("\n\n<!-- {} -->", write.mark());
     let text = without_mentions(write.comment);
-    let room = LONGEST_COMMENT - mark.chars().count();
+    let room = MAX_COMMENT_LEN - mark.chars().count();
     if text.chars().count() <= room {
         return text + &mark;
     }
@@ -187,14 +187,14 @@ mod tests {
         assert!(!is_ours(&format!("> {text}\n\nI disagree")), "a quote is not ours");
         let long = "x".repeat(70_000);
         let text = comment_text(&write(&long));
-        assert!(text.chars().count() <= LONGEST_COMMENT && is_ours(&text));
+        assert!(text.chars().count() <= MAX_COMMENT_LEN && is_ours(&text));
         assert!(text.contains("shortened"));
     }
 
     #[test]
     fn a_cut_does_not_open_what_was_code() {
         let line = "see `<img src=x>` there\n";
-        let lines = line.repeat(LONGEST_COMMENT / line.len() + 1);
+        let lines = line.repeat(MAX_COMMENT_LEN / line.len() + 1);
         for shift in 0..line.len() {
             let text = comment_text(&write(&format!("{}{lines}", "x".repeat(shift))));
             let html = |event: &pulldown_cmark::Event<'_>| {

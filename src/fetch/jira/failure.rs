@@ -13,7 +13,7 @@ use crate::fetch::http::{Head, UNSTATED_RETRY_AFTER};
 use crate::model::{FailureClass, RateLimit, Untrusted};
 
 /// A quota is renewed within the hour.
-pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
+pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// Result of the sign-in, on every response.
 const LOGIN_REASON: &str = "x-seraph-loginreason";
@@ -39,13 +39,13 @@ fn signed_in(head: &Head) -> bool {
 pub fn retry_after(head: &Head) -> Option<Duration> {
     let refused = matches!(head.status, 429 | 503);
     let stated = head.header("retry-after").filter(|text| refused || text.trim() != "0");
-    let stated = stated.and_then(|text| parse_retry_after(&text, head.at, LONGEST_RETRY_AFTER));
+    let stated = stated.and_then(|text| parse_retry_after(&text, head.at, MAX_RETRY_AFTER));
     if stated.is_some() || head.status != 429 {
         return stated;
     }
     let renewed = reset(head).map(|at| {
         let wait = Duration::try_from(at.duration_since(head.at)).unwrap_or_default();
-        wait.clamp(Duration::from_secs(1), LONGEST_RETRY_AFTER)
+        wait.clamp(Duration::from_secs(1), MAX_RETRY_AFTER)
     });
     Some(renewed.unwrap_or(UNSTATED_RETRY_AFTER))
 }

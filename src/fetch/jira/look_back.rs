@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::decode::{Decoded, instant};
 use super::http::Call;
 use super::jql::Dates;
-use super::read::LARGEST_PAGE;
+use super::read::MAX_PAGE;
 use super::{Inner, wire};
 use crate::fetch::failure::Failure;
 use crate::fetch::http::Repeat;
@@ -19,7 +19,7 @@ use crate::model::{FailureClass, Format, ItemId, TextField, WorkItem};
 const LIGHT: [&str; 8] =
     ["summary", "status", "resolution", "issuetype", "updated", "created", "project", "components"];
 /// Maximum pages read of one issue's changelog.
-const MOST_PAGES: usize = 20;
+const MAX_PAGES: usize = 20;
 
 impl Inner {
     /// Finished issues that changed since the requested time, ordered by number.
@@ -55,7 +55,7 @@ impl Inner {
     /// These issues as of a time; one that did not exist yet is omitted.
     pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
         let mut items = Vec::with_capacity(ids.len());
-        for part in ids.chunks(LARGEST_PAGE) {
+        for part in ids.chunks(MAX_PAGE) {
             let issues = self.issues(part, &self.decoder.fields()).await?;
             for decoded in self.decode(issues, at).await? {
                 items.extend(self.rewound(decoded, at).await?);
@@ -104,9 +104,9 @@ impl Inner {
         }
         let path = ["issue", number.as_str(), "changelog"];
         let mut entries: Vec<wire::ChangeEntry> = Vec::new();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let query =
-                [("startAt", entries.len().to_string()), ("maxResults", LARGEST_PAGE.to_string())];
+                [("startAt", entries.len().to_string()), ("maxResults", MAX_PAGE.to_string())];
             let call = Call { query: &query, ..Call::get(&path, &what) };
             let page: wire::Changes = self.transport.json(call).await?;
             let ended = page.is_last.unwrap_or(page.values.is_empty()) || page.values.is_empty();

@@ -27,9 +27,9 @@ const SWEPT: SignedDuration = SignedDuration::from_hours(24);
 /// Key of the time of the last such read.
 const SWEPT_AT: &str = "swept_at";
 /// How often a minute with more than a page is read.
-const MOST_PASSES: u32 = 5;
+const MAX_PASSES: u32 = 5;
 /// Consecutive responses without a new row before a search counts as endless.
-const MOST_WITHOUT_NEWS: u32 = 200;
+const MAX_WITHOUT_NEWS: u32 = 200;
 
 pub(super) struct JiraPages {
     inner: Arc<Inner>,
@@ -202,7 +202,7 @@ impl IssueReader {
         }
         self.place = None;
         let again = self.minute.pages > 0 && self.minute.new_rows > 0;
-        if again && self.minute.passes < MOST_PASSES {
+        if again && self.minute.passes < MAX_PASSES {
             let passes = self.minute.passes + 1;
             self.minute = Minute { passes, ..Minute::default() };
             return Ok(());
@@ -215,11 +215,11 @@ impl IssueReader {
 
     fn note_news(&mut self, new: usize) -> Result<(), Failure> {
         self.without_news = if new > 0 { 0 } else { self.without_news + 1 };
-        if self.without_news <= MOST_WITHOUT_NEWS {
+        if self.without_news <= MAX_WITHOUT_NEWS {
             return Ok(());
         }
         let message = format!(
-            "{MOST_WITHOUT_NEWS} pages in a row had no new rows; reading stops here, and the next \
+            "{MAX_WITHOUT_NEWS} pages in a row had no new rows; reading stops here, and the next \
              run continues from the stored cursor"
         );
         Err(Failure::new(FailureClass::Transient, message))

@@ -16,9 +16,9 @@ use crate::fetch::http::Repeat;
 use crate::model::{FailureClass, Format, ItemId, WorkItem};
 
 /// Issues per response.
-pub(super) const LARGEST_PAGE: usize = 100;
+pub(super) const MAX_PAGE: usize = 100;
 /// Issues that a search on Cloud reads from the database instead of its delayed index.
-const MOST_RECONCILED: usize = 50;
+const MAX_RECONCILED: usize = 50;
 /// How many of our own comments may be among the requested ones.
 const OWN_COMMENTS_SKIPPED: u64 = 20;
 /// Name of the issues in messages.
@@ -44,8 +44,8 @@ pub(super) struct Found {
 impl Inner {
     /// Issues per page.
     pub fn page_size(&self) -> usize {
-        let size = usize::try_from(self.config.page_size).unwrap_or(LARGEST_PAGE);
-        size.clamp(1, LARGEST_PAGE)
+        let size = usize::try_from(self.config.page_size).unwrap_or(MAX_PAGE);
+        size.clamp(1, MAX_PAGE)
     }
 
     /// One page of a search.
@@ -243,7 +243,7 @@ impl Inner {
         let path = ["issue", number.as_str(), "comment"];
         let query = [
             ("orderBy", "-created".to_owned()),
-            ("maxResults", wanted.min(LARGEST_PAGE as u64).to_string()),
+            ("maxResults", wanted.min(MAX_PAGE as u64).to_string()),
         ];
         let call = Call { query: &query, ..Call::get(&path, &what) };
         let found: wire::Comments = self.transport.json(call).await?;
@@ -254,7 +254,7 @@ impl Inner {
     pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, Failure> {
         let fields = ["status", "resolution", "updated"].map(str::to_owned);
         let mut states = Vec::new();
-        for part in ids.chunks(LARGEST_PAGE) {
+        for part in ids.chunks(MAX_PAGE) {
             let issues = self.issues(part, &fields).await?;
             for decoded in self.decode(issues, self.transport.http.now()).await? {
                 let WorkItem { id, rev, state, finished, changed_at, .. } = decoded.item;
@@ -270,7 +270,7 @@ impl Inner {
     /// Those of these items that the configured condition matches.
     pub async fn still_matching(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, Failure> {
         let mut matching = Vec::new();
-        for part in ids.chunks(MOST_RECONCILED) {
+        for part in ids.chunks(MAX_RECONCILED) {
             matching.extend(self.matching_among(part).await?);
         }
         if matching.is_empty() && !ids.is_empty() {

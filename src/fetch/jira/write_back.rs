@@ -19,7 +19,7 @@ use crate::model::{FailureClass, Format, WorkItem};
 /// How many of the newest comments are searched for our mark.
 const COMMENTS_SEARCHED: u64 = 100;
 /// In characters.
-const LONGEST_COMMENT: usize = 32_000;
+const MAX_COMMENT_LEN: usize = 32_000;
 
 impl JiraSource {
     /// Writes a comment and sets a label, once.
@@ -102,8 +102,8 @@ impl Inner {
         let mark = write.mark();
         let is_cloud = self.server().await?.format == Format::Adf;
         let body = match is_cloud {
-            true => adf(write.comment, &mark, LONGEST_COMMENT),
-            false => json!(wiki(write.comment, &mark, LONGEST_COMMENT)),
+            true => adf(write.comment, &mark, MAX_COMMENT_LEN),
+            false => json!(wiki(write.comment, &mark, MAX_COMMENT_LEN)),
         };
         let number = write.id.to_string();
         let what = format!("a comment on {}", name_of(item));

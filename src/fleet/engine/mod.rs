@@ -19,7 +19,7 @@ use temporalio_client::errors::ClientConnectError;
 use temporalio_client::tonic::{Code, Request, Status};
 use temporalio_protos::temporal::api::common::v1::{Payload, Payloads};
 
-use super::order::{MOST_BYTES, Task};
+use super::order::{MAX_BYTES, Task};
 use super::seal::{Seal, SealError};
 use crate::settings::{Environment, Fleet};
 
@@ -50,7 +50,7 @@ pub enum EngineError {
     #[error("{0}")]
     Seal(#[from] SealError),
     #[error(
-        "a session of {0} bytes is too large for the fleet's server (at most {MOST_BYTES}): lower \
+        "a session of {0} bytes is too large for the fleet's server (at most {MAX_BYTES}): lower \
          [analyze] max_item_tokens, [triage] max_prompt_tokens or [repository] context_tokens"
     )]
     TooLarge(usize),
@@ -269,7 +269,7 @@ impl Engine {
 
     fn seal_for(&self, purpose: &str, value: &impl Serialize) -> Result<Payloads, EngineError> {
         let (key, data) = self.0.seal.seal(purpose, value)?;
-        if data.len() > MOST_BYTES {
+        if data.len() > MAX_BYTES {
             return Err(EngineError::TooLarge(data.len()));
         }
         let metadata = HashMap::from([

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
+pub use ::supervisor::keeper::protocol::Exit;
+
 use crate::model::{FailureKind, TranscriptKind, Untrusted, Usage};
 
 /// One event decoded from the agent's output.
@@ -96,13 +98,6 @@ pub struct AgentResult {
     /// Why an answer exists but is not usable.
     pub misfit: Option<FailureKind>,
     pub usage: Usage,
-}
-
-/// How the agent's process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    Code(i32),
-    Signal(i32),
 }
 
 /// Everything known about an agent that ended without the supervisor.

@@ -4,12 +4,12 @@
 use serde_json::Value;
 
 /// Limit of opening braces tried, since each may cost a pass over the whole text.
-const MOST_TRIED: usize = 100;
+const MAX_TRIED: usize = 100;
 
 /// The longest JSON object in a text.
 pub fn embedded_object(text: &str) -> Option<Value> {
     let (mut longest, mut rest) = (None::<(usize, Value)>, text);
-    for _ in 0..MOST_TRIED {
+    for _ in 0..MAX_TRIED {
         let Some(start) = rest.find('{') else { break };
         let candidate = &rest[start..];
         let mut values = serde_json::Deserializer::from_str(candidate).into_iter::<Value>();

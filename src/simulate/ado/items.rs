@@ -11,7 +11,7 @@ use super::request::ApiRequest;
 use super::tracker_data::{Item, PROJECT_ID, Revision, TrackerData};
 
 /// Maximum number of ids in one request.
-pub const LARGEST_BATCH: usize = 200;
+pub const MAX_BATCH: usize = 200;
 
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
@@ -156,9 +156,9 @@ fn is_word_or_number(value: &Value, word: &str, number: i64) -> bool {
 }
 
 fn list(board: &TrackerData, request: &BatchRequest, base_url: &str) -> Reply {
-    if request.ids.len() > LARGEST_BATCH {
+    if request.ids.len() > MAX_BATCH {
         let text = format!(
-            "VS403474: You requested {} work items which exceeds the limit of {LARGEST_BATCH}.",
+            "VS403474: You requested {} work items which exceeds the limit of {MAX_BATCH}.",
             request.ids.len()
         );
         return Reply::error(400, "VssPropertyValidationException", &text);

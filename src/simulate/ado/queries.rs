@@ -11,7 +11,7 @@ use super::request::ApiRequest;
 use super::tracker_data::{Saved, Stored, TrackerData};
 use super::wiql::{self, Query, Refused};
 
-const LONGEST_QUERY: usize = 32_000;
+const MAX_QUERY_LEN: usize = 32_000;
 /// Default number of revisions in one batch of the stream.
 const STREAM_PAGE: usize = 200;
 
@@ -22,7 +22,7 @@ pub fn run(board: &TrackerData, request: &ApiRequest, base_url: &str, limit: usi
         let text = "VS402347: The query must not be empty.";
         return Reply::error(400, "VssPropertyValidationException", text);
     };
-    if text.chars().count() > LONGEST_QUERY {
+    if text.chars().count() > MAX_QUERY_LEN {
         let text = "VS402338: The query text is longer than allowed.";
         return Reply::error(400, "WorkItemTrackingQueryException", text);
     }

@@ -4,7 +4,7 @@ use axum::http::HeaderValue;
 use axum::response::Response;
 use serde_json::json;
 
-pub use crate::simulate::reply::{Reply, SHORTEST_PACKED};
+pub use crate::simulate::reply::{MIN_PACKED_LEN, Reply};
 
 impl Reply {
     /// An error with the service's usual body.

@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::fault::Fault;
-use super::reply::{Reply, SHORTEST_PACKED, sent};
+use super::reply::{MIN_PACKED_LEN, Reply, sent};
 use super::request::ApiRequest;
 use super::tracker_data::{PROJECT, PROJECT_ID, TrackerData};
 use super::{control, items, patch, queries};
@@ -44,7 +44,7 @@ pub type Server = crate::simulate::shared::Server<Shared>;
 fn pack(server: &Server, reply: Reply) -> Reply {
     {
         let mut shared = server.lock();
-        if !shared.packs || reply.body.len() < SHORTEST_PACKED {
+        if !shared.packs || reply.body.len() < MIN_PACKED_LEN {
             return reply;
         }
         shared.packed += 1;

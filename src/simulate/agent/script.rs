@@ -25,7 +25,7 @@ pub(super) enum Ending {
 }
 
 /// The limit that prompts state.
-const MOST_WRITTEN_FILES: usize = 5;
+const MAX_WRITTEN_FILES: usize = 5;
 
 /// Words that make an item look difficult.
 const HARD_WORDS: [&str; 22] = [
@@ -88,7 +88,7 @@ pub(super) fn session(
     let item = parsed.deep_item().cloned().unwrap_or_default();
     let written = script.and_then(|script| script.finding(&item.title, &schema));
     let files = match &written {
-        Some(finding) => contents(named_in(finding), MOST_WRITTEN_FILES),
+        Some(finding) => contents(named_in(finding), MAX_WRITTEN_FILES),
         None => contents(parsed.paths(), invocation.max_output_files),
     };
     for (path, content) in &files {
@@ -110,7 +110,7 @@ fn named_in(finding: &Value) -> Vec<String> {
 /// The candidate files of an item: those whose path has a word of its title first, then the others
 /// in the given order.
 fn ordered(item: &PromptItem) -> Value {
-    const MOST: usize = 6;
+    const MAX: usize = 6;
     let candidate = |line: &str| {
         let (number, rest) = line.split_once(' ')?;
         Some((number.parse::<i64>().ok()?, rest.split(" (").next()?.to_lowercase()))
@@ -119,7 +119,7 @@ fn ordered(item: &PromptItem) -> Value {
     let words: Vec<String> = terms(item).into_iter().map(str::to_lowercase).collect();
     files.sort_by_key(|(_, path)| !words.iter().any(|word| path.contains(word.as_str())));
     let file = |(number, _): &(i64, String)| json!({ "file": number, "functions": [] });
-    let files: Vec<Value> = files.iter().take(MOST).map(file).collect();
+    let files: Vec<Value> = files.iter().take(MAX).map(file).collect();
     json!({ "item": item.id, "files": files })
 }
 
@@ -180,24 +180,24 @@ fn stands_in(text: &str, word: &str) -> bool {
 
 /// As many whole words as fit.
 fn short(text: &str) -> String {
-    const MOST: usize = 72;
-    if text.chars().count() <= MOST {
+    const MAX: usize = 72;
+    if text.chars().count() <= MAX {
         return text.to_owned();
     }
-    let cut: String = text.chars().take(MOST).collect();
+    let cut: String = text.chars().take(MAX).collect();
     format!("{}\u{2026}", cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words))
 }
 
 /// The first of these files, with their content if they exist.
 fn contents(paths: Vec<String>, most: usize) -> Vec<(String, Option<String>)> {
-    const MOST_BYTES: usize = 2_000;
+    const MAX_BYTES: usize = 2_000;
     let mut files: Vec<(String, Option<String>)> = paths
         .into_iter()
         .take(40)
         .map(|path| {
             let content = std::fs::read(&path).ok();
             let text = content.map(|bytes| {
-                String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_BYTES)]).into_owned()
+                String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_BYTES)]).into_owned()
             });
             (path, text)
         })

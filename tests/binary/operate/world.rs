@@ -136,7 +136,7 @@ pub fn lines(file: &Path) -> Vec<Value> {
 }
 
 pub async fn finish(child: Child) -> Said {
-    let output = tokio::time::timeout(support::PATIENCE, child.wait_with_output()).await;
+    let output = tokio::time::timeout(support::EVENTUALLY_TIMEOUT, child.wait_with_output()).await;
     let output = output.expect("it ends").unwrap();
     Said {
         status: output.status,

@@ -5,11 +5,11 @@
 use std::time::{Duration, Instant};
 
 /// Enough for the slowest machine: it only ends a failed test.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const EVENTUALLY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Polls until the condition holds; fails after [`PATIENCE`].
+/// Polls until the condition holds; fails after [`EVENTUALLY_TIMEOUT`].
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + EVENTUALLY_TIMEOUT;
     while !done() {
         assert!(Instant::now() < until, "never came: {what}");
         std::thread::sleep(Duration::from_millis(2));
@@ -21,7 +21,7 @@ pub async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + EVENTUALLY_TIMEOUT;
     loop {
         if let Some(found) = look().await {
             return found;

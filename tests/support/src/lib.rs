@@ -16,6 +16,6 @@ mod trusted;
 pub mod web;
 
 pub use alone::ran_alone;
-pub use eventually::{PATIENCE, eventually, until};
+pub use eventually::{EVENTUALLY_TIMEOUT, eventually, until};
 pub use git::{git, git_at};
 pub use trusted::wait_until_trusted;

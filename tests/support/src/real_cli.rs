@@ -17,7 +17,7 @@ use heartbeat::session::agent::{
 use heartbeat::settings::Config;
 
 /// A session in these tests that takes longer is broken.
-const PATIENCE: Duration = Duration::from_secs(90);
+const CLI_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The CLI's path; `None`, with a message on standard error, if it is not installed.
 pub fn installed() -> Option<PathBuf> {
@@ -132,15 +132,15 @@ impl Running {
 
     /// Waits for the end and classifies it.
     pub fn end(mut self) -> Ended {
-        let stdout = match self.stdout.recv_timeout(PATIENCE) {
+        let stdout = match self.stdout.recv_timeout(CLI_TIMEOUT) {
             Ok(stdout) => stdout,
             Err(_) => {
                 self.child.kill().expect("a child of ours");
-                panic!("the agent did not end within {PATIENCE:?}");
+                panic!("the agent did not end within {CLI_TIMEOUT:?}");
             }
         };
         let status = self.child.wait().expect("a child of ours");
-        let stderr = self.stderr.recv_timeout(PATIENCE).unwrap_or_default();
+        let stderr = self.stderr.recv_timeout(CLI_TIMEOUT).unwrap_or_default();
         let stderr = String::from_utf8_lossy(&stderr).into_owned();
         let exit = match (status.code(), status.signal()) {
             (Some(code), _) => Exit::Code(code),

@@ -10,7 +10,7 @@ use tantivy::schema::{STORED, Schema, TEXT};
 use tantivy::{Index, IndexWriter, TantivyDocument};
 
 /// As heartbeat has it.
-const LARGEST_FILE: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -35,7 +35,7 @@ fn index(root: &Path, folder: &Path) -> Result<usize, Box<dyn std::error::Error>
     walker.hidden(false).parents(false).git_global(false).require_git(false);
     for entry in walker.filter_entry(|entry| entry.file_name() != ".git").build() {
         let entry = entry?;
-        let small = entry.metadata().is_ok_and(|metadata| metadata.len() <= LARGEST_FILE);
+        let small = entry.metadata().is_ok_and(|metadata| metadata.len() <= MAX_FILE);
         if !small || !entry.file_type().is_some_and(|kind| kind.is_file()) {
             continue;
         }

@@ -10,10 +10,10 @@ use crate::text::term::{self, Term};
 
 const MAGIC: &[u8; 8] = b"hbctx\0h3";
 /// Most commits read.
-pub(crate) const MOST_COMMITS: usize = 3000;
+pub(crate) const MAX_COMMITS: usize = 3000;
 /// A commit that changes more files says nothing about any of them.
-const MOST_FILES: usize = 30;
-const MOST_MESSAGE: usize = 1500;
+const MAX_FILES: usize = 30;
+const MAX_MESSAGE: usize = 1500;
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(60), output: 64 << 20 };
 
 /// One commit, newest first in [`History::commits`].
@@ -142,7 +142,7 @@ fn head(repository: &Path) -> Option<String> {
 
 /// The newest commits without merges, newest first.
 pub(crate) fn list(repository: &Path, head: &str) -> Result<Vec<CommitId>, git::GitError> {
-    let count = format!("--max-count={MOST_COMMITS}");
+    let count = format!("--max-count={MAX_COMMITS}");
     let output = git::output(repository, &["rev-list", &count, "--no-merges", head], BOUNDS)?;
     let text = String::from_utf8_lossy(&output);
     Ok(text.lines().filter_map(|line| id_of(line.as_bytes())).collect())
@@ -222,14 +222,14 @@ fn parse(output: &[u8]) -> Vec<(Commit, Vec<String>)> {
             .filter(|name| !name.is_empty())
             .filter_map(|name| std::str::from_utf8(name).ok().map(str::to_owned))
             .collect();
-        if names.is_empty() || names.len() > MOST_FILES {
+        if names.is_empty() || names.len() > MAX_FILES {
             // Stored as read, without content.
             let commit = Commit { id, time, ..Commit::default() };
             commits.push((commit, Vec::new()));
             continue;
         }
         let mut terms = Vec::new();
-        for text in [subject, &body[..body.len().min(MOST_MESSAGE)]] {
+        for text in [subject, &body[..body.len().min(MAX_MESSAGE)]] {
             for (_, word) in term::identifiers(text) {
                 term::terms_of(word, |term| terms.push(term));
             }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_commit_about_too_much_is_known_and_says_nothing() {
-        let files: String = (0..=MOST_FILES).map(|n| format!("f{n}\0")).collect();
+        let files: String = (0..=MAX_FILES).map(|n| format!("f{n}\0")).collect();
         let log = format!("\u{1}{}\u{2}9\u{2}Everything\u{2}\u{2}\0\n{files}", "c".repeat(40));
         let commits = parse(log.as_bytes());
         assert_eq!((commits.len(), commits[0].0.terms.len(), commits[0].1.len()), (1, 0, 0));

@@ -16,8 +16,8 @@ use crate::{BuildReport, ContextError, Options};
 /// Words per thread before a segment is written: about 64 MiB.
 pub(crate) const WORDS_PER_SEGMENT: usize = 2_000_000;
 /// Text other than code is read up to this size; longer ones are data.
-const LARGEST_PROSE: u64 = 64 << 10;
-const LONGEST_LINE: usize = 5_000;
+const MAX_PROSE: u64 = 64 << 10;
+const MAX_LINE_LEN: usize = 5_000;
 
 /// A segment with its documents, which do not have its number yet.
 pub(crate) type Built = (SegmentName, Vec<Entry>);
@@ -151,7 +151,7 @@ impl<'a> Worker<'a> {
 
 /// How many bytes of a file are read; only the path of a longer one is indexed.
 pub(crate) fn limit(path: &str, options: &Options) -> u64 {
-    if Language::of_path(path).is_code() { options.largest_file } else { LARGEST_PROSE }
+    if Language::of_path(path).is_code() { options.largest_file } else { MAX_PROSE }
 }
 
 /// A file as the index sees it.
@@ -167,8 +167,8 @@ pub(crate) fn judge(text: &[u8], language: Language) -> Content {
     if text[..text.len().min(8192)].contains(&0) {
         return Content::Binary;
     }
-    let long = || text.split(|byte| *byte == b'\n').any(|line| line.len() > LONGEST_LINE);
-    if language.is_code() && text.len() > LONGEST_LINE * 2 && long() {
+    let long = || text.split(|byte| *byte == b'\n').any(|line| line.len() > MAX_LINE_LEN);
+    if language.is_code() && text.len() > MAX_LINE_LEN * 2 && long() {
         Content::Minified
     } else {
         Content::Read

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::git::GitError;
-use crate::git::history::{self, History, MOST_COMMITS};
+use crate::git::history::{self, History, MAX_COMMITS};
 use crate::git::objects::{BlobId, Blobs, Objects};
 use crate::index::build::{self, WORDS_PER_SEGMENT};
 use crate::index::catalog::Entry;
@@ -269,7 +269,7 @@ impl MovingIndex {
         if !self.options.history || self.index.history.head == commit {
             return;
         }
-        let listed = self.ancestry.newest(commit, MOST_COMMITS);
+        let listed = self.ancestry.newest(commit, MAX_COMMITS);
         let listed = listed.or_else(|| history::list(root, commit).ok());
         let known = std::mem::take(&mut self.index.history);
         let moved = listed.map(|ids| History::at(root, commit.to_owned(), &ids, known));

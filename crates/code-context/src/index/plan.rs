@@ -7,7 +7,7 @@ use crate::index::scan::Found;
 /// Segments with fewer words are small: an update creates one, and a query reads each.
 const SMALL: u64 = 250_000;
 /// With more small segments they are merged.
-const MOST_SMALL: usize = 8;
+const MAX_SMALL: usize = 8;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -51,7 +51,7 @@ impl Plan {
         let small = segments.iter().zip(&living);
         let small = small.filter(|(segment, living)| **living > 0 && is_small(segment)).count();
         // The files to read make one more.
-        let too_many = small + usize::from(!self.read.is_empty()) > MOST_SMALL;
+        let too_many = small + usize::from(!self.read.is_empty()) > MAX_SMALL;
         let mut numbers = vec![None; segments.len()];
         for (number, segment) in segments.iter().enumerate() {
             let stale = living[number] < segment.documents.div_ceil(2);
@@ -135,12 +135,12 @@ mod tests {
 
     #[test]
     fn many_small_segments_become_one_and_large_ones_stay() {
-        let count = u32::try_from(MOST_SMALL).unwrap() + 1;
+        let count = u32::try_from(MAX_SMALL).unwrap() + 1;
         let files = (0..=count).map(|n| entry(&format!("f{n:02}"), n, 0)).collect();
         let words = |n: u32| if n == 3 { SMALL } else { 1 };
         let segments = (0..=count).map(|n| segment(n as usize, 1, words(n))).collect();
         let plan = of(files, segments, (0..=count).map(|_| Some(OLD)).collect());
         assert_eq!(plan.kept, [entry("f03", 0, 0)]);
-        assert_eq!((plan.read.len(), plan.gone), (MOST_SMALL + 1, 0));
+        assert_eq!((plan.read.len(), plan.gone), (MAX_SMALL + 1, 0));
     }
 }

@@ -207,14 +207,14 @@ pub(crate) fn walk(
 }
 
 /// A much larger file does not hold rules.
-const LARGEST_RULES: u64 = 1 << 20;
+const MAX_RULES: u64 = 1 << 20;
 
 /// Whether a folder has a file of rules that must not be read: a link may lead to a file without an
 /// end, a pipe is never written. Git does not follow such links either.
 fn has_odd_rules(folder: &Path) -> bool {
     RULES.iter().any(|name| {
         let about = folder.join(name).symlink_metadata();
-        about.is_ok_and(|about| !about.is_file() || about.len() > LARGEST_RULES)
+        about.is_ok_and(|about| !about.is_file() || about.len() > MAX_RULES)
     })
 }
 

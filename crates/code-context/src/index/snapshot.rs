@@ -11,7 +11,7 @@ use crate::index::scan;
 
 const SILENCE: Duration = Duration::from_secs(120);
 /// Longer rule files are ignored.
-const LONGEST_RULES: u64 = 1 << 20;
+const MAX_RULES_LEN: u64 = 1 << 20;
 
 /// The files of one commit.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Snapshot {
         let ids: Vec<&str> = read.iter().map(|(_, id)| *id).collect();
         objects.each(
             &ids,
-            |_| LONGEST_RULES,
+            |_| MAX_RULES_LEN,
             |at, size, text| self.rules.set(read[at].0, size.map(|_| text)),
         )?;
         Ok(!changed.is_empty())

@@ -4,14 +4,14 @@ use crate::index::open::Index;
 use crate::text::term::{self, Space, Term};
 
 /// Longer identifiers are not in the index.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 /// Files that are read to tell a name from a word of prose; a word in more of them is common.
 const FEW: usize = 8;
 
 impl Index {
     /// Whether a name occurs in the code; `None` if the index cannot tell.
     pub fn knows(&self, name: &str) -> Option<bool> {
-        if name.len() > LONGEST_NAME {
+        if name.len() > MAX_NAME_LEN {
             return None;
         }
         let holders = self.holders(name);
@@ -36,7 +36,7 @@ impl Index {
 
     /// Paths of files that have all of these words, at most so many.
     pub fn files_with(&self, words: &[&str], most: usize) -> Vec<String> {
-        let words = words.iter().filter(|word| word.len() <= LONGEST_NAME);
+        let words = words.iter().filter(|word| word.len() <= MAX_NAME_LEN);
         let mut common: Option<Vec<u32>> = None;
         for word in words {
             let holders = self.holders(word);

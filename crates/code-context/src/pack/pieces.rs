@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::text::document::Definition;
 
 /// A longer part is split.
-const LONGEST: usize = 90;
+const MAX_LEN: usize = 90;
 /// Lines of each split part.
 const PART: usize = 30;
 /// Comments and attributes above a definition that belong to it.
@@ -55,7 +55,7 @@ fn add(pieces: &mut Vec<Piece>, lines: Range<usize>, head: Option<usize>) {
     if lines.is_empty() {
         return;
     }
-    if lines.len() <= LONGEST {
+    if lines.len() <= MAX_LEN {
         pieces.push(Piece { lines, head: None });
         return;
     }

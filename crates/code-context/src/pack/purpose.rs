@@ -6,9 +6,9 @@ use crate::index::segment::Entry;
 use crate::text::bytes::cut;
 
 /// A purpose is one line.
-const LONGEST: usize = 120;
+const MAX_LEN: usize = 120;
 /// A shorter sentence says nothing.
-const SHORTEST: usize = 12;
+const MIN_LEN: usize = 12;
 /// The opening of a file is within this many bytes.
 const HEAD: u64 = 4096;
 
@@ -79,7 +79,7 @@ fn first_sentence(name: &str, text: &str) -> Option<String> {
             paragraph.push(' ');
         }
         paragraph.push_str(line);
-        if paragraph.len() > 2 * LONGEST {
+        if paragraph.len() > 2 * MAX_LEN {
             break;
         }
     }
@@ -92,8 +92,8 @@ fn sentence(paragraph: &str) -> Option<String> {
     let plain: String =
         paragraph[..end].chars().filter(|c| !matches!(c, '`' | '*' | '_' | '|')).collect();
     let letters = plain.chars().filter(|c| c.is_alphabetic()).count();
-    let line = cut(plain.trim(), LONGEST);
-    (letters >= SHORTEST && line.contains(' ')).then(|| line.to_owned())
+    let line = cut(plain.trim(), MAX_LEN);
+    (letters >= MIN_LEN && line.contains(' ')).then(|| line.to_owned())
 }
 
 /// Licences, badges, markup and tool settings.
@@ -275,7 +275,7 @@ mod tests {
         #[test]
         fn any_text_is_survived(text in "(?s).{0,300}", name in "(README.md|doc.go|mod.rs|__init__.py|index.js)") {
             if let Some(line) = first_sentence(&name, &text) {
-                assert!(line.len() <= LONGEST);
+                assert!(line.len() <= MAX_LEN);
             }
         }
     }

@@ -16,15 +16,15 @@ use crate::text::kind::Kind;
 use crate::text::term::{self, Space, Term};
 
 /// Files whose leads are shown.
-const MOST_BEST: usize = 5;
-const MOST_TESTS: usize = 6;
-const MOST_COMMITS: usize = 5;
+const MAX_BEST: usize = 5;
+const MAX_TESTS: usize = 6;
+const MAX_COMMITS: usize = 5;
 /// Files whose used names are followed, names that are looked up, and names that are listed.
 const FOLLOWED: usize = 3;
-const MOST_NAMES: usize = 80;
-const MOST_USED: usize = 8;
+const MAX_NAMES: usize = 80;
+const MAX_USED: usize = 8;
 /// A name that more files define is omitted.
-const MOST_DEFINERS: usize = 2;
+const MAX_DEFINERS: usize = 2;
 
 /// All leads as text.
 pub(crate) fn lines(
@@ -54,7 +54,7 @@ fn used(
     shown: &[Shown],
 ) -> Result<Vec<String>, ContextError> {
     let known: HashSet<&str> =
-        ranked.iter().take(MOST_BEST).map(|file| file.path.as_str()).collect();
+        ranked.iter().take(MAX_BEST).map(|file| file.path.as_str()).collect();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for file in shown.iter().take(FOLLOWED).filter(|file| known.contains(file.path())) {
         for (_, word) in term::identifiers(file.best_text().as_bytes()) {
@@ -69,7 +69,7 @@ fn used(
     let mut names: Vec<(usize, String)> = counts.into_iter().map(|(name, n)| (n, name)).collect();
     names.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let mut by_file: Vec<(u32, Vec<String>)> = Vec::new();
-    for (_, name) in names.into_iter().take(MOST_NAMES) {
+    for (_, name) in names.into_iter().take(MAX_NAMES) {
         let mut definers = Vec::new();
         let term = term::hash(Space::Symbol, name.to_ascii_lowercase().as_bytes());
         index.postings(term, |file, posting| {
@@ -78,7 +78,7 @@ fn used(
             }
         })?;
         definers.retain(|file| index.files()[*file as usize].kind == Kind::Source);
-        if definers.is_empty() || definers.len() > MOST_DEFINERS {
+        if definers.is_empty() || definers.len() > MAX_DEFINERS {
             continue;
         }
         definers.sort_unstable();
@@ -93,7 +93,7 @@ fn used(
             }
         }
     }
-    by_file.truncate(MOST_USED);
+    by_file.truncate(MAX_USED);
     let line = |(file, names): &(u32, Vec<String>)| {
         format!("{}: {}", index.files()[*file as usize].path, names.join(", "))
     };
@@ -110,7 +110,7 @@ pub(crate) fn tests(index: &Index, ranked: &[RankedFile]) -> Vec<String> {
         }
     }
     let mut all: Vec<String> = Vec::new();
-    for file in ranked.iter().take(MOST_BEST) {
+    for file in ranked.iter().take(MAX_BEST) {
         let name = bare_name(&file.path);
         let mut tests = by_name.get(&name).filter(|_| name.len() > 2).cloned().unwrap_or_default();
         tests.sort_by_key(|test| (std::cmp::Reverse(shared_folders(test, &file.path)), *test));
@@ -119,7 +119,7 @@ pub(crate) fn tests(index: &Index, ranked: &[RankedFile]) -> Vec<String> {
     all.extend(changed_with(index, ranked));
     let mut seen = BTreeSet::new();
     all.retain(|test| seen.insert(test.clone()));
-    all.truncate(MOST_TESTS);
+    all.truncate(MAX_TESTS);
     all
 }
 
@@ -133,7 +133,7 @@ fn shared_folders(a: &str, b: &str) -> usize {
 
 /// The best files' indices in the history.
 fn best_in_history<'a>(index: &'a Index, ranked: &[RankedFile]) -> BTreeMap<u32, &'a str> {
-    let best: Vec<&str> = ranked.iter().take(MOST_BEST).map(|file| file.path.as_str()).collect();
+    let best: Vec<&str> = ranked.iter().take(MAX_BEST).map(|file| file.path.as_str()).collect();
     (0u32..)
         .zip(&index.history().paths)
         .filter(|(_, path)| best.contains(&path.as_str()))
@@ -198,7 +198,7 @@ fn commits(index: &Index, query: &Query, ranked: &[RankedFile]) -> Vec<String> {
         let subject = cut(&commit.subject, 100);
         format!("{} {subject} ({})", day(commit.time), touched.join(" "))
     };
-    scored.iter().take(MOST_COMMITS).map(line).collect()
+    scored.iter().take(MAX_COMMITS).map(line).collect()
 }
 
 fn day(time: u64) -> String {

@@ -16,9 +16,9 @@ use crate::text::term::Term;
 
 /// A file of at most this many lines is shown completely if it fits.
 const SHORT: usize = 300;
-const MOST_OUTLINE: usize = 14;
-const LONGEST_LINE: usize = 140;
-const LONGEST_DEFINITION: usize = 100;
+const MAX_OUTLINE: usize = 14;
+const MAX_LINE_LEN: usize = 140;
+const MAX_DEFINITION_LEN: usize = 100;
 /// Divisor of a file's bytes for the outline.
 const OUTLINE_SHARE: usize = 6;
 /// Gaps of at most this many lines between two parts are shown too.
@@ -99,7 +99,7 @@ impl Shown {
         let unseen: Vec<Definition> =
             self.definitions.iter().filter(|one| !seen(one)).cloned().collect();
         let (mut out, mut named) = (title, 0);
-        for line in outline(&spans::worthy_definitions(&unseen, &self.scores, MOST_OUTLINE), &lines)
+        for line in outline(&spans::worthy_definitions(&unseen, &self.scores, MAX_OUTLINE), &lines)
         {
             if out.len() + excerpts.len() + line.len() > room {
                 break;
@@ -176,7 +176,7 @@ fn excerpt(span: &Range<usize>, lines: &[&str]) -> String {
     for line in shown {
         let line = line.get(indent..).unwrap_or_default().trim_end();
         // Writing to a string cannot fail.
-        let _infallible = writeln!(piece, "|{}", cut(line, LONGEST_LINE));
+        let _infallible = writeln!(piece, "|{}", cut(line, MAX_LINE_LEN));
     }
     piece
 }
@@ -195,7 +195,7 @@ fn outline(definitions: &[Definition], lines: &[&str]) -> Vec<String> {
     let one = |definition: &Definition| {
         let line = written(definition).unwrap_or(definition.name.as_str());
         let depth = depths.iter().position(|depth| *depth == indent(line)).unwrap_or(0).min(2);
-        let shown = cut(line.trim().trim_end_matches(['{', ' ']), LONGEST_DEFINITION);
+        let shown = cut(line.trim().trim_end_matches(['{', ' ']), MAX_DEFINITION_LEN);
         format!("{:>5}: {:indent$}{shown}\n", definition.line, "", indent = depth * 2)
     };
     definitions.iter().map(one).collect()

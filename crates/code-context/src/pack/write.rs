@@ -15,13 +15,13 @@ use crate::text::term::Term;
 use crate::{ContextError, estimate_tokens};
 
 /// Files of which code is shown when a reader chose among them: fewer, and more of each.
-const MOST_CHOSEN: usize = 4;
+const MAX_CHOSEN: usize = 4;
 /// How much likelier a chosen file is than the next one.
 const CHOSEN_ODDS: f64 = 4.0;
 /// Files of which code is shown, and files that then get an outline; the others are only named.
-const MOST_SHOWN: usize = 8;
+const MAX_SHOWN: usize = 8;
 /// Names listed with their length.
-const MOST_MEASURED: usize = 12;
+const MAX_MEASURED: usize = 12;
 /// How much more likely a file is than one whose score is lower by one; fitted together with the
 /// weights of the ranking.
 const STEEPNESS: f64 = 3.0;
@@ -106,7 +106,7 @@ pub fn pack_chosen(
 ) -> Result<Packed, ContextError> {
     let mut page = Page { text: String::new(), budget: token_budget };
     let chances = if chosen.is_empty() { chances(ranked) } else { by_place(ranked.len()) };
-    let most = if chosen.is_empty() { MOST_SHOWN } else { MOST_CHOSEN };
+    let most = if chosen.is_empty() { MAX_SHOWN } else { MAX_CHOSEN };
     if chances.first().is_some_and(|best| *best < WEAK) {
         page.add("Weak match: no file stands out. Check before you rely on these places.\n");
     }
@@ -163,7 +163,7 @@ fn names(index: &Index, ranked: &[RankedFile], page: &mut Page) -> Vec<String> {
     for (place, file) in ranked.iter().enumerate() {
         let Some(number) = index.find(&file.path) else { continue };
         let lines = index.files()[number as usize].lines;
-        let lines = if place < MOST_MEASURED { format!(" [{lines}]") } else { String::new() };
+        let lines = if place < MAX_MEASURED { format!(" [{lines}]") } else { String::new() };
         if page.add(&format!("- {}{lines}\n", file.path)) {
             files.push(file.path.clone());
         }

@@ -12,13 +12,13 @@ use crate::text::kind::Kind;
 use crate::text::term::{self, Space, Term};
 
 /// A literal in more files of the product says little about each.
-const MOST_HOLDERS: usize = 6;
+const MAX_HOLDERS: usize = 6;
 /// With more candidate files, reading them is not worth it.
-const MOST_CANDIDATES: usize = 40;
+const MAX_CANDIDATES: usize = 40;
 /// Files read per query.
-const MOST_READ: usize = 120;
+const MAX_READ: usize = 120;
 /// Words of a literal that are looked up.
-const MOST_WORDS: usize = 4;
+const MAX_WORDS: usize = 4;
 
 /// Adds the signals of literals: one for the only file that contains one, less for each of several.
 /// A message in a catalogue counts for the code that uses its key.
@@ -47,7 +47,7 @@ pub(crate) fn add(index: &Index, query: &Query, all: &mut [Signals]) -> Result<(
 fn credit_key_users(index: &Index, catalogue: u32, users: &[u32], all: &mut [Signals]) {
     let users = users.iter().filter(|file| index.files()[**file as usize].kind == Kind::Source);
     let users: Vec<usize> = users.map(|file| *file as usize).collect();
-    if users.len() > MOST_HOLDERS {
+    if users.len() > MAX_HOLDERS {
         return;
     }
     let Signals { content, focus, .. } = all[catalogue as usize];
@@ -62,7 +62,7 @@ fn credit_key_users(index: &Index, catalogue: u32, users: &[u32], all: &mut [Sig
 fn add_signal(index: &Index, holders: &[u32], all: &mut [Signals]) {
     let is_source = |file: &&u32| index.files()[**file as usize].kind == Kind::Source;
     let sources = holders.iter().filter(is_source).count();
-    if (1..=MOST_HOLDERS).contains(&sources) {
+    if (1..=MAX_HOLDERS).contains(&sources) {
         for file in holders {
             all[*file as usize].literal += 1.0 / sources as f64;
         }
@@ -80,12 +80,12 @@ impl Literals<'_> {
     /// The files that contain a literal; empty if there are too many candidates.
     fn holders(&mut self, literal: &str) -> Result<Vec<u32>, ContextError> {
         let candidates = self.postings.with_all(literal)?;
-        if candidates.len() > MOST_CANDIDATES {
+        if candidates.len() > MAX_CANDIDATES {
             return Ok(Vec::new());
         }
         let mut holders = Vec::new();
         for file in candidates {
-            if !self.texts.contains_key(&file) && self.texts.len() >= MOST_READ {
+            if !self.texts.contains_key(&file) && self.texts.len() >= MAX_READ {
                 return Ok(Vec::new());
             }
             let path = &self.index.files()[file as usize].path;
@@ -128,7 +128,7 @@ impl Postings<'_> {
             self.load(*term)?;
         }
         terms.sort_by_key(|term| (self.known[term].len(), *term));
-        terms.truncate(MOST_WORDS);
+        terms.truncate(MAX_WORDS);
         let Some((first, rest)) = terms.split_first() else { return Ok(Vec::new()) };
         let mut found = self.known[first].clone();
         for term in rest {

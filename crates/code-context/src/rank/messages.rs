@@ -4,7 +4,7 @@
 const FOLDERS: [&str; 7] =
     ["locale", "locales", "i18n", "l10n", "lang", "translations", "localization"];
 /// A shorter key is an ordinary word.
-const SHORTEST_KEY: usize = 4;
+const MIN_KEY_LEN: usize = 4;
 
 /// Whether this is a message catalogue, judged by its path.
 pub(crate) fn is_catalogue(path: &str) -> bool {
@@ -34,7 +34,7 @@ pub(crate) fn key_of<'a>(path: &str, text: &'a str, message: &str) -> Option<&'a
         let end = line.find(|c: char| !c.is_alphanumeric() && !"._-".contains(c))?;
         Some(&line[..end])
     };
-    key.filter(|key| key.len() >= SHORTEST_KEY)
+    key.filter(|key| key.len() >= MIN_KEY_LEN)
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use crate::rank::signals::Signals;
 use crate::text::kind::Kind;
 
 /// Most commits whose changes are shown.
-const MOST_SHOWN: usize = 2;
+const MAX_SHOWN: usize = 2;
 /// Most names looked up with git.
-const MOST_ASKED: usize = 4;
+const MAX_ASKED: usize = 4;
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(10), output: 256 << 10 };
 
 /// Adds the signals of named commits: a file that one of them changed counts as mentioned, less so
@@ -52,7 +52,7 @@ pub(crate) fn changes(index: &Index, query: &Query, ranked: &[RankedFile], room:
         .iter()
         .filter(|commit| query.pulls.iter().any(|number| is_pull(&commit.subject, number)));
     let names = query.commits.iter().cloned().chain(pulled.map(Commit::hex));
-    let diffs = names.take(MOST_ASKED).filter_map(|name| read(index, &name)).take(MOST_SHOWN);
+    let diffs = names.take(MAX_ASKED).filter_map(|name| read(index, &name)).take(MAX_SHOWN);
     let mut out = String::new();
     for diff in diffs {
         let files = relevant(index, &diff, ranked);

@@ -9,14 +9,14 @@ use crate::text::noise::{self, Part};
 use crate::text::term::{self, Space, Term};
 
 /// Longer texts are cut; the rest repeats it.
-const LONGEST: usize = 60_000;
+const MAX_LEN: usize = 60_000;
 /// The lightest words above this number are dropped.
-const MOST_WORDS: usize = 400;
+const MAX_WORDS: usize = 400;
 /// A term of more words is a sentence, not a name.
-const LONGEST_NAME: usize = 4;
-const MOST_LITERALS: usize = 40;
-const MOST_PLACES: usize = 40;
-const MOST_CHANGES: usize = 4;
+const MAX_NAME_LEN: usize = 4;
+const MAX_LITERALS: usize = 40;
+const MAX_PLACES: usize = 40;
+const MAX_CHANGES: usize = 4;
 
 /// Words that say nothing about where to look.
 const STOP: &str = "a about above actual actually after again all along already also although always am an and another any anything anyway are around as at be because been before behavior behaviour being below between both bug but by can cannot cant case cause causes check code could couldn current currently describe described description did didn different do does doesn doesnt doing don done dont during each either else error etc even every everything example expect expected feature few find fine first fix following for found from full further gets get getting give given go going got had happen happened happening happens has have having he hello help her here hi his how however i id if im in info information instead into is isn issue it its itself just kind know latest least let like likely ll look looks lot made make makes many may maybe me mean means might more most much must my need needed needs never new next no non none not nothing now of off ok old on once one only open or order other otherwise our out over own please possible probably problem question rather re really reason related repro reproduce reproduced reproduction request result results right run running same say screenshot see seem seems seen self set several shall she should shouldn show shows side similar simple since so solution some something sometimes still step steps such sure take tell than thank thanks that the their them then there therefore these they thing think this those though through thus time to too took true tried try trying two under until up us use used useful user users uses using ve version very via want wanted was wasn way we well were what when where whether which while who whole why will wish with within without won work working workaround works would wrong wrote yes yet you your false null none return def class import public void int string var let const function new";
@@ -194,9 +194,9 @@ impl Collector {
     }
 
     fn text(&mut self, text: &str, kind: TextKind) {
-        self.changes(cut(text, LONGEST));
-        self.places.extend(mention::lines(cut(text, LONGEST)).into_iter().take(MOST_PLACES));
-        let (text, linked) = mention::without_noise(cut(text, LONGEST));
+        self.changes(cut(text, MAX_LEN));
+        self.places.extend(mention::lines(cut(text, MAX_LEN)).into_iter().take(MAX_PLACES));
+        let (text, linked) = mention::without_noise(cut(text, MAX_LEN));
         self.paths.extend(linked);
         for (part, text) in noise::pieces(&text) {
             match part {
@@ -217,7 +217,7 @@ impl Collector {
             [(&mut self.commits, mention::commits(text)), (&mut self.pulls, mention::pulls(text))]
         {
             for name in found {
-                if known.len() < MOST_CHANGES && !known.contains(&name) {
+                if known.len() < MAX_CHANGES && !known.contains(&name) {
                     known.push(name);
                 }
             }
@@ -239,7 +239,7 @@ impl Collector {
                     self.name(word, TERM.0);
                 }
             }
-        } else if words.len() <= LONGEST_NAME {
+        } else if words.len() <= MAX_NAME_LEN {
             // As written in code: `doc id` is `docId` or `doc_id`.
             for name in [words.concat(), words.join("_")] {
                 self.identifiers.entry(name).or_insert(TERM.0);
@@ -335,7 +335,7 @@ impl Collector {
         });
         mention::hyphened(text, |name| self.name(name, 1.0));
         for literal in mention::literals(text) {
-            if self.literals.len() < MOST_LITERALS && !self.literals.contains(&literal) {
+            if self.literals.len() < MAX_LITERALS && !self.literals.contains(&literal) {
                 self.literals.push(literal);
             }
         }
@@ -348,7 +348,7 @@ impl Collector {
             .map(|(term, (text, weight))| Weighted { term, text, weight: damp(weight) })
             .collect();
         words.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.term.cmp(&b.term)));
-        words.truncate(MOST_WORDS);
+        words.truncate(MAX_WORDS);
         let mut folded: BTreeMap<String, (String, f64)> = BTreeMap::new();
         for (text, weight) in self.identifiers {
             folded.entry(text.to_ascii_lowercase()).or_insert((text, 0.0)).1 += weight;
@@ -366,7 +366,7 @@ impl Collector {
                 })
                 .collect();
             all.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.text.cmp(&b.text)));
-            all.truncate(MOST_WORDS / 2);
+            all.truncate(MAX_WORDS / 2);
             all
         };
         let about = |names: &[&str]| {

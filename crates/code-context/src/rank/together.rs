@@ -16,8 +16,8 @@ use crate::text::term::{self, Space};
 /// Files whose other parts are searched for.
 const BEST: usize = 10;
 /// Types of one file that are looked up, and files that may declare one of them.
-const MOST_TYPES: usize = 3;
-const MOST_PARTS: usize = 12;
+const MAX_TYPES: usize = 3;
+const MAX_PARTS: usize = 12;
 
 /// Weight of a part of a type: it is in the same language, so it has its own evidence.
 const TYPE: f64 = 0.5;
@@ -78,7 +78,7 @@ fn parts_of_types(index: &Index, file: usize) -> Result<Vec<usize>, ContextError
         return Ok(Vec::new());
     };
     let mut parts = Vec::new();
-    for name in partial_types(&text).take(MOST_TYPES) {
+    for name in partial_types(&text).take(MAX_TYPES) {
         let mut others = Vec::new();
         let term = term::hash(Space::Symbol, name.to_ascii_lowercase().as_bytes());
         index.postings(term, |other, posting| {
@@ -87,7 +87,7 @@ fn parts_of_types(index: &Index, file: usize) -> Result<Vec<usize>, ContextError
             }
         })?;
         others.retain(|other| *other != file && is_sharp(*other));
-        if others.len() < MOST_PARTS {
+        if others.len() < MAX_PARTS {
             let declares = |text: String| partial_types(&text).any(|other| other == name);
             parts.extend(others.into_iter().filter(|other| read(*other).is_some_and(declares)));
         }

@@ -9,7 +9,7 @@ use crate::text::language::Language;
 use crate::text::term::is_word_byte;
 
 /// Most definitions per file.
-pub(crate) const MOST_PER_FILE: usize = 400;
+pub(crate) const MAX_PER_FILE: usize = 400;
 
 /// Words that start a definition: the name follows.
 const INTRODUCES: &[(Language, &[&[u8]])] = &[

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::text::definition::{MOST_PER_FILE, defined_name};
+use crate::text::definition::{MAX_PER_FILE, defined_name};
 use crate::text::kind::Kind;
 use crate::text::language::Language;
 use crate::text::lexer::Lexer;
@@ -169,7 +169,7 @@ impl Reader {
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let block = 1u64 << (index / block_lines).min(BLOCKS - 1);
             if lexer.is_in_code()
-                && definitions.len() < MOST_PER_FILE
+                && definitions.len() < MAX_PER_FILE
                 && let Some(range) = defined_name(language, line)
             {
                 self.define(&line[range.clone()], block, &mut lengths);
@@ -333,7 +333,7 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(text in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400), extension in "(rs|py|js|cs|md|rb|html)") {
             let document = Reader::default().read(&format!("a.{extension}"), &text);
-            assert!(document.definitions.len() <= MOST_PER_FILE);
+            assert!(document.definitions.len() <= MAX_PER_FILE);
         }
     }
 }

@@ -130,8 +130,8 @@ pub(crate) fn pulls(text: &str) -> Vec<String> {
     found
 }
 
-const SHORTEST_LITERAL: usize = 6;
-const LONGEST_LITERAL: usize = 80;
+const MIN_LITERAL_LEN: usize = 6;
+const MAX_LITERAL_LEN: usize = 80;
 
 /// Text that may occur in the code verbatim: quoted messages, error messages, qualified names and
 /// flags.
@@ -162,7 +162,7 @@ pub(crate) fn literals(text: &str) -> Vec<String> {
 fn is_distinctive(text: &str) -> bool {
     let odd = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | ' ');
     let words = text.split_whitespace().count();
-    (SHORTEST_LITERAL..=LONGEST_LITERAL).contains(&text.len())
+    (MIN_LITERAL_LEN..=MAX_LITERAL_LEN).contains(&text.len())
         && text.chars().any(char::is_alphabetic)
         && (words >= 2 || text.chars().any(odd))
 }
@@ -174,7 +174,7 @@ fn is_qualified(token: &str) -> bool {
     let joined = ["::", "->", "."].iter().any(|mark| {
         token.split(mark).count() > 1 && token.split(mark).all(|part| part.len() > 1 && named(part))
     });
-    (SHORTEST_LITERAL..=LONGEST_LITERAL).contains(&token.len()) && (flag || joined)
+    (MIN_LITERAL_LEN..=MAX_LITERAL_LEN).contains(&token.len()) && (flag || joined)
 }
 
 #[cfg(test)]

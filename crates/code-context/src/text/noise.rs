@@ -4,7 +4,7 @@
 /// Frames kept of one stack trace: those nearest to the failure.
 const FRAMES: usize = 3;
 /// A line that only names a version is shorter.
-const LONGEST_FACT: usize = 80;
+const MAX_FACT_LEN: usize = 80;
 
 /// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn is_form(line: &str) -> bool {
 /// Whether the line only names an installed version: `- Node: 12.1.0`.
 fn is_fact(line: &str) -> bool {
     let line = line.trim_matches(['|', '-', '*', '_', '`', ' ']);
-    if line.len() > LONGEST_FACT {
+    if line.len() > MAX_FACT_LEN {
         return false;
     }
     let Some((key, value)) = line.split_once([':', '=', '|']) else { return false };

@@ -4,8 +4,8 @@
 pub type Term = u64;
 
 /// Words of one letter say nothing, and very long ones are data.
-const SHORTEST: usize = 2;
-const LONGEST: usize = 64;
+const MIN_LEN: usize = 2;
+const MAX_LEN: usize = 64;
 
 /// The kind of a hashed word; the same letters give different terms in each space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,10 +94,10 @@ pub fn identifiers(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 
 /// The parts of an identifier in lower case: `HTTPServer_name2` gives `http`, `server`, `name`, `2`.
 pub fn parts(identifier: &[u8], mut each: impl FnMut(&[u8])) -> usize {
-    let mut buffer = [0u8; LONGEST];
+    let mut buffer = [0u8; MAX_LEN];
     let mut length = 0;
     let mut count = 0;
-    let mut flush = |buffer: &[u8; LONGEST], length: &mut usize| {
+    let mut flush = |buffer: &[u8; MAX_LEN], length: &mut usize| {
         if *length > 0 {
             each(&buffer[..*length]);
             count += 1;
@@ -118,7 +118,7 @@ pub fn parts(identifier: &[u8], mut each: impl FnMut(&[u8])) -> usize {
         if hump || digits {
             flush(&buffer, &mut length);
         }
-        if length < LONGEST {
+        if length < MAX_LEN {
             buffer[length] = byte.to_ascii_lowercase();
             length += 1;
         }
@@ -129,18 +129,18 @@ pub fn parts(identifier: &[u8], mut each: impl FnMut(&[u8])) -> usize {
 
 /// Calls back with the terms of one identifier: its stemmed parts, and itself if it has several.
 pub fn terms_of(identifier: &[u8], mut each: impl FnMut(Term)) {
-    if identifier.len() < SHORTEST || identifier.len() > LONGEST {
+    if identifier.len() < MIN_LEN || identifier.len() > MAX_LEN {
         return;
     }
     let mut letters = 0;
     let count = parts(identifier, |part| {
         letters += usize::from(!part[0].is_ascii_digit());
-        if part.len() >= SHORTEST && !part[0].is_ascii_digit() {
+        if part.len() >= MIN_LEN && !part[0].is_ascii_digit() {
             each(hash(Space::Word, stem(part)));
         }
     });
     if count > 1 && letters > 0 {
-        let mut folded = [0; LONGEST];
+        let mut folded = [0; MAX_LEN];
         let folded = &mut folded[..identifier.len()];
         folded.copy_from_slice(identifier);
         folded.make_ascii_lowercase();

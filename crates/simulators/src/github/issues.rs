@@ -9,7 +9,7 @@ use super::server::{ApiRequest, Shared};
 use super::tracker_data::{Fate, Issue, ME, NewIssue, Repository};
 
 /// In characters.
-const LONGEST_BODY: usize = 65_536;
+const MAX_BODY_LEN: usize = 65_536;
 
 /// Handles a request about a repository or its content.
 pub fn answer(shared: &mut Shared, request: &ApiRequest, drop_labels: bool) -> Reply {
@@ -196,7 +196,7 @@ fn one(
             if issue.locked {
                 return reply::error(403, "Unable to create comment because issue is locked.");
             }
-            if body.is_empty() || body.chars().count() > LONGEST_BODY {
+            if body.is_empty() || body.chars().count() > MAX_BODY_LEN {
                 return reply::error(
                     422,
                     "Validation Failed: body is too long (maximum is 65536 characters)",

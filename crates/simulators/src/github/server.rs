@@ -17,7 +17,7 @@ use heartbeat::simulate::shared::{self, decode};
 use heartbeat::simulate::traffic::Traffic;
 
 /// Rejected tokens that lock the account out for a while.
-const MOST_REFUSALS: u32 = 10;
+const MAX_REFUSALS: u32 = 10;
 /// Length of a rate-limit window, in seconds.
 const WINDOW: i64 = 3600;
 
@@ -200,10 +200,10 @@ impl Shared {
             return None;
         }
         let expected = self.token.as_deref()?;
-        if given.as_deref() == Some(expected) && self.refusals < MOST_REFUSALS {
+        if given.as_deref() == Some(expected) && self.refusals < MAX_REFUSALS {
             return None;
         }
-        if self.refusals >= MOST_REFUSALS {
+        if self.refusals >= MAX_REFUSALS {
             let text = "Maximum number of login attempts exceeded. Please try again later.";
             return Some(reply::error(403, text));
         }

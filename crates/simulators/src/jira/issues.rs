@@ -11,7 +11,7 @@ use super::text::Text;
 use super::tracker_data::{Comment, Edit, Issue, PROJECT, STATES};
 
 /// In characters.
-const LONGEST_COMMENT: usize = 32_767;
+const MAX_COMMENT_LEN: usize = 32_767;
 /// Newest comments included in an issue.
 const COMMENTS_SHOWN: usize = 20;
 
@@ -299,7 +299,7 @@ fn comment(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
     }
     let length =
         body.as_str().map_or_else(|| body.to_string().chars().count(), |text| text.chars().count());
-    if length > LONGEST_COMMENT || length == 0 {
+    if length > MAX_COMMENT_LEN || length == 0 {
         let text =
             "The entered text is too long. It exceeds the allowed limit of 32,767 characters.";
         return reply::with_status(

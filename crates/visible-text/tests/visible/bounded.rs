@@ -9,7 +9,7 @@ use visible_text::{
 const MARKS: usize = 8 << 10;
 
 /// Minimum length of a trimmed text: the mark that says how much is missing.
-const SHORTEST: usize = 120;
+const MIN_LEN: usize = 120;
 
 /// The result for any text is bounded, visible, and deterministic.
 pub fn any_text_stays_bounded(input: &[u8]) {
@@ -40,7 +40,7 @@ pub fn any_text_stays_bounded(input: &[u8]) {
                 format,
                 &Options { rendering, max_bytes: Some(max_bytes), ..Options::default() },
             );
-            check(&trimmed, max_bytes.max(SHORTEST));
+            check(&trimmed, max_bytes.max(MIN_LEN));
         }
     }
 }

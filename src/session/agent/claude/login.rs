@@ -19,7 +19,7 @@ const FILE: &str = ".credentials.json";
 /// Below the agent's own folder.
 const OWN_FOLDER: &str = "login";
 /// A login has about 500 bytes.
-const MOST_BYTES: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 16;
 /// The part of a login that the CLI renews.
 const ACCOUNT: &str = "claudeAiOauth";
 const TOKENS: [&str; 2] = ["accessToken", "refreshToken"];
@@ -27,7 +27,7 @@ const EXPIRES: &str = "expiresAt";
 /// Other times in a login.
 const OTHER_TIMES: [&str; 1] = ["refreshTokenExpiresAt"];
 /// A renewed login that claims to be valid for longer would never be renewed again.
-const LONGEST_MS: u64 = 400 * 24 * 3_600 * 1_000;
+const MAX_MS: u64 = 400 * 24 * 3_600 * 1_000;
 
 /// Where the user's login is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,16 +58,16 @@ impl Login {
 
     /// The copy for a session. Without a login the CLI reports that there is none.
     pub fn lend(&self, task: &Task) -> Option<(PathBuf, Vec<u8>)> {
-        let login = private::read_own(&self.0.join(FILE), MOST_BYTES).ok()?;
+        let login = private::read_own(&self.0.join(FILE), MAX_BYTES).ok()?;
         Some((task.scratch.join(OWN_FOLDER).join(FILE), login))
     }
 
     /// Replaces the user's login by the one that the session renewed, if it did.
     pub fn take_back(&self, task: &Task) {
         let Ok(file) = std::fs::canonicalize(self.0.join(FILE)) else { return };
-        let Ok(ours) = private::read_own(&file, MOST_BYTES) else { return };
+        let Ok(ours) = private::read_own(&file, MAX_BYTES) else { return };
         let copy = Path::new(OWN_FOLDER).join(FILE);
-        let Ok(theirs) = beneath::read(&task.scratch, &copy, MOST_BYTES) else { return };
+        let Ok(theirs) = beneath::read(&task.scratch, &copy, MAX_BYTES) else { return };
         if ours == theirs {
             return;
         }
@@ -97,7 +97,7 @@ fn renewed(ours: &Value, theirs: &Value) -> Option<Value> {
         let text = after.get(*name).and_then(Value::as_str).unwrap_or_default();
         (1..=4_096).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
     };
-    if new <= old || new - old > LONGEST_MS || !TOKENS.iter().all(is_token) {
+    if new <= old || new - old > MAX_MS || !TOKENS.iter().all(is_token) {
         return None;
     }
     let mut made = ours.clone();

@@ -24,7 +24,7 @@ use crate::settings::Config;
 
 /// One command is four processes (the sandbox twice, a shell, the program); ten concurrent commands
 /// were 41.
-const MOST_PROCESSES: u32 = 60;
+const MAX_PROCESSES: u32 = 60;
 
 /// The configured Codex CLI.
 #[derive(Clone)]
@@ -74,7 +74,7 @@ impl Agent for Codex {
         limits.max_turns = None;
         limits.max_reads = None;
         if stage == Stage::Deep && self.config.analyze.search {
-            limits.max_processes = limits.max_processes.max(MOST_PROCESSES);
+            limits.max_processes = limits.max_processes.max(MAX_PROCESSES);
         }
     }
 

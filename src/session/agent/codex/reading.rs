@@ -22,12 +22,12 @@ const SHOWING: &[(&str, bool)] = &[
 ];
 const SHELLS: &[&str] = &["bash", "sh", "zsh", "dash"];
 /// Programs may be nested in shells this deep.
-const DEEPEST: usize = 3;
+const MAX_DEPTH: usize = 3;
 
 /// The files that a command line names, relative to `cwd` if they are inside.
 pub fn files_named(command: &str, cwd: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    collect(command, cwd, DEEPEST, &mut found);
+    collect(command, cwd, MAX_DEPTH, &mut found);
     found
 }
 

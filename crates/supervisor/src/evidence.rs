@@ -8,10 +8,9 @@
 //!
 //! Processes with an unproven mark are logged and left alone.
 
-use crate::model::SessionId;
-use crate::ports::LedgerRow;
+use crate::mark;
 use crate::process;
-use crate::session::mark;
+use crate::{ProcessIdentity, SessionId};
 
 /// What a session's row tells about its processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +31,12 @@ pub enum Proof {
 }
 
 impl Evidence {
-    pub fn of(row: &LedgerRow) -> Self {
+    pub fn new(session: SessionId, keeper: &ProcessIdentity, tier: &str) -> Self {
         Self {
-            session: row.session.id,
-            keeper_start: row.keeper.start_time,
-            in_namespace: row.tier.starts_with("pidns"),
-            confined: row.tier.ends_with("+landlock"),
+            session,
+            keeper_start: keeper.start_time,
+            in_namespace: tier.starts_with("pidns"),
+            confined: tier.ends_with("+landlock"),
         }
     }
 

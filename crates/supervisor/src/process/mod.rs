@@ -16,8 +16,8 @@ use std::path::Path;
 
 pub use system::Pidfd;
 
-use crate::model::ProcessIdentity;
-use crate::settings::Environment;
+use crate::Environment;
+use crate::ProcessIdentity;
 
 /// The fields we use of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,7 +210,7 @@ pub fn environment(pid: u32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok()
 }
 
-/// Both values of the limit that holds the session's marker, see [`crate::session::mark`].
+/// Both values of the limit that holds the session's marker, see [`crate::mark`].
 pub fn realtime_limit(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text.lines().find(|line| line.starts_with("Max realtime timeout"))?;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::filter;
 use super::verify::Witness;
+use crate::confinement::{Confinement, Strength};
 use crate::process::system;
-use crate::session::confinement::{Confinement, Strength};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
     PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,

@@ -14,17 +14,15 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use super::ARGUMENT;
-use super::protocol::{Frames, FromKeeper, Order, ToKeeper, encode};
-use crate::model::{ProcessIdentity, SessionId, milliseconds};
+use super::protocol::{Frames, FromKeeper, ToKeeper, encode};
+use crate::children::{self, Registration};
+use crate::containment::Tier;
+use crate::in_force::Walls;
+use crate::mark;
 use crate::process;
 use crate::process::system::Pidfd;
-use crate::session::SessionSpec;
-use crate::session::children::{self, Registration};
-use crate::session::containment::Tier;
-use crate::session::in_force::Walls;
-use crate::session::mark;
-use crate::session::slots::Slots;
-use crate::settings::Containment;
+use crate::slots::Slots;
+use crate::{Containment, ProcessIdentity, SessionId};
 
 /// Argument for the strongest containment the machine allows.
 pub const STRONGEST: &str = "auto";
@@ -85,28 +83,6 @@ impl KeeperProcess {
 pub struct Sender(OwnedWriteHalf);
 
 impl Sender {
-    /// Tells the keeper what to start, and the limits that it enforces itself.
-    pub async fn go(&mut self, spec: &SessionSpec, lease: Duration) {
-        let limits = &spec.limits;
-        let order = Order {
-            program: spec.program.clone().into_os_string(),
-            args: spec.args.clone(),
-            env: scrub(&spec.env, spec.session.id),
-            cwd: spec.cwd.clone(),
-            stdin: spec.scratch.join(spec.stdin_name()),
-            hard_ms: milliseconds(limits.hard),
-            grace_ms: milliseconds(limits.grace),
-            lease_ms: milliseconds(lease),
-            nice: limits.nice,
-            mark: mark::limit(spec.session.id),
-            confinement: spec.confinement.clone(),
-            max_tasks: None,
-            max_processes: limits.max_processes,
-            max_memory: limits.max_memory,
-        };
-        self.send(&ToKeeper::Go(Box::new(order))).await;
-    }
-
     /// Errors are ignored: the receiver detects a keeper that is gone.
     pub async fn send(&mut self, message: &ToKeeper) {
         send(&mut self.0, message).await;
@@ -273,7 +249,10 @@ const ESCAPE_VARIABLES: [&str; 22] = [
 ];
 
 /// The agent's environment: the given one without `ESCAPE_VARIABLES`, with the session's mark.
-fn scrub(given: &[(OsString, OsString)], session: SessionId) -> Vec<(OsString, OsString)> {
+pub fn agent_environment(
+    given: &[(OsString, OsString)],
+    session: SessionId,
+) -> Vec<(OsString, OsString)> {
     let is_door = |name: &OsStr| {
         name == OsStr::new(mark::VARIABLE)
             || ESCAPE_VARIABLES.iter().any(|variable| name == OsStr::new(variable))
@@ -289,10 +268,10 @@ mod tests {
 
     #[test]
     fn doors_are_closed_and_the_mark_is_ours() {
-        let session = SessionId(uuid::Uuid::from_u128(5));
+        let session = uuid::Uuid::from_u128(5);
         let given = [("PATH", "/bin"), ("TMUX", "x"), ("HEARTBEAT_SESSION", "forged")]
             .map(|(name, value)| (name.into(), value.into()));
-        let kept = scrub(&given, session);
+        let kept = agent_environment(&given, session);
         let expected = [("PATH", "/bin"), (mark::VARIABLE, &session.to_string())]
             .map(|(name, value)| (OsString::from(name), OsString::from(value)));
         assert_eq!(kept, expected);

@@ -29,10 +29,10 @@ use super::signals::Signals;
 use super::start;
 use super::view;
 use super::watcher::is_hung_up;
+use crate::confinement::Confinement;
+use crate::in_force::Walls;
 use crate::process;
 use crate::process::system::{self, SpawnTarget};
-use crate::session::confinement::Confinement;
-use crate::session::in_force::Walls;
 
 /// Time limit for the init to start.
 const INIT_WITHIN: Duration = Duration::from_secs(5);
@@ -142,7 +142,7 @@ impl Namespace {
     }
 
     /// The agent's end, or the init's, if reported.
-    pub fn collect(&mut self) -> Option<super::protocol::Ending> {
+    pub fn collect(&mut self) -> Option<super::protocol::Exit> {
         self.channel.receive::<FromKeeper>().into_iter().find_map(|message| match message {
             FromKeeper::Exited(ending) => Some(ending),
             _ => None,

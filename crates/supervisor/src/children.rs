@@ -4,10 +4,10 @@
 //! section in which they are started, and unregistered after they have been waited for. An
 //! unregistered child is killed only with proof that it belongs to a session.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -20,6 +20,12 @@ use crate::process;
 /// A list of the process, since children belong to the process.
 static REGISTERED: LazyLock<Mutex<HashSet<u32>>> = LazyLock::new(Mutex::default);
 static IS_OUTER_REAPER: AtomicBool = AtomicBool::new(false);
+/// Children that the program starts and collects by itself.
+static OTHERS: OnceLock<fn() -> BTreeSet<u32>> = OnceLock::new();
+
+fn other_children() -> BTreeSet<u32> {
+    OTHERS.get().map_or_else(BTreeSet::new, |others| others())
+}
 
 /// Keeps a child registered; drop it after waiting for the child.
 #[derive(Debug)]
@@ -61,7 +67,8 @@ pub fn start_registered_std(
 
 /// Makes heartbeat the reaper of processes that its keepers leave. Call it once, early.
 #[cfg(target_os = "linux")]
-pub fn become_outer_reaper() -> io::Result<()> {
+pub fn become_outer_reaper(others: fn() -> BTreeSet<u32>) -> io::Result<()> {
+    OTHERS.get_or_init(|| others);
     nix::sys::prctl::set_child_subreaper(true)?;
     IS_OUTER_REAPER.store(true, Ordering::SeqCst);
     Ok(())
@@ -69,7 +76,7 @@ pub fn become_outer_reaper() -> io::Result<()> {
 
 /// There is no subreaper here; processes of a dead keeper are found only by their marks.
 #[cfg(not(target_os = "linux"))]
-pub fn become_outer_reaper() -> io::Result<()> {
+pub fn become_outer_reaper(_others: fn() -> BTreeSet<u32>) -> io::Result<()> {
     Ok(())
 }
 
@@ -90,7 +97,7 @@ fn escapees(sessions: &[Evidence], seen: &HashSet<(u32, u64)>) -> Vec<u32> {
     let known = registered();
     let children = process::children(std::process::id()).unwrap_or_default();
     // Read after the list: a helper is registered before it has a process id.
-    let helpers = crate::exec::helpers();
+    let helpers = other_children();
     let was_seen = |pid: u32| {
         let start = process::stat(pid).map(|stat| stat.start_time);
         start.is_some_and(|start| seen.contains(&(pid, start)))
@@ -111,7 +118,7 @@ pub fn collect_dead_children() {
     }
     let known = registered();
     let children = process::children(std::process::id()).unwrap_or_default();
-    let helpers = crate::exec::helpers();
+    let helpers = other_children();
     for child in children {
         let is_corpse = process::stat(child).is_some_and(|stat| stat.is_dead());
         if is_corpse && !known.contains(&child) && !helpers.contains(&child) {

@@ -112,7 +112,7 @@ fn set_mark(_mark: u64) {}
 
 /// Not supported here; the session's row says so.
 #[cfg(not(target_os = "linux"))]
-fn confine(_allowed: &crate::session::confinement::Confinement) -> Result<(), Unconfined> {
+fn confine(_allowed: &crate::confinement::Confinement) -> Result<(), Unconfined> {
     Ok(())
 }
 

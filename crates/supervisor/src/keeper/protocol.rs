@@ -6,11 +6,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::model::{FailureKind, ProcessIdentity};
-use crate::session::agent::Exit;
-use crate::session::confinement::Confinement;
-use crate::session::containment::Tier;
-use crate::session::in_force::Walls;
+use crate::ProcessIdentity;
+use crate::confinement::Confinement;
+use crate::containment::Tier;
+use crate::in_force::Walls;
 
 /// Longer frames are rejected.
 pub const MAX_FRAME: usize = 16 << 20;
@@ -91,7 +90,7 @@ pub enum FromKeeper {
     },
     /// The agent could not be started.
     NotStarted(StartFailure),
-    Exited(Ending),
+    Exited(Exit),
     /// The keeper ends the session on its own.
     Stopping(OwnReason),
     /// No process is left.
@@ -109,20 +108,11 @@ pub enum FromKeeper {
     Beat(u64),
 }
 
-/// How the agent's process ended, in a form that can be sent.
+/// How the agent's process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ending {
+pub enum Exit {
     Code(i32),
     Signal(i32),
-}
-
-impl From<Ending> for Exit {
-    fn from(ending: Ending) -> Self {
-        match ending {
-            Ending::Code(code) => Self::Code(code),
-            Ending::Signal(signal) => Self::Signal(signal),
-        }
-    }
 }
 
 /// Why a keeper ends its agent on its own.
@@ -140,18 +130,6 @@ pub enum OwnReason {
 pub struct StartFailure {
     pub step: StartStep,
     pub errno: i32,
-}
-
-impl StartFailure {
-    /// As the detail of an outcome.
-    pub fn kind(self) -> FailureKind {
-        match (self.step, self.errno) {
-            (StartStep::Program, libc::ENOENT | libc::ENOTDIR) => FailureKind::NotFound,
-            (StartStep::Program, libc::EACCES | libc::EPERM) => FailureKind::NotExecutable,
-            (StartStep::NotInForce, _) => FailureKind::SandboxFailed,
-            _ => FailureKind::ExecFailed,
-        }
-    }
 }
 
 impl std::fmt::Display for StartFailure {

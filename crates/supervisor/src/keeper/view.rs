@@ -13,8 +13,8 @@ use nix::fcntl::{OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::Mode;
 
+use crate::confinement::Confinement;
 use crate::process::system;
-use crate::session::confinement::Confinement;
 
 /// Folders of the system that stay: software, devices, and what the kernel shows.
 const KEPT: [&str; 11] =
@@ -46,7 +46,7 @@ pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
         .iter()
         .map(PathBuf::as_path)
         .chain(more.iter().copied())
-        .flat_map(|path| links_on(path, MOST_LINKS))
+        .flat_map(|path| links_on(path, MAX_LINKS))
         .collect();
     // A folder of which a part is closed is only listed: its other parts are kept one by one.
     let is_listed =
@@ -91,7 +91,7 @@ pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
 }
 
 /// Deeper chains are loops.
-const MOST_LINKS: u32 = 40;
+const MAX_LINKS: u32 = 40;
 
 /// Every link on the way to a path, with its target: a program or a code base may be named by them.
 fn links_on(path: &Path, left: u32) -> Vec<(PathBuf, PathBuf)> {

@@ -11,14 +11,14 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::confinement::Confinement;
 use super::keeper::launch::{self, Keeper};
-use super::keeper::protocol::{Ending, FromKeeper, Order, ToKeeper};
+use super::keeper::protocol::{Exit, FromKeeper, Order, ToKeeper};
 use super::mark;
-use crate::model::{SessionId, milliseconds};
+use crate::Containment;
 use crate::private::beneath;
-use crate::settings::Containment;
+use crate::{SessionId, milliseconds};
 
 /// Longer output is cut off.
-const MOST_OUTPUT: u64 = 1 << 20;
+const MAX_OUTPUT: u64 = 1 << 20;
 /// From the end of the program to the certificate that nothing of it is left.
 const END_WITHIN: Duration = Duration::from_secs(15);
 
@@ -66,7 +66,7 @@ impl Briefly {
     /// Runs it to its end; returns its standard output if it succeeded.
     pub async fn run(&self, brief: &Brief) -> Result<String, BriefError> {
         let not_started = |error: &dyn std::fmt::Display| BriefError::NotStarted(error.to_string());
-        let session = SessionId(uuid::Uuid::now_v7());
+        let session = uuid::Uuid::now_v7();
         let order = order(brief, session).map_err(|error| not_started(&error))?;
         let launched = launch::launch(&self.keeper, session, self.containment, None).await;
         let mut keeper = launched.map_err(|error| not_started(&error))?;
@@ -82,12 +82,12 @@ impl Briefly {
                 status: "too much output".to_owned(),
                 complaint: out.text,
             }),
-            Some(Ending::Code(0)) => Ok(out.text),
-            Some(Ending::Code(code)) => Err(BriefError::Failed {
+            Some(Exit::Code(0)) => Ok(out.text),
+            Some(Exit::Code(code)) => Err(BriefError::Failed {
                 status: format!("exit status {code}"),
                 complaint: complaint.last_line(),
             }),
-            Some(Ending::Signal(signal)) => Err(BriefError::Failed {
+            Some(Exit::Signal(signal)) => Err(BriefError::Failed {
                 status: format!("signal {signal}"),
                 complaint: complaint.last_line(),
             }),
@@ -100,7 +100,7 @@ impl Briefly {
     /// Runs it to its end, whatever that is; returns the first part of its standard output too.
     pub async fn watch(&self, brief: &Brief) -> Result<(String, BriefEnd), BriefError> {
         let not_started = |error: &dyn std::fmt::Display| BriefError::NotStarted(error.to_string());
-        let session = SessionId(uuid::Uuid::now_v7());
+        let session = uuid::Uuid::now_v7();
         let order = order(brief, session).map_err(|error| not_started(&error))?;
         let launched = launch::launch(&self.keeper, session, self.containment, None).await;
         let mut keeper = launched.map_err(|error| not_started(&error))?;
@@ -111,8 +111,8 @@ impl Briefly {
             Ok((out, _, ended)) => Ok((
                 out.text,
                 match ended? {
-                    Some(Ending::Code(code)) => BriefEnd::Code(code),
-                    Some(Ending::Signal(signal)) => BriefEnd::Signal(signal),
+                    Some(Exit::Code(code)) => BriefEnd::Code(code),
+                    Some(Exit::Signal(signal)) => BriefEnd::Signal(signal),
                     None => BriefEnd::TimedOut,
                 },
             )),
@@ -142,7 +142,7 @@ fn order(brief: &Brief, session: SessionId) -> io::Result<Order> {
 }
 
 /// Output, complaints, and how it ended; `None`: it was ended at its limit.
-type Followed = (Output, Output, Result<Option<Ending>, BriefError>);
+type Followed = (Output, Output, Result<Option<Exit>, BriefError>);
 
 async fn follow(keeper: &mut Keeper) -> Followed {
     let Keeper { from, stdout, stderr, .. } = keeper;
@@ -181,7 +181,7 @@ impl Output {
 /// Reads to the end, so that a program that writes much is not held up; keeps the first part.
 async fn read(from: &mut (impl AsyncRead + Unpin)) -> Output {
     let mut kept = Vec::new();
-    (&mut *from).take(MOST_OUTPUT).read_to_end(&mut kept).await.ok();
+    (&mut *from).take(MAX_OUTPUT).read_to_end(&mut kept).await.ok();
     let rest = tokio::io::copy(from, &mut tokio::io::sink()).await.unwrap_or_default();
     Output { text: String::from_utf8_lossy(&kept).into_owned(), cut: rest > 0 }
 }

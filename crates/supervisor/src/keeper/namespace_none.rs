@@ -3,8 +3,8 @@
 use std::fs::File;
 
 use super::channel::Channel;
-use super::protocol::{Ending, Order, StartFailure};
-use crate::session::in_force::Walls;
+use super::protocol::{Exit, Order, StartFailure};
+use crate::in_force::Walls;
 
 #[derive(Debug)]
 pub enum Namespace {}
@@ -27,7 +27,7 @@ impl Namespace {
         match *self {}
     }
 
-    pub fn collect(&mut self) -> Option<Ending> {
+    pub fn collect(&mut self) -> Option<Exit> {
         match *self {}
     }
 

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use super::channel::Channel;
 use super::group::Group;
 use super::namespace::Namespace;
-use super::protocol::{Ending, FromKeeper, Order, OwnReason, StartFailure, ToKeeper};
+use super::protocol::{Exit, FromKeeper, Order, OwnReason, StartFailure, ToKeeper};
 use super::signals::Signals;
 use super::start;
 use super::sweep::{Swept, describe_left, sweep};
@@ -278,7 +278,7 @@ impl KeeperLoop {
     }
 
     /// Reaps dead children; returns the agent's end if it is among them.
-    fn collect(&mut self) -> Option<Ending> {
+    fn collect(&mut self) -> Option<Exit> {
         match &mut self.tree {
             Tree::Namespace(namespace) => namespace.collect(),
             Tree::Direct(leader) => {
@@ -369,10 +369,10 @@ pub fn wait_at_rest(fds: &mut [PollFd<'_>], at_most: Duration) {
 }
 
 /// How a reaped process ended.
-pub fn ending_of(status: WaitStatus) -> Option<Ending> {
+pub fn ending_of(status: WaitStatus) -> Option<Exit> {
     match status {
-        WaitStatus::Exited(_, code) => Some(Ending::Code(code)),
-        WaitStatus::Signaled(_, signal, _) => Some(Ending::Signal(signal as i32)),
+        WaitStatus::Exited(_, code) => Some(Exit::Code(code)),
+        WaitStatus::Signaled(_, signal, _) => Some(Exit::Signal(signal as i32)),
         _ => None,
     }
 }

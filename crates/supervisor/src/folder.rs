@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes on disk that a session may have in its folder.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Files and folders in it.
-const MOST_ENTRIES: u64 = 50_000;
+const MAX_ENTRIES: u64 = 50_000;
 
 /// Watches a folder beside the loop of its session.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl FolderWatch {
             let (over, measuring) = (Arc::clone(&self.is_over), Arc::clone(&self.is_measuring));
             // A large folder takes long to read, and the loop has other work.
             tokio::task::spawn_blocking(move || {
-                if exceeds(folder, MOST_BYTES, MOST_ENTRIES) {
+                if exceeds(folder, MAX_BYTES, MAX_ENTRIES) {
                     over.store(true, Ordering::Release);
                 }
                 measuring.store(false, Ordering::Release);

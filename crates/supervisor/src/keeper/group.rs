@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use nix::sys::wait::waitpid;
+use nix::time::{ClockId, clock_gettime};
 
 use super::protocol::Order;
-use crate::clock::Clock;
-use crate::model::SessionId;
+use crate::SessionId;
+use crate::containment::delegated_group;
 use crate::process::system::{self, SpawnTarget};
-use crate::session::containment::delegated_group;
 
 /// A session's group; removed on drop if it is empty.
 #[derive(Debug)]
@@ -22,11 +22,11 @@ const PREFIX: &str = "heartbeat-";
 /// but stops a fork storm that is faster than the samples.
 const THREADS_PER_PROCESS: u64 = 8;
 /// Minimum for current agents (8 is too few, 24 to 32 suffice), with a margin.
-const FEWEST_TASKS: u64 = 128;
+const MIN_TASKS: u64 = 128;
 
 /// Limit of processes and threads of one session.
 pub fn task_cap(max_processes: u32) -> u64 {
-    (u64::from(max_processes) * THREADS_PER_PROCESS).max(FEWEST_TASKS)
+    (u64::from(max_processes) * THREADS_PER_PROCESS).max(MIN_TASKS)
 }
 
 impl Group {
@@ -117,7 +117,9 @@ pub fn remove_empty(alive: &[SessionId]) {
 /// Whether the session is older than a keeper may take to start its agent.
 fn is_old(session: SessionId) -> bool {
     const STARTING_SECONDS: u64 = 120;
-    let made = session.0.get_timestamp().map(|stamp| stamp.to_unix());
-    let now = u64::try_from(Clock::system().now().as_second()).unwrap_or_default();
-    made.is_some_and(|(seconds, _)| now.saturating_sub(seconds) > STARTING_SECONDS)
+    let made = session.get_timestamp().map(|stamp| stamp.to_unix());
+    let now = clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |now| now.tv_sec());
+    made.is_some_and(|(seconds, _)| {
+        u64::try_from(now).unwrap_or_default().saturating_sub(seconds) > STARTING_SECONDS
+    })
 }

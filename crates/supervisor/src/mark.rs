@@ -6,7 +6,7 @@
 //! change it, and the kernel shows it for every process, also for one that hides its environment.
 //! Only a process that deliberately changes this limit loses it.
 
-use crate::model::SessionId;
+use crate::SessionId;
 
 /// Name of the environment variable.
 pub const VARIABLE: &str = "HEARTBEAT_SESSION";
@@ -15,7 +15,7 @@ const RANDOM_BITS: u32 = 62;
 
 /// The session's value of the limit: far beyond any real use, never the value for "unlimited".
 pub fn limit(session: SessionId) -> u64 {
-    let random = session.0.as_u64_pair().1 & ((1 << RANDOM_BITS) - 1);
+    let random = session.as_u64_pair().1 & ((1 << RANDOM_BITS) - 1);
     random | 1 << RANDOM_BITS
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     fn session(low: u64) -> SessionId {
-        SessionId(uuid::Uuid::from_u64_pair(1, low))
+        uuid::Uuid::from_u64_pair(1, low)
     }
 
     #[test]

@@ -12,7 +12,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::private;
-use crate::settings;
 
 /// The slots in one folder, and how many may be in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,20 +27,6 @@ pub struct Slot(#[expect(dead_code, reason = "the open file is the lock")] File)
 impl Slots {
     pub fn new(folder: PathBuf, limit: u32) -> Self {
         Self { folder, limit }
-    }
-
-    /// The slots that all states of this user share on this machine.
-    pub fn of_machine(limits: &settings::Limits) -> Self {
-        let limit = match limits.max_live_sessions_per_machine {
-            0 => limits.max_live_sessions,
-            limit => limit,
-        };
-        let configured = &limits.slots_dir;
-        let folder = match configured.as_os_str().is_empty() {
-            true => Self::default_folder(),
-            false => configured.clone(),
-        };
-        Self::new(folder, limit)
     }
 
     /// Shared by all processes of this user: in memory, never on a network file system, and

@@ -7,7 +7,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, sock_filter,
 };
 
-use crate::session::confinement::Confinement;
+use crate::confinement::Confinement;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 

@@ -8,8 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::in_force::Walls;
 use super::keeper::launch::{self, LaunchError};
-use crate::model::SessionId;
-use crate::settings::Containment;
+
+/// Isolation of agent processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Containment {
+    /// The strongest that this machine supports.
+    Auto,
+    /// Like `auto`, but no session starts unless the agent can be fully confined.
+    Strict,
+    /// Without namespaces and control groups.
+    Subreaper,
+}
 
 /// Strongest first. In all of them a session has one keeper, and no process is left after its
 /// sweep. They differ in what happens when the keeper itself is killed.
@@ -81,7 +91,7 @@ pub async fn survey(
     keeper_program: &Path,
     containment: Containment,
 ) -> std::io::Result<(Tier, Walls)> {
-    let session = SessionId(uuid::Uuid::now_v7());
+    let session = uuid::Uuid::now_v7();
     match launch::launch(keeper_program, session, containment, None).await {
         Ok(keeper) => Ok((keeper.tier, keeper.walls)),
         Err(LaunchError::Io(error)) => Err(error),

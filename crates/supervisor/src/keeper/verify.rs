@@ -9,8 +9,8 @@ use std::path::Path;
 use nix::sys::signal::kill;
 use nix::unistd::getppid;
 
+use crate::confinement::{Confinement, Strength};
 use crate::process::system;
-use crate::session::confinement::{Confinement, Strength};
 
 /// Needed by a sandbox that the agent makes itself.
 const SETFCAP: u64 = 1 << 31;

@@ -44,10 +44,10 @@ use self::life::{KeeperLoop, Tree};
 use self::namespace::Namespace;
 use self::protocol::{FromKeeper, Order, ToKeeper};
 use self::signals::Signals;
+use crate::containment::Tier;
+use crate::in_force::Walls;
 use crate::process::{self, system};
-use crate::session::containment::Tier;
-use crate::session::in_force::Walls;
-use crate::session::slots::Slots;
+use crate::slots::Slots;
 
 pub use self::group::{kill as kill_group, remove_empty as remove_empty_groups};
 

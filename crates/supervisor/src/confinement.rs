@@ -185,7 +185,7 @@ pub fn program_folder(script: &Path, private: &[PathBuf]) -> Option<PathBuf> {
 }
 
 /// Scripts that start each other: more are a mistake.
-const MOST_SHIMS: u32 = 3;
+const MAX_SHIMS: u32 = 3;
 
 /// The program's file; for a script also its interpreter, its folder if that is a program folder,
 /// and the program that it hands over to.
@@ -195,7 +195,7 @@ fn program_files(
     private: &[PathBuf],
 ) -> Vec<PathBuf> {
     let (mut found, mut next) = (Vec::new(), Some(program.to_owned()));
-    for _ in 0..=MOST_SHIMS {
+    for _ in 0..=MAX_SHIMS {
         let Some(file) = next.take() else { break };
         found.extend(files_of(&file, env, private));
         next = handed_over_to(&real(&file));
@@ -221,13 +221,13 @@ fn files_of(program: &Path, env: &[(OsString, OsString)], private: &[PathBuf]) -
 /// The program of a shim: a shell script that ends with `exec /path/of/agent "$@"`. Only a path that
 /// is written out counts; for another one the user names the folder in `agent.read_paths`.
 fn handed_over_to(script: &Path) -> Option<PathBuf> {
-    const LONGEST: u64 = 16 << 10;
+    const MAX_LEN: u64 = 16 << 10;
     let shell = first_line(script)?;
     if !shell.split(['/', ' ']).any(|word| matches!(word, "sh" | "bash" | "dash" | "zsh" | "ksh")) {
         return None;
     }
     let mut text = String::new();
-    std::fs::File::open(script).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
+    std::fs::File::open(script).ok()?.take(MAX_LEN).read_to_string(&mut text).ok()?;
     let words = text.lines().filter_map(|line| line.trim_start().strip_prefix("exec "));
     let paths = words.filter_map(|rest| {
         let mut words = rest.split_ascii_whitespace().map(|word| word.trim_matches(['"', '\'']));

@@ -1,0 +1,3 @@
+//! Processes of this machine, from the crate `supervisor`.
+
+pub use supervisor::process::*;
