@@ -177,6 +177,7 @@ fn compare(name: &str, root: &Path, items: usize, cold: usize) {
         ranking: ranking(),
         tokens: TOKENS,
         workers,
+        seed: 1,
     };
     let items = past_items(root, items);
     println!("\n{name}: {} items, {workers} workers", items.len());

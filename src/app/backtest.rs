@@ -12,7 +12,7 @@ use super::past_analysis::{AnalyzeOptions, analyse};
 use super::{Setting, Signals, StartOptions, trackers};
 use crate::backtest::{
     self, Artifacts, BacktestError, PastAnalysis, PastItem, Plan, Progress, Report, Request,
-    Trials, finished_items, read_past_texts, sample, suggest, tune_ranking,
+    finished_items, read_past_texts, sample,
 };
 use crate::context::ContextError;
 use crate::context::tree::TreeError;
@@ -35,8 +35,6 @@ pub struct BacktestOptions {
     pub request: Request,
     /// For [`linked_commits`]: past texts are not needed.
     pub links_only: bool,
-    /// Also suggest settings; the seed selects the half of the items to learn from.
-    pub tune: Option<u64>,
     pub analyze: Option<AnalyzeOptions>,
 }
 
@@ -54,8 +52,6 @@ pub enum Step {
         all: usize,
     },
     Scores(Progress),
-    /// Trying weights and languages.
-    Trials(Progress),
     /// Before the first analysis, with the maximum cost.
     Analyses {
         items: usize,
@@ -74,27 +70,17 @@ pub async fn backtest(
     let (stop, on_step) = (Arc::new(AtomicBool::new(false)), Arc::new(on_step));
     let (stopped, sessions) = (Arc::clone(&stop), StopHandle::new());
     let work = async {
-        let (tune, analyze) = (options.tune, options.analyze);
+        let analyze = options.analyze;
         let (plan, request) = plan(start, config, options, &*on_step).await?;
         let sampled = analyze.map(|wanted| (wanted, sample(&plan, wanted.count, wanted.seed)));
         let (on_step, folder, report_step) =
             (Arc::clone(&on_step), request.folder.clone(), Arc::clone(&on_step));
         let scored = tokio::task::spawn_blocking(move || {
-            let watch = |step: fn(Progress) -> Step| {
-                let (on_step, stopped) = (Arc::clone(&on_step), Arc::clone(&stopped));
-                move |progress: Progress| {
-                    on_step(step(progress));
-                    !stopped.load(Ordering::Relaxed)
-                }
+            let watch = |progress: Progress| {
+                on_step(Step::Scores(progress));
+                !stopped.load(Ordering::Relaxed)
             };
-            let trials = tune.map(|seed| (seed, Trials::of(&plan, seed)));
-            let mut report = backtest::run(&request, plan, &watch(Step::Scores))?;
-            if let Some((seed, trials)) = trials {
-                let mut found = suggest(&report, seed);
-                found.extend(tune_ranking(&request, &trials, &watch(Step::Trials))?);
-                report.suggestions = Some(found);
-            }
-            Ok::<_, BacktestError>(report)
+            backtest::run(&request, plan, &watch)
         });
         let mut report = scored.await.map_err(panicked)??;
         if let Some((wanted, tasks)) = sampled {

@@ -31,9 +31,7 @@ mod score;
 mod text;
 mod tracker;
 mod triage_text;
-mod trial;
-mod tune;
-mod tune_ranking;
+mod settings;
 mod walk;
 mod work;
 
@@ -53,11 +51,10 @@ pub use page::render as render_html;
 pub use past::PastTree;
 pub use plan::{Plan, Task};
 pub use score::{Place, Scored, Table};
+pub use settings::{Suggestion, suggest};
 pub use text::render;
 pub use tracker::{cleaned, finished_items, read_past_texts};
 pub use triage_text::render_triage;
-pub use trial::{Trials, tune_ranking};
-pub use tune::{Suggestion, suggest};
 
 use crate::context::tree::TreeError;
 use crate::context::{ContextError, Subject};
@@ -101,6 +98,8 @@ pub struct Request {
     pub tokens: usize,
     /// Number of parallel workers.
     pub workers: usize,
+    /// Selects the half of the items that suggestions are learned from.
+    pub seed: u64,
 }
 
 /// Why an item could not be used.
@@ -170,9 +169,8 @@ pub struct Report {
     pub outcomes: Vec<Outcome>,
     /// Remarks about the histories, such as a shallow clone.
     pub notes: Vec<String>,
-    /// Supported configuration changes, if requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suggestions: Option<Vec<Suggestion>>,
+    /// Configuration changes that the history supports.
+    pub suggestions: Vec<Suggestion>,
     /// Analyses of some of the items, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analysis: Option<PastAnalysis>,
@@ -219,5 +217,7 @@ pub fn run(request: &Request, plan: Plan, watch: &Watch<'_>) -> Result<Report, B
     let Plan { tasks, left, notes, .. } = plan;
     let mut outcomes = work::score_all(request, tasks, left, watch)?;
     outcomes.sort_by_key(|outcome| outcome.item);
-    Ok(score::report(outcomes, notes))
+    let mut report = score::report(outcomes, notes);
+    report.suggestions = suggest(&report, request.seed);
+    Ok(report)
 }

@@ -31,7 +31,7 @@ pub fn render(report: &Report) -> Result<String, Error> {
             missed => misses(report),
             advice => advice(report),
             notes => report.notes.clone(),
-            suggestions => report.suggestions.iter().flatten().map(suggestion).collect::<Vec<_>>(),
+            suggestions => report.suggestions.iter().map(suggestion).collect::<Vec<_>>(),
             analysis => report.analysis.as_ref().map(analysis),
             left => skip_reasons(report).into_iter().map(left).collect::<Vec<_>>(),
             items => report.outcomes.iter().filter_map(scored).collect::<Vec<_>>(),

@@ -140,5 +140,5 @@ pub fn report(outcomes: Vec<Outcome>, notes: Vec<String>) -> Report {
         (group, names.into_iter().map(|(name, scored)| (name, Table::of(&scored))).collect())
     });
     let (total, groups) = (Table::of(&all), groups.collect());
-    Report { total, groups, left, outcomes, notes, suggestions: None, analysis: None }
+    Report { total, groups, left, outcomes, notes, suggestions: Vec::new(), analysis: None }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::answer::{answer, misses, skip_reasons};
-use super::tune::concentration;
+use super::settings::concentration;
 use super::{Gain, Report, Scored, Table};
 use crate::model::text::counted;
 
@@ -75,9 +75,6 @@ fn examples(out: &mut String, report: &Report) {
 
 fn next_step(out: &mut String, report: &Report) {
     line(out, "");
-    if report.suggestions.is_none() {
-        line(out, "`--tune` suggests settings that would have helped, and measures each of them.");
-    }
     if report.analysis.is_none() {
         line(
             out,
@@ -168,14 +165,12 @@ pub fn gain_text(gain: &Gain) -> String {
 }
 
 fn suggestions(out: &mut String, report: &Report) {
-    let Some(all) = &report.suggestions else { return };
-    line(out, "");
-    if all.is_empty() {
-        line(out, "The history does not support any change of the configuration.");
+    if report.suggestions.is_empty() {
         return;
     }
+    line(out, "");
     line(out, "Worth trying (nothing was changed):");
-    for one in all {
+    for one in &report.suggestions {
         let setting = one.setting.replace('\n', "\n    ");
         line(out, &format!("  {}.\n    {setting}\n    {}", one.what, gain_text(&one.gain)));
     }

@@ -42,7 +42,7 @@ pub struct BacktestArgs {
     #[arg(long, value_enum)]
     pub numbers: Option<FixNumbers>,
     /// Only show the commits that were found for each item, and why; nothing is ranked
-    #[arg(long, conflicts_with_all = ["tune", "analyze", "max_cost", "dry_run", "format"])]
+    #[arg(long, conflicts_with_all = ["analyze", "max_cost", "dry_run", "format"])]
     pub links: bool,
     /// Items processed in parallel; each worker needs its own index [default: one per core, at most
     /// 4]
@@ -52,19 +52,15 @@ pub struct BacktestArgs {
     /// owner would have been right on finished items, each with what was known when it was created. Stores
     /// the figures, by which later suggestions are shown. A file needs the changes of the fields: "history",
     /// Azure DevOps' "updates", Jira's "changelog" or GitHub's "events"
-    #[arg(long, conflicts_with_all = ["links", "tune", "format", "repo", "numbers"])]
+    #[arg(long, conflicts_with_all = ["links", "format", "repo", "numbers"])]
     pub triage: bool,
-    /// Also suggest settings that the history supports, with their gain on held-back items; changes
-    /// nothing
-    #[arg(long)]
-    pub tune: bool,
     /// Also analyse N of the items with the agent, on the code before their fixes; this costs money
     #[arg(long, value_name = "N", requires = "max_cost", value_parser = clap::value_parser!(u16).range(1..=500))]
     pub analyze: Option<u16>,
     /// Maximum cost of all analyses, in US dollars
     #[arg(long, value_name = "DOLLARS", requires = "analyze")]
     pub max_cost: Option<f64>,
-    /// Seed that selects the items to analyse and the half that `--tune` learns from
+    /// Seed that selects the items to analyse and the half from which settings are suggested
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// Print how many items would be analysed and the maximum cost; start no session
@@ -240,13 +236,12 @@ fn options(
         code_base: args.repo.as_ref().map(|repo| cwd.join(repo)),
         request: request(args, config, cwd, folder),
         links_only: args.links,
-        tune: args.tune.then_some(args.seed),
         analyze: None,
     }
 }
 
 impl BacktestArgs {
-    /// The usual ones for a file and a code base, with suggestions.
+    /// The usual ones for a file and a code base.
     pub(super) fn of_file(items: &Path, repo: &Path) -> Self {
         Self {
             since: String::new(),
@@ -256,7 +251,6 @@ impl BacktestArgs {
             links: false,
             triage: false,
             jobs: None,
-            tune: true,
             analyze: None,
             max_cost: None,
             seed: 1,
@@ -280,6 +274,7 @@ fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) ->
         ranking: config.ranking.clone(),
         tokens: config.repository.context_tokens as usize,
         workers: args.jobs.map_or(cores.min(MAX_WORKERS), usize::from),
+        seed: args.seed,
     }
 }
 
@@ -308,7 +303,7 @@ pub(super) fn progress_reporter(progress: Progress) -> impl Fn(Step) + Send + Sy
         if let Some((done, all)) = place {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
-            if done >= all && matches!(step, Step::Scores(_) | Step::Trials(_)) {
+            if done >= all && matches!(step, Step::Scores(_)) {
                 bar.finish_and_clear();
             }
         } else {
@@ -326,7 +321,6 @@ fn in_words(step: Step) -> (String, Option<(usize, usize)>) {
         }
         Step::Texts { read, all } => ("reading past texts".to_owned(), Some((read, all))),
         Step::Scores(at) => ("scoring".to_owned(), Some((at.done, at.all))),
-        Step::Trials(at) => ("trying settings".to_owned(), Some((at.done, at.all))),
         Step::Analyses { items, at_most } => {
             (format!("analysing {}, at most {at_most}", counted(items, "item")), None)
         }

@@ -8,7 +8,7 @@ use super::load::Layered;
 use super::{agents, credential_files, keys, list, source};
 use crate::model::{Field, Usd};
 use crate::schedule::{Schedule, ScheduleError};
-use crate::settings::{AgentKind, Config, Ranking, WatchedField};
+use crate::settings::{AgentKind, Config, WatchedField};
 
 /// Variables that make an agent trust the repository that it reads.
 const UNSAFE: [&str; 1] = ["COPILOT_ALLOW_ALL"];
@@ -293,11 +293,7 @@ fn limits(checker: &mut Checker<'_>, config: &Config) {
 }
 
 fn ranking(checker: &mut Checker<'_>, config: &Config) {
-    let mut ranking = config.ranking.clone();
-    for (name, factor) in ranking.factors_mut() {
-        let key = format!("ranking.{name}");
-        checker.require(Ranking::BOUNDS.contains(factor), &key, "write a number from 0.0 to 4.0");
-    }
+    let ranking = &config.ranking;
     for (names, key) in
         [(&ranking.prefer, "ranking.prefer"), (&ranking.set_aside, "ranking.set_aside")]
     {

@@ -1,6 +1,6 @@
 //! An item and the configuration in the terms of the ranking.
 
-use code_context::{Factors, Subject, TextKind, Weights};
+use code_context::{Subject, TextKind, Weights};
 
 use crate::model::{CleanField, CleanItem, Verdict};
 use crate::settings::Ranking;
@@ -32,28 +32,9 @@ fn kind_of(field: &CleanField) -> TextKind {
     }
 }
 
-/// The weights of `[ranking]`.
+/// The measured weights, with the languages of `[ranking]`.
 pub fn weights_of(ranking: &Ranking) -> Weights {
-    let signals = [
-        ranking.words,
-        ranking.focus,
-        ranking.folder,
-        ranking.file_name,
-        ranking.path,
-        ranking.unit_name,
-        ranking.history,
-        ranking.language,
-        ranking.definition,
-        ranking.used,
-        ranking.tests,
-        ranking.phrase,
-        // It has a reserved place instead of a weight.
-        1.0,
-        ranking.declaration,
-        ranking.parts,
-    ];
-    let (prefer, set_aside) = (ranking.prefer.clone(), ranking.set_aside.clone());
-    Weights::of(&Factors { signals, prefer, set_aside })
+    Weights::of(&ranking.prefer, &ranking.set_aside)
 }
 
 #[cfg(test)]

@@ -155,48 +155,9 @@ pub struct Route {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ranking {
-    pub words: f64,
-    pub focus: f64,
-    pub folder: f64,
-    pub file_name: f64,
-    pub path: f64,
-    pub unit_name: f64,
-    pub history: f64,
-    pub language: f64,
-    pub definition: f64,
-    pub used: f64,
-    pub tests: f64,
-    pub phrase: f64,
-    pub declaration: f64,
-    pub parts: f64,
     /// File extensions, like `set_aside`.
     pub prefer: Vec<String>,
     pub set_aside: Vec<String>,
-}
-
-impl Ranking {
-    /// Allowed range of a factor.
-    pub const BOUNDS: std::ops::RangeInclusive<f64> = 0.0..=4.0;
-
-    /// Every factor with its configuration key.
-    pub fn factors_mut(&mut self) -> [(&'static str, &mut f64); 14] {
-        [
-            ("words", &mut self.words),
-            ("focus", &mut self.focus),
-            ("folder", &mut self.folder),
-            ("file_name", &mut self.file_name),
-            ("path", &mut self.path),
-            ("unit_name", &mut self.unit_name),
-            ("history", &mut self.history),
-            ("language", &mut self.language),
-            ("definition", &mut self.definition),
-            ("used", &mut self.used),
-            ("tests", &mut self.tests),
-            ("phrase", &mut self.phrase),
-            ("declaration", &mut self.declaration),
-            ("parts", &mut self.parts),
-        ]
-    }
 }
 
 /// `[fixes]`

@@ -56,7 +56,6 @@ mod suggestions;
 mod ticks;
 mod totals;
 mod transcripts;
-mod transfer;
 mod unreleased;
 mod verifications;
 
@@ -111,7 +110,6 @@ pub use subjects::{
 pub use suggestions::{FieldOutcome, RememberedItem, SuggestionRow};
 pub use ticks::TickRow;
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
-pub use transfer::TransferError;
 pub use unreleased::{TakenOver, is_database, take_over};
 pub use verifications::UnverifiedFinding;
 

@@ -24,7 +24,7 @@ pub struct TakenOver {
     pub kept: PathBuf,
 }
 
-/// True if the file is a database and not an export.
+/// True if the file is a database of SQLite.
 pub fn is_database(file: &Path) -> std::io::Result<bool> {
     use std::io::Read as _;
     let mut start = Vec::new();

@@ -16,7 +16,7 @@ mod backtest_links;
 mod backtest_public;
 mod backtest_sources;
 mod backtest_tracker;
-mod backtest_tune;
+mod backtest_suggestions;
 mod bad_disk;
 mod fault_points;
 mod file_source;

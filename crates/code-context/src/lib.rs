@@ -117,7 +117,7 @@ pub use pack::write::{Packed, pack, pack_chosen, shown_lines};
 pub use rank::order::{Candidate, RankedFile, candidates, rank, scored};
 pub use rank::query::{Query, Subject, TextKind, Weighted};
 pub use rank::signals::{SIGNALS, Signals, signals};
-pub use rank::weights::{Factors, Weights, extension_of};
+pub use rank::weights::{Weights, extension_of};
 pub use text::document::{Content, Definition, Document, FIELDS, Field, Posting, Reader};
 pub use text::kind::Kind;
 pub use text::language::Language;

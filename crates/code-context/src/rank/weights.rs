@@ -1,5 +1,5 @@
-//! The weight of each signal: measured on public code bases, times the user's configuration. Runs,
-//! the command line and the backtest use the same weights.
+//! The weight of each signal: measured on public code bases. Runs, the command line and the
+//! backtest use the same weights.
 
 use crate::rank::signals::SIGNALS;
 
@@ -13,22 +13,6 @@ const MEASURED: [f64; SIGNALS] =
 /// large as that for a test.
 const PREFERRED: f64 = 0.5;
 const SET_ASIDE: f64 = 1.5;
-
-/// What a user changes about the measured weights.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Factors {
-    /// In the order of [`crate::Signals::values`].
-    pub signals: [f64; SIGNALS],
-    /// Extensions of preferred and of deprioritised languages, in any spelling.
-    pub prefer: Vec<String>,
-    pub set_aside: Vec<String>,
-}
-
-impl Default for Factors {
-    fn default() -> Self {
-        Self { signals: [1.0; SIGNALS], prefer: Vec::new(), set_aside: Vec::new() }
-    }
-}
 
 /// How signals become a score.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,12 +30,11 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// The measured weights, each times the factor of a user.
-    pub fn of(factors: &Factors) -> Self {
-        let mut signals = MEASURED;
-        signals.iter_mut().zip(factors.signals).for_each(|(weight, factor)| *weight *= factor);
+    /// The measured weights, with a user's preferred and deprioritised languages: extensions in any
+    /// spelling.
+    pub fn of(prefer: &[String], set_aside: &[String]) -> Self {
         let lower = |names: &[String]| names.iter().map(|name| plain(name)).collect();
-        Self { signals, prefer: lower(&factors.prefer), set_aside: lower(&factors.set_aside) }
+        Self { prefer: lower(prefer), set_aside: lower(set_aside), ..Self::default() }
     }
 
     /// In the order of [`crate::Signals::values`].
@@ -93,18 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_factor_of_zero_leaves_a_signal_out_and_languages_count_for_or_against_a_file() {
-        let mut configured = Factors::default();
-        configured.signals[6] = 0.0;
-        configured.prefer = vec!["rs".to_owned()];
-        configured.set_aside = vec!["*.SQL".to_owned()];
-        let weights = Weights::of(&configured);
-        let story = |weights: &Weights, path: &str| {
-            let mut values = [0.0; SIGNALS];
-            values[6] = 1.0;
-            weights.score(&values, 0.0, path)
-        };
-        assert!((story(&Weights::default(), "a.py") - 0.6).abs() < 1e-9);
+    fn languages_count_for_or_against_a_file() {
+        let weights = Weights::of(&["rs".to_owned()], &["*.SQL".to_owned()]);
+        let story = |weights: &Weights, path: &str| weights.score(&[0.0; SIGNALS], 0.0, path);
         assert!(story(&weights, "a.py").abs() < 1e-9);
         assert!((story(&weights, "a/b.RS") - PREFERRED).abs() < 1e-9);
         assert!((story(&weights, "a/b.sql") + SET_ASIDE).abs() < 1e-9);

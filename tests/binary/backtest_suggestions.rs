@@ -1,5 +1,5 @@
-//! `heartbeat backtest --tune` on histories with known defects: it suggests the right change, the
-//! change helps held-back items, and without a defect it suggests nothing.
+//! What `heartbeat backtest` suggests on histories with known defects: the right change, with its gain
+//! on held-back items, and without a defect nothing.
 
 use std::fs;
 
@@ -38,9 +38,9 @@ fn fix_all(past: &Past, path: impl Fn(usize) -> String) {
     }
 }
 
-fn tune(past: &Past, more: &[&str]) -> Value {
+fn backtest(past: &Past, more: &[&str]) -> Value {
     let items: Vec<Value> = (0..ITEMS).map(item).collect();
-    let output = past.run(&items, &[&["--tune"], more].concat());
+    let output = past.run(&items, more);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -55,63 +55,22 @@ fn assert_gains(suggestions: &[Value]) {
     }
 }
 
-/// Another backtest with the suggested configuration.
-fn with_configuration(past: &Past, setting: &str) -> Value {
-    let file = past.folder.path().join("tuned.toml");
-    fs::write(&file, setting).unwrap();
-    tune(past, &["--config", file.to_str().unwrap()])
-}
-
 #[test]
-fn a_language_that_no_fix_changed_is_set_aside_and_the_next_backtest_is_better_for_it() {
+fn a_folder_in_the_way_is_suggested_with_its_gain() {
     let past = Past::new();
-    fs::create_dir_all(past.root().join("db")).unwrap();
     for topic in 0..ITEMS {
         past.write(&format!("src/unit{topic}.rs"), &source(topic, 2));
-        past.write(&format!("db/table{topic}.sql"), &source(topic, 9));
+        past.write(&format!("old/unit{topic}.rs"), &source(topic, 9));
     }
     past.commit("All of it");
     fix_all(&past, |topic| format!("src/unit{topic}.rs"));
-    let report = tune(&past, &[]);
+    let report = backtest(&past, &[]);
     let suggestions = report["suggestions"].as_array().unwrap();
     assert_gains(suggestions);
-    let wanted = "[ranking]\nset_aside = [\"sql\"]";
-    let found = suggestions.iter().find(|one| one["setting"] == wanted);
-    let found = found.unwrap_or_else(|| panic!("{suggestions:#?}"));
-    let tuned = with_configuration(&past, wanted);
-    assert!(tuned["total"]["hit_1"].as_f64() > report["total"]["hit_1"].as_f64(), "{tuned}");
-    let rank = &tuned["total"]["mean_reciprocal_rank"];
-    assert!(rank.as_f64() > found["rank_before"].as_f64(), "{rank} {found}");
-    // A configuration that is already set is not suggested again.
-    let again = tuned["suggestions"].as_array().unwrap();
-    assert!(again.iter().all(|one| one["setting"] != wanted), "{again:#?}");
+    let wanted = |one: &&Value| one["setting"].as_str().unwrap().contains("`/old/`");
+    assert!(suggestions.iter().any(|one| wanted(&one)), "{suggestions:#?}");
     // Nothing was changed.
     assert!(!past.root().join(".ignore").exists());
-}
-
-#[test]
-fn a_signal_that_misleads_is_suggested_to_count_less() {
-    let past = Past::new();
-    for topic in 0..ITEMS {
-        past.write(&format!("src/unit{topic}.rs"), &source(topic, 3));
-        past.write(&format!("src/more{topic}.rs"), &source(topic, 3));
-    }
-    past.commit("All of it");
-    // Commits to the file that is never the cause mention every topic.
-    for topic in 0..ITEMS {
-        let path = format!("src/more{topic}.rs");
-        past.write(&path, &format!("{}// again\n", source(topic, 3)));
-        past.commit(&format!("Rework {} {} {}", word(topic, 0), word(topic, 1), word(topic, 2)));
-    }
-    fix_all(&past, |topic| format!("src/unit{topic}.rs"));
-    let report = tune(&past, &[]);
-    let suggestions = report["suggestions"].as_array().unwrap();
-    assert_gains(suggestions);
-    let lowers = |one: &Value| {
-        let setting = one["setting"].as_str().unwrap().to_owned();
-        setting.contains("history = 0.0") || setting.contains("history = 0.5")
-    };
-    assert!(suggestions.iter().any(lowers), "{suggestions:#?}");
 }
 
 #[test]
@@ -131,21 +90,19 @@ fn where_nothing_helps_nothing_is_suggested() {
             let name = if twins && chance(topic) { "twin" } else { "unit" };
             format!("src/{name}{topic}.rs")
         });
-        let report = tune(&past, &[]);
+        let report = backtest(&past, &[]);
         assert_eq!(report["total"]["items"], ITEMS, "{report}");
         assert_eq!(report["suggestions"], json!([]), "twins: {twins}");
     }
 }
 
 #[test]
-fn weights_out_of_bounds_are_refused_with_their_place() {
+fn languages_that_are_none_are_refused_with_their_place() {
     let past = Past::new();
     let file = past.folder.path().join("wrong.toml");
-    fs::write(&file, "[ranking]\nhistory = 9.0\nset_aside = [\"a/b\"]\nprefer = [\"rs\"]\n")
-        .unwrap();
+    fs::write(&file, "[ranking]\nset_aside = [\"a/b\"]\nprefer = [\"rs\"]\n").unwrap();
     let output = past.run(&[item(0)], &["--config", file.to_str().unwrap()]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(78), "{said}");
-    assert!(said.contains("wrong.toml:2") && said.contains("0.0 to 4.0"), "{said}");
-    assert!(said.contains("wrong.toml:3") && said.contains("extensions"), "{said}");
+    assert!(said.contains("wrong.toml:2") && said.contains("extensions"), "{said}");
 }
