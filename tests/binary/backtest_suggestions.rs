@@ -58,6 +58,7 @@ fn assert_gains(suggestions: &[Value]) {
 #[test]
 fn a_folder_in_the_way_is_suggested_with_its_gain() {
     let past = Past::new();
+    fs::create_dir_all(past.root().join("old")).unwrap();
     for topic in 0..ITEMS {
         past.write(&format!("src/unit{topic}.rs"), &source(topic, 2));
         past.write(&format!("old/unit{topic}.rs"), &source(topic, 9));
