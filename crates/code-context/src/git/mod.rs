@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-pub(crate) mod ancestry;
 pub(crate) mod history;
 pub(crate) mod objects;
 pub use objects::Objects;
