@@ -26,8 +26,9 @@
 //! | `run/recover.rs` | `finish_interrupted` | what a crash left is finished |
 //! | `run/sources.rs` | `read_all` | all sources are read concurrently |
 //! | `run/read.rs` | `read_source` → `next_page` → `dedupe_and_store` | a page is fetched, cleaned, compared and stored |
-//! | `fetch/guarded.rs` | `open`, `next` | the circuit breaker admits the read |
-//! | `fetch/ado/pages.rs` | `next` | the tracker is queried, its items are read |
+//! | `fetch/tracker.rs` | `open` → `start` | the circuit breaker admits the read |
+//! | `fetch/pages.rs` | `next` | page after page, read ahead |
+//! | `fetch/ado/pages.rs` | `begin`, `changes` | the tracker is queried, its items are read |
 //! | `dedupe/plan.rs` | `add` | the item is new: it is queued |
 //! | `store/pages.rs` | `record_page` | the decision is stored with the cursor |
 //! | `run/triage.rs` | `judge` → `ask_all` → `take_answer` | one session judges all new items |

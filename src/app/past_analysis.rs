@@ -16,7 +16,7 @@ use crate::backtest::{
 };
 use crate::context::{Chosen, CodeBase, CodeBases, CodeContext, CodeError, Upstream};
 use crate::event::{RunOutcome, Trigger};
-use crate::fetch::{Details, FetchError, FetchRequest, Page, Pages, Source};
+use crate::fetch::{FetchError, FetchRequest, Page, Pages, Source};
 use crate::model::{
     BoxFuture, CleanItem, ItemKey, Outcome, RunId, SessionId, Usd, Verdict, WorkItem,
 };
@@ -219,8 +219,7 @@ fn trackers(tasks: &HashMap<ItemKey, Task>, setting: &Setting) -> Arc<[Tracker]>
         let of_source = |item: &&WorkItem| item.key.source() == name;
         let items = items.iter().filter(of_source).cloned().collect();
         let source = Arc::new(PastSource(Page { items, cursor: Some(now), ..Page::default() }));
-        let (name, details) = (name.clone(), Arc::clone(&source) as _);
-        Tracker { name, source, details, publisher: None, writer: None }
+        Tracker { name: name.clone(), source, publisher: None, writer: None }
     };
     names.into_iter().map(tracker).collect()
 }
@@ -235,8 +234,6 @@ impl Source for PastSource {
         Box::pin(async { Ok(Box::new(OnePage(Some(self.0.clone()))) as Box<dyn Pages>) })
     }
 }
-
-impl Details for PastSource {}
 
 impl Pages for OnePage {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {

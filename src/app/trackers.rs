@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use super::Setting;
 use super::secrets::SettingSecrets;
-use crate::fetch::{
-    self, Connection, Credential, FetchError, FieldWrite, Guarded, Unusable, WriteBack, connect,
-};
+use crate::fetch::{self, Connection, Credential, FetchError, FieldWrite, WriteBack, connect};
 use crate::model::{BoxFuture, FailureClass, Format};
 use crate::ports::HeldCredentials as _;
 use crate::run::{FieldWriter, Publisher, Publishing, Tracker};
@@ -20,9 +18,8 @@ pub(super) fn trackers(setting: &Setting, journal: &Journal) -> Arc<[Tracker]> {
     let sources = setting.config.sources().iter().zip(&setting.credentials);
     let one = |(source, credential): (&settings::Source, &Arc<dyn Credential>)| {
         build(setting, source, credential, journal).unwrap_or_else(|error| {
-            let unusable = Arc::new(Unusable(error));
-            let (name, source) = (source.name.clone(), Arc::clone(&unusable) as _);
-            Tracker { name, source, details: unusable, publisher: None, writer: None }
+            let unusable = Arc::new(fetch::Tracker::unusable(error));
+            Tracker { name: source.name.clone(), source: unusable, publisher: None, writer: None }
         })
     };
     sources.map(one).collect()
@@ -43,7 +40,7 @@ fn build(
     let tracker = connect(source, connection)?;
     let publisher = setting.config.may_write_back(source).then(|| {
         Arc::new(TrackerPublisher {
-            tracker: Arc::clone(&tracker),
+            tracker: tracker.clone(),
             tag: source.write_back_tag.clone(),
             secrets: SettingSecrets::new(setting),
         }) as Arc<dyn Publisher>
@@ -51,21 +48,15 @@ fn build(
     let writes = !setting.config.suggest.write.is_empty();
     let writer = writes.then(|| {
         let secrets = SettingSecrets::new(setting);
-        Arc::new(TrackerWriter { tracker: Arc::clone(&tracker), secrets }) as Arc<dyn FieldWriter>
+        Arc::new(TrackerWriter { tracker: tracker.clone(), secrets }) as Arc<dyn FieldWriter>
     });
-    let (notebook, sink) = (tracker.notebook(), Arc::new(journal.clone()));
-    Ok(Tracker {
-        name: source.name.clone(),
-        source: Arc::new(Guarded::new(Arc::clone(&tracker) as _, notebook, clock, sink)),
-        details: tracker,
-        publisher,
-        writer,
-    })
+    let source_of_runs = tracker.guarded(clock, Arc::new(journal.clone()));
+    Ok(Tracker { name: source.name.clone(), source: Arc::new(source_of_runs), publisher, writer })
 }
 
 /// Writes values to fields after a check for secrets.
 struct TrackerWriter {
-    tracker: Arc<dyn fetch::Tracker>,
+    tracker: fetch::Tracker,
     secrets: SettingSecrets,
 }
 
@@ -87,7 +78,7 @@ impl FieldWriter for TrackerWriter {
 
 /// Writes to the tracker after a check for secrets.
 struct TrackerPublisher {
-    tracker: Arc<dyn fetch::Tracker>,
+    tracker: fetch::Tracker,
     tag: String,
     /// A comment that contains one of them is not written.
     secrets: SettingSecrets,

@@ -10,7 +10,9 @@ use super::error::CommandError;
 use super::exit::Code;
 use super::{Context, show};
 use crate::app::ConfiguredCredential;
-use crate::fetch::{Connection, FetchError, FetchRequest, InMemory, Tracker, connect, filters};
+use crate::fetch::{
+    Connection, FetchError, FetchRequest, InMemory, Source as _, Tracker, connect, filters,
+};
 use crate::model::{FailureClass, ItemId, ItemKey, WorkItem, name_in};
 use crate::report::lines::short_key;
 use crate::report::why;
@@ -82,7 +84,7 @@ impl Context {
         Err(refused_by.unwrap_or_else(|| nowhere.to_owned()))
     }
 
-    fn tracker(&self, config: &Config, source: &Source) -> Result<Arc<dyn Tracker>, FetchError> {
+    fn tracker(&self, config: &Config, source: &Source) -> Result<Tracker, FetchError> {
         let credential = ConfiguredCredential::new(source, config, &self.environment);
         let memory = InMemory::shared();
         connect(source, Connection::new(Arc::new(credential), self.clock.clone(), memory))
@@ -105,7 +107,7 @@ impl Context {
                     };
                     self.tracker(config, &part)
                 };
-                asked(&*tracker, source, id, self.clock.now(), open).await
+                asked(&tracker, source, id, self.clock.now(), open).await
             }
             Err(error) => format!("No run has read it, and the tracker cannot be asked: {error}"),
         }
@@ -116,11 +118,11 @@ impl Context {
 const MAX_TRIED: usize = 12;
 
 async fn asked(
-    tracker: &dyn Tracker,
+    tracker: &Tracker,
     source: &Source,
     id: ItemId,
     now: Timestamp,
-    open: impl Fn(&str) -> Result<Arc<dyn Tracker>, FetchError>,
+    open: impl Fn(&str) -> Result<Tracker, FetchError>,
 ) -> String {
     let conditions = filters::conditions(source);
     let condition = match (source.saved_query.as_str(), conditions.as_slice()) {
@@ -142,7 +144,7 @@ async fn asked(
         Ok(plain) => plain,
         Err(error) => return refused(error.class, &error.to_string()),
     };
-    match read(&*plain, id, now).await {
+    match read(&plain, id, now).await {
         Ok(Some(item)) => {
             let finished = if item.finished == Some(true) { ", which is closed" } else { "" };
             let area = item.area_path.as_deref().map(|area| format!(", area {area}"));
@@ -188,7 +190,7 @@ fn refused(class: FailureClass, message: &str) -> String {
 
 /// The item itself, whatever the query says.
 async fn read(
-    tracker: &dyn Tracker,
+    tracker: &Tracker,
     id: ItemId,
     now: Timestamp,
 ) -> Result<Option<WorkItem>, (FailureClass, String)> {

@@ -53,11 +53,7 @@ fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
         [&key("auth"), &key("app_id")],
         "\"app\" is for kind = \"github\" and needs the client id or app id in app_id",
     );
-    checker.require_consistent(
-        source.path.as_os_str().is_empty() || source.kind == SourceKind::File,
-        [&key("path"), &key("kind")],
-        "path is for kind = \"file\"; a code base is [repository] path",
-    );
+    of_kind(checker, source, section);
     checker.require_consistent(
         source.kind != SourceKind::File || !source.write_back,
         [&key("write_back"), &key("kind")],
@@ -78,6 +74,41 @@ fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
         &key("write_back_tag"),
         "write one tag without `,` and `;`",
     );
+}
+
+/// Keys that only some kinds of trackers have. Keys that all but a file have are not listed: a file
+/// ignores them.
+const OF_KIND: [(&str, &[SourceKind], &str); 10] = {
+    use SourceKind::{Ado, File, Github, Jira};
+    [
+        ("path", &[File], "a code base is [repository] path"),
+        ("team", &[Ado], "other trackers have no teams"),
+        ("saved_query", &[Ado, Jira], "use where, or the filters areas, types, states and tags"),
+        ("user", &[Jira], "other trackers need no name beside the token"),
+        ("app_id", &[Github], "other trackers have no Apps"),
+        ("area_labels", &[Github], "areas are the tracker's own area paths or components"),
+        ("severity_labels", &[Github], "the tracker's own severity is used"),
+        ("priority_labels", &[Github, Jira], "the tracker's own priority is used"),
+        ("api_version", &[Ado, Github], "the version follows the kind of Jira"),
+        ("text_fields", &[Ado, Jira, File], "an issue has one text"),
+    ]
+};
+
+/// Refuses a key of another kind where it is written. What an entry inherits from `[source]` may
+/// be meant for another entry.
+fn of_kind(checker: &mut Checker<'_>, source: &Source, section: &str) {
+    for (name, kinds, instead) in OF_KIND {
+        let key = format!("{section}.{name}");
+        let place = checker.place(&key);
+        let inherited = section != "source" && place == checker.place(&format!("source.{name}"));
+        let names: Vec<String> =
+            kinds.iter().map(|kind| format!("{:?}", kind.into_str())).collect();
+        checker.require_consistent(
+            kinds.contains(&source.kind) || inherited || place == Origin::Default,
+            [&key, &format!("{section}.kind")],
+            &format!("{name} is for kind = {}; remove it: {instead}", names.join(" or ")),
+        );
+    }
 }
 
 fn filters(checker: &mut Checker<'_>, source: &Source, section: &str) {

@@ -70,7 +70,7 @@ impl FieldWrite {
     }
 }
 
-/// For a field that this kind of tracker cannot write.
+/// For a field that a kind of tracker cannot write.
 pub(super) fn not_writable(id: ItemId, field: Field, why: &str) -> FetchError {
     let message = format!("the {} of item {id} cannot be written: {why}", field.into_str());
     FetchError::new(FailureClass::Gone, message)

@@ -1,40 +1,20 @@
-//! A source behind its circuit breaker.
+//! The circuit breaker of a source.
 
 use std::sync::Arc;
 
-use super::{
-    AsOf, Details, FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest,
-    LinkedItem, Notebook, Page, Pages, Source,
-};
+use super::tracker::Client;
+use super::{FailureClass, FetchError, Notebook};
 use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
-use crate::model::{BoxFuture, BreakerState, ItemId, SourceRecord};
+use crate::model::{BreakerState, SourceRecord};
 
-/// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the
+/// The circuit breaker of one source: checks it and the server's "not before" first and records the
 /// result of each read. Every change of the breaker is an event.
-#[derive(Clone)]
-pub struct Guarded {
-    inner: Arc<dyn Source>,
-    guard: Arc<Guard>,
-}
-
-struct Guard {
-    notebook: Arc<Notebook>,
-    clock: Clock,
-    sink: Arc<dyn Sink>,
-}
-
-impl Guarded {
-    /// Guards `inner` with the breaker stored in `notebook`.
-    pub fn new(
-        inner: Arc<dyn Source>,
-        notebook: Arc<Notebook>,
-        clock: Clock,
-        sink: Arc<dyn Sink>,
-    ) -> Self {
-        Self { inner, guard: Arc::new(Guard { notebook, clock, sink }) }
-    }
+pub(super) struct Guard {
+    pub notebook: Arc<Notebook>,
+    pub clock: Clock,
+    pub sink: Arc<dyn Sink>,
 }
 
 /// Closes a source's breaker and drops "not before", on a user's request.
@@ -51,17 +31,6 @@ pub async fn close_breaker(
     };
     guard.change(close).await
 }
-
-/// A source whose configuration cannot be used: every read returns the reason.
-pub struct Unusable(pub FetchError);
-
-impl Source for Unusable {
-    fn open(&self, _: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
-        Box::pin(async { Err(self.0.clone()) })
-    }
-}
-
-impl Details for Unusable {}
 
 impl Guard {
     /// Changes and stores what is remembered; emits an event if the breaker's state changed. The
@@ -178,132 +147,92 @@ impl Guard {
     }
 }
 
-impl Guarded {
-    /// Runs a complete query if the breaker admits it, and records its result.
-    async fn ask<T>(
-        &self,
-        question: BoxFuture<'_, Result<T, FetchError>>,
-    ) -> Result<T, FetchError> {
-        let setting = self.admit().await?;
-        match question.await {
-            Ok(answer) => {
-                self.guard.record(Signal::Succeeded, "the source was read").await?;
-                Ok(answer)
-            }
-            Err(error) => Err(self.guard.failed(error, setting).await),
-        }
-    }
-
+impl Guard {
     /// Passes the breaker, with a probe if it requires one; returns the source's configuration
     /// fingerprint.
-    async fn admit(&self) -> Result<Option<String>, FetchError> {
-        let setting = self.inner.configuration_fingerprint().await;
-        if self.guard.admit(setting.as_ref()).await? == Admission::Probe {
-            if let Err(error) = self.inner.check().await {
-                return Err(self.guard.failed(error, setting).await);
-            }
-            self.guard.record(Signal::ProbeSucceeded, "the probe succeeded").await?;
+    pub async fn pass(&self, client: &Client) -> Result<Option<String>, FetchError> {
+        let setting = client.configuration_fingerprint().await;
+        if self.admit(setting.as_ref()).await? == Admission::Probe {
+            self.probe(client, setting.clone()).await?;
         }
         Ok(setting)
     }
-}
 
-impl Source for Guarded {
-    fn finished(
+    async fn probe(&self, client: &Client, setting: Option<String>) -> Result<(), FetchError> {
+        match client.check().await {
+            Ok(()) => self.record(Signal::ProbeSucceeded, "the probe succeeded").await,
+            Err(error) => Err(self.failed(error, setting).await),
+        }
+    }
+
+    /// Sends a probe if the breaker admits anything at all.
+    pub async fn check(&self, client: &Client) -> Result<(), FetchError> {
+        let setting = client.configuration_fingerprint().await;
+        self.admit(setting.as_ref()).await?;
+        self.probe(client, setting).await
+    }
+
+    /// Records the result of a complete query.
+    pub async fn record_result<T>(
         &self,
-        request: FinishedRequest,
-    ) -> BoxFuture<'_, Result<Option<Vec<FinishedItem>>, FetchError>> {
-        Box::pin(self.ask(self.inner.finished(request)))
-    }
-
-    fn as_of(
-        &self,
-        ids: Vec<ItemId>,
-        at: jiff::Timestamp,
-    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
-        Box::pin(self.ask(self.inner.as_of(ids, at)))
-    }
-
-    fn development_links(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
-        Box::pin(self.ask(self.inner.development_links(ids)))
-    }
-
-    fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
-        Box::pin(async move {
-            let setting = self.admit().await?;
-            let pages = match self.inner.open(request).await {
-                Ok(pages) => pages,
-                Err(error) => return Err(self.guard.failed(error, setting).await),
-            };
-            let guard = Arc::clone(&self.guard);
-            let pages = GuardedPages { pages, guard, setting, delivered: 0, recorded: false };
-            Ok(Box::new(pages) as Box<dyn Pages>)
-        })
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
-        Box::pin(async move {
-            let setting = self.inner.configuration_fingerprint().await;
-            self.guard.admit(setting.as_ref()).await?;
-            match self.inner.check().await {
-                Ok(()) => self.guard.record(Signal::ProbeSucceeded, "the probe succeeded").await,
-                Err(error) => Err(self.guard.failed(error, setting).await),
+        result: Result<T, FetchError>,
+        setting: Option<String>,
+    ) -> Result<T, FetchError> {
+        match result {
+            Ok(answer) => {
+                self.record(Signal::Succeeded, "the source was read").await?;
+                Ok(answer)
             }
-        })
+            Err(error) => Err(self.failed(error, setting).await),
+        }
     }
 }
 
-struct GuardedPages {
-    pages: Box<dyn Pages>,
+/// Records the result of one read with its breaker.
+pub(super) struct Watch {
     guard: Arc<Guard>,
     setting: Option<String>,
     delivered: u64,
     recorded: bool,
 }
 
-impl GuardedPages {
+impl Watch {
+    pub fn new(guard: Arc<Guard>, setting: Option<String>) -> Self {
+        Self { guard, setting, delivered: 0, recorded: false }
+    }
+
+    /// Takes a page, the end, or a failure.
+    pub async fn saw<T>(
+        &mut self,
+        read: Result<Option<T>, FetchError>,
+    ) -> Result<Option<T>, FetchError> {
+        match read {
+            Ok(Some(page)) => {
+                self.delivered += 1;
+                Ok(Some(page))
+            }
+            Ok(None) => {
+                self.succeeded().await?;
+                Ok(None)
+            }
+            Err(error) if self.recorded => Err(error),
+            Err(error) => {
+                self.recorded = true;
+                Err(self.guard.failed(error, self.setting.clone()).await)
+            }
+        }
+    }
+
+    /// A run that stops before the last page has read without a failure so far.
+    pub async fn stored(&mut self) -> Result<(), FetchError> {
+        if self.delivered > 0 { self.succeeded().await } else { Ok(()) }
+    }
+
     async fn succeeded(&mut self) -> Result<(), FetchError> {
         if self.recorded {
             return Ok(());
         }
         self.recorded = true;
         self.guard.record(Signal::Succeeded, "the source was read").await
-    }
-}
-
-impl Pages for GuardedPages {
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {
-        Box::pin(async move {
-            match self.pages.next().await {
-                Ok(Some(page)) => {
-                    self.delivered += 1;
-                    Ok(Some(page))
-                }
-                Ok(None) => {
-                    self.succeeded().await?;
-                    Ok(None)
-                }
-                Err(error) if self.recorded => Err(error),
-                Err(error) => {
-                    self.recorded = true;
-                    Err(self.guard.failed(error, self.setting.clone()).await)
-                }
-            }
-        })
-    }
-
-    fn requests(&self) -> u64 {
-        self.pages.requests()
-    }
-
-    fn commit(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
-        Box::pin(async move {
-            self.pages.commit().await?;
-            // A run that stops before the last page has read without a failure so far.
-            if self.delivered > 0 { self.succeeded().await } else { Ok(()) }
-        })
     }
 }

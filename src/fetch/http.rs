@@ -4,22 +4,26 @@
 mod download;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use backon::Retryable;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::credential::Credential;
-use super::failure::{BODY_TOO_LONG, Failure, RequestInfo, proxy_needs_credential};
+use super::error::BODY_TOO_LONG;
+use super::failure::{RequestInfo, Said, Table, classify};
 use super::http_error::{is_certificate_error, root_cause};
 use super::memory::Notebook;
 use super::retry::RetryPolicy;
+use super::text::instant;
 use super::{Cause, Connection, FetchError, client, json};
 use crate::clock::Clock;
 use crate::model::{FailureClass, RateLimit, Untrusted};
@@ -28,30 +32,31 @@ use crate::settings::Source;
 pub(super) use download::Wanted;
 
 /// A run waits at most this long for the tracker's "not before"; for a longer wait it ends.
-pub(super) const MAX_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: SignedDuration = SignedDuration::from_secs(30);
 
-/// Wait if the tracker asks for one without stating how long.
-pub(super) const UNSTATED_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Wait if the tracker asks for one without stating how long; doubled each time it asks again.
+const UNSTATED_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The differences between trackers.
 pub(super) trait Dialect: Send + Sync {
     /// Adds the tracker's credential and headers.
     fn prepare(&self, request: RequestBuilder, secret: &str) -> RequestBuilder;
 
-    /// What the head of a response says, whatever its status.
-    fn interpret(&self, head: &Head) -> Interpreted;
+    /// Whether the body is the requested data, or the caller handles the response.
+    fn is_success(&self, head: &Head) -> bool;
 
-    /// Classifies a failed response.
-    fn classify(&self, head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure;
-}
-
-/// What the head of a response says.
-pub(super) struct Interpreted {
-    /// The body is the requested data.
-    pub success: bool,
-    pub limits: Limits,
     /// The id that support asks for, with its name.
-    pub request_id: Option<String>,
+    fn request_id(&self, head: &Head) -> Option<String>;
+
+    /// Whether a stated limit is about the requests that we send.
+    fn is_our_limit(&self, _limit: &RateLimit) -> bool {
+        true
+    }
+
+    /// What a failed response says, in the tracker's own shape.
+    fn said(&self, head: &Head, body: &[u8]) -> Said;
+
+    fn table(&self) -> &'static Table;
 }
 
 /// The head of a response.
@@ -82,7 +87,16 @@ impl Head {
         jiff::fmt::rfc2822::parse(&self.header("date")?).ok().map(|date| date.timestamp())
     }
 
-    /// `X-RateLimit-*` with the reset in seconds since 1970, if sent.
+    /// When a limit is renewed: seconds since 1970, or a date.
+    pub fn reset(&self) -> Option<Timestamp> {
+        let text = self.header("x-ratelimit-reset")?;
+        match text.trim().parse::<i64>() {
+            Ok(seconds) => Timestamp::from_second(seconds).ok(),
+            Err(_) => instant(&text),
+        }
+    }
+
+    /// `X-RateLimit-*`, if sent.
     pub fn rate_limit(&self) -> Option<RateLimit> {
         let (limit, remaining) =
             (self.number("x-ratelimit-limit"), self.number("x-ratelimit-remaining"));
@@ -90,12 +104,15 @@ impl Head {
         if limit.is_none() && remaining.is_none() && resource.is_none() {
             return None;
         }
-        let reset = self.number("x-ratelimit-reset");
+        let interval = || {
+            let seconds = self.number("x-ratelimit-interval-seconds")?;
+            self.at.checked_add(jiff::SignedDuration::try_from_secs_f64(seconds).ok()?).ok()
+        };
         Some(RateLimit {
             resource,
             limit: limit.map(to_i64),
             remaining: remaining.map(to_i64),
-            reset: reset.and_then(|seconds| Timestamp::from_second(to_i64(seconds)).ok()),
+            reset: self.reset().or_else(interval),
             delay_ms: self.number("x-ratelimit-delay").map(|seconds| to_i64(seconds * 1000.0)),
             seen_at: Some(self.at),
         })
@@ -105,15 +122,6 @@ impl Head {
 #[expect(clippy::cast_possible_truncation, reason = "saturates, which is right for a limit")]
 fn to_i64(number: f64) -> i64 {
     number as i64
-}
-
-/// The limits stated in a head.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Limits {
-    /// Wait before the next request.
-    pub retry_after: Option<Duration>,
-    /// What is left of the current window.
-    pub rate_limit: Option<RateLimit>,
 }
 
 /// Whether a request may be sent again.
@@ -153,6 +161,27 @@ impl Request {
             writes: false,
         }
     }
+
+    /// A read with a body.
+    pub fn post(url: Url, what: impl Into<String>, body: &Value) -> Self {
+        Self { method: Method::POST, ..Self::get(url, what) }.with_body(body)
+    }
+
+    /// A write that may be repeated.
+    pub fn write(method: Method, url: Url, what: impl Into<String>, body: &Value) -> Self {
+        Self { method, writes: true, ..Self::get(url, what) }.with_body(body)
+    }
+
+    fn with_body(self, body: &Value) -> Self {
+        let body = Some(("application/json; charset=utf-8", body.to_string().into_bytes()));
+        Self { body, ..self }
+    }
+
+    /// Sent without a second try.
+    #[must_use]
+    pub fn once(self) -> Self {
+        Self { repeat: Repeat::Never, ..self }
+    }
 }
 
 /// A successful response with an unparsed body.
@@ -189,11 +218,13 @@ pub(super) struct Http {
     max_body: u64,
     credential: Arc<dyn Credential>,
     clock: Clock,
-    notebook: Arc<Notebook>,
+    pub notebook: Arc<Notebook>,
     retry: RetryPolicy,
     /// Held while a request is in flight.
     turn: Turn,
-    requests: AtomicU64,
+    requests: Arc<AtomicU64>,
+    /// Consecutive refusals without a stated wait.
+    unstated: AtomicU32,
 }
 
 impl Http {
@@ -204,7 +235,6 @@ impl Http {
         base: Url,
         dialect: Box<dyn Dialect>,
         connection: &Connection,
-        notebook: Arc<Notebook>,
     ) -> Result<Self, FetchError> {
         let base_url = base.as_str().trim_end_matches('/').to_owned();
         Ok(Self {
@@ -216,9 +246,10 @@ impl Http {
             max_body: config.max_body,
             credential: Arc::clone(&connection.credential),
             clock: connection.clock.clone(),
-            notebook,
+            notebook: Notebook::new(Arc::clone(&connection.memory), &config.name),
             retry: connection.retry,
-            requests: AtomicU64::new(0),
+            requests: Arc::default(),
+            unstated: AtomicU32::new(0),
         })
     }
 
@@ -231,17 +262,35 @@ impl Http {
         &self.base
     }
 
-    /// Requests sent so far.
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+    /// An address below the configured one, each part of the path encoded.
+    pub fn url(&self, path: &[&str], query: &[(&str, String)]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            let parts = path.iter().flat_map(|part| part.split('/'));
+            segments.pop_if_empty().extend(parts.filter(|part| !part.is_empty()));
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
     }
 
-    pub fn clock(&self) -> Clock {
-        self.clock.clone()
+    /// Number of requests sent so far.
+    pub fn requests(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.requests)
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Start of the very first read.
+    pub fn look_back(&self, config: &Source) -> Timestamp {
+        self.now().checked_sub(config.look_back).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
     pub async fn secret(&self) -> Result<SecretString, FetchError> {
@@ -262,14 +311,15 @@ impl Http {
     }
 
     /// Sends a request, with retries where they are safe and may help.
-    pub async fn send(&self, request: &Request) -> Result<Answer, Failure> {
+    pub async fn send(&self, request: &Request) -> Result<Answer, FetchError> {
         let policy = if request.repeat == Repeat::Never { RetryPolicy::ONCE } else { self.retry };
         let attempt = || self.send_with_fresh_credential(request);
+        let is_retryable = |error: &FetchError| self.is_retryable(error);
         attempt.retry(policy.delays()).sleep(tokio::time::sleep).when(is_retryable).await
     }
 
     /// Renews a refused credential once.
-    async fn send_with_fresh_credential(&self, request: &Request) -> Result<Answer, Failure> {
+    async fn send_with_fresh_credential(&self, request: &Request) -> Result<Answer, FetchError> {
         match self.send_once(request).await {
             Err(failure) if failure.class == FailureClass::Auth => {
                 match self.credential.refresh().await {
@@ -281,7 +331,7 @@ impl Http {
         }
     }
 
-    async fn send_once(&self, request: &Request) -> Result<Answer, Failure> {
+    async fn send_once(&self, request: &Request) -> Result<Answer, FetchError> {
         let mut turn = self.turn.lock().await;
         self.wait_until_allowed(&turn).await?;
         let secret = self.credential.current().await?;
@@ -297,11 +347,13 @@ impl Http {
         let mut response = built.send().await.map_err(|error| self.unreachable(error))?;
         let headers = response.headers().clone();
         let head = Head { status: response.status().as_u16(), headers, at: self.now() };
-        let Interpreted { success, limits, request_id } = self.dialect.interpret(&head);
-        self.record_limits(limits, &mut turn).await?;
+        let success = self.dialect.is_success(&head);
+        let request_id = self.dialect.request_id(&head);
+        self.record_limits(&head, &mut turn).await?;
         let body = self.read_body(&mut response, success).await;
         let body = body.map_err(|failure| failure.with_request_id(request_id.as_deref()))?;
         if success {
+            self.unstated.store(0, Ordering::Relaxed);
             return Ok(Answer { head, url: request.url.clone(), body, request_id });
         }
         let origin = self.credential.origin();
@@ -311,11 +363,15 @@ impl Http {
             credential: &origin,
             writes: request.writes,
         };
-        let failure = self.dialect.classify(&head, &body, asked);
+        let before = self.unstated.load(Ordering::Relaxed).min(6);
+        let unstated = UNSTATED_RETRY_AFTER.saturating_mul(1 << before);
+        let failure = classify(&*self.dialect, (&head, body.as_slice()), asked, unstated);
         if failure.class == FailureClass::Throttled {
+            if head.retry_after().is_none() {
+                self.unstated.fetch_add(1, Ordering::Relaxed);
+            }
             // Some limits are stated only in the body.
-            let retry_after = failure.retry_after;
-            self.record_limits(Limits { retry_after, rate_limit: None }, &mut turn).await?;
+            self.hold_until(failure.not_before, None, &mut turn).await?;
         }
         tracing::debug!(status = head.status, class = failure.class.into_str(), "request failed");
         Err(failure)
@@ -325,10 +381,10 @@ impl Http {
     async fn wait_until_allowed(
         &self,
         turn: &MutexGuard<'_, Option<Timestamp>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FetchError> {
         let remembered = self.notebook.read().await?;
         let Some(not_before) = remembered.not_before.max(**turn) else { return Ok(()) };
-        let wait = Duration::try_from(not_before.duration_since(self.now())).unwrap_or_default();
+        let wait = not_before.duration_since(self.now());
         if wait > MAX_WAIT {
             let message = format!(
                 "{} asked not to be called before {}; this run stops reading here and a later one \
@@ -336,11 +392,11 @@ impl Http {
                 self.base_url,
                 self.clock.local_time(not_before)
             );
-            let failure = Failure::new(FailureClass::Throttled, message);
-            return Err(Failure { retry_after: Some(wait), ..failure });
+            let error = FetchError::new(FailureClass::Throttled, message);
+            return Err(FetchError { not_before: Some(not_before), ..error });
         }
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+        if wait.is_positive() {
+            tokio::time::sleep(wait.unsigned_abs()).await;
         }
         Ok(())
     }
@@ -348,14 +404,23 @@ impl Http {
     /// Stores the limits stated in a response's head, whatever its status.
     async fn record_limits(
         &self,
-        limits: Limits,
+        head: &Head,
         turn: &mut MutexGuard<'_, Option<Timestamp>>,
-    ) -> Result<(), Failure> {
-        let Limits { retry_after, rate_limit } = limits;
-        if retry_after.is_none() && rate_limit.is_none() {
+    ) -> Result<(), FetchError> {
+        let until = head.retry_after().and_then(|delay| self.now().checked_add(delay).ok());
+        let limit = head.rate_limit().filter(|limit| self.dialect.is_our_limit(limit));
+        self.hold_until(until, limit, turn).await
+    }
+
+    async fn hold_until(
+        &self,
+        until: Option<Timestamp>,
+        rate_limit: Option<RateLimit>,
+        turn: &mut MutexGuard<'_, Option<Timestamp>>,
+    ) -> Result<(), FetchError> {
+        if until.is_none() && rate_limit.is_none() {
             return Ok(());
         }
-        let until = retry_after.and_then(|delay| self.now().checked_add(delay).ok());
         **turn = (**turn).max(until);
         let change = move |remembered: &mut crate::model::SourceRecord| {
             remembered.not_before = remembered.not_before.max(until);
@@ -363,10 +428,10 @@ impl Http {
                 remembered.rate_limit = rate_limit;
             }
         };
-        Ok(self.notebook.update(change).await?)
+        self.notebook.update(change).await
     }
 
-    async fn read_body(&self, response: &mut Response, whole: bool) -> Result<Vec<u8>, Failure> {
+    async fn read_body(&self, response: &mut Response, whole: bool) -> Result<Vec<u8>, FetchError> {
         // Of an error only part of the body is read.
         let limit = if whole { self.max_body } else { 1 << 20 };
         let mut body = Vec::new();
@@ -381,19 +446,25 @@ impl Http {
                     "{} sent more than source.max_body ({limit} bytes) in one response",
                     self.base_url
                 );
-                let failure = Failure::new(FailureClass::TooMany, message);
-                return Err(Failure { code: Some(BODY_TOO_LONG.into()), ..failure });
+                let failure = FetchError::new(FailureClass::TooMany, message);
+                return Err(FetchError { code: Some(BODY_TOO_LONG.into()), ..failure });
             }
             body.extend_from_slice(&chunk);
         }
     }
 
+    /// Sends a request and parses its JSON.
+    pub async fn json<T: DeserializeOwned>(&self, request: &Request) -> Result<T, FetchError> {
+        let answer = self.send(request).await?;
+        self.decode(&answer, &request.what)
+    }
+
     /// Parses a response's JSON; an unexpected shape is a separate failure.
-    pub fn decode<T: serde::de::DeserializeOwned>(
+    pub fn decode<T: DeserializeOwned>(
         &self,
         answer: &Answer,
         what: &str,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, FetchError> {
         let Answer { body, request_id, .. } = answer;
         json::from_json(body).map_err(|error| {
             // The decoder's error may quote names of the response.
@@ -404,16 +475,16 @@ impl Http {
                  source.base_url point at the tracker?",
                 self.base_url,
             );
-            Failure::new(FailureClass::Transient, message).with_request_id(request_id.as_deref())
+            FetchError::new(FailureClass::Transient, message).with_request_id(request_id.as_deref())
         })
     }
 
-    fn unreachable(&self, error: reqwest::Error) -> Failure {
+    fn unreachable(&self, error: reqwest::Error) -> FetchError {
         let failure = self.explain_transport_error(&error);
-        Failure { cause: Some(Cause::new(error)), ..failure }
+        FetchError { cause: Some(Cause::new(error)), ..failure }
     }
 
-    fn explain_transport_error(&self, error: &reqwest::Error) -> Failure {
+    fn explain_transport_error(&self, error: &reqwest::Error) -> FetchError {
         let cause = root_cause(error);
         if is_certificate_error(error) {
             let message = format!(
@@ -421,12 +492,14 @@ impl Http {
                  file of its authority",
                 self.base_url
             );
-            return Failure::new(FailureClass::Config, message);
+            return FetchError::new(FailureClass::Config, message);
         }
         // The tunnel's error has no type to match on.
         if error.is_connect() && cause.contains("proxy authorization required") {
-            let message = proxy_needs_credential(&self.base_url);
-            return Failure::new(FailureClass::Config, message);
+            let asked =
+                RequestInfo { what: "", base_url: &self.base_url, credential: "", writes: false };
+            let head = Head { status: 407, at: self.now(), ..Head::default() };
+            return classify(&*self.dialect, (&head, b"".as_slice()), asked, Duration::ZERO);
         }
         let how = match error {
             e if e.is_timeout() => "did not answer in time (source.request_timeout)",
@@ -434,15 +507,16 @@ impl Http {
             _ => "closed the connection in the middle of a response",
         };
         let message = format!("{} {how}: {cause}", self.base_url);
-        Failure::new(FailureClass::Transient, message)
+        FetchError::new(FailureClass::Transient, message)
     }
-}
 
-fn is_retryable(failure: &Failure) -> bool {
-    match failure.class {
-        FailureClass::Transient => true,
-        // The wait itself happens before the next request.
-        FailureClass::Throttled => failure.retry_after.is_some_and(|delay| delay <= MAX_WAIT),
-        _ => false,
+    fn is_retryable(&self, error: &FetchError) -> bool {
+        let wait = error.not_before.map(|at| at.duration_since(self.now()));
+        match error.class {
+            FailureClass::Transient => true,
+            // The wait itself happens before the next request.
+            FailureClass::Throttled => wait.is_some_and(|wait| wait <= MAX_WAIT),
+            _ => false,
+        }
     }
 }

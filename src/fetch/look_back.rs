@@ -30,6 +30,20 @@ pub struct FinishedItem {
     pub development_links: u64,
 }
 
+impl FinishedItem {
+    pub(super) fn new(item: WorkItem, name: ItemName, development_links: u64) -> Self {
+        Self {
+            id: item.id,
+            name,
+            title: item.title,
+            area: item.area_path.unwrap_or_default(),
+            item_type: item.item_type,
+            created_at: item.created_at,
+            development_links,
+        }
+    }
+}
+
 /// An item as of an instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AsOf {

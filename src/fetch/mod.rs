@@ -1,15 +1,17 @@
 //! Reads work items from a tracker.
 //!
-//! [`Source`] delivers items in pages, [`Details`] reads single items; [`Tracker`] adds writing back. Each kind has a folder with
-//! its client; files with the same job have the same name. Requests go through `http`, which
-//! handles limits, retries and sizes; a `Dialect` interprets a tracker's responses. The circuit
+//! [`Tracker`] is one of a closed set of clients, each with its folder; files with the same job have
+//! the same name. What they share is here once: `pages` reads item after item, and a `Listing` says
+//! how a tracker lists its changes; `http` sends requests within limits, retries and sizes, and a
+//! `Dialect` says how a tracker is signed in to and what its responses mean; `failure` classifies
+//! what went wrong by a table per tracker. [`Source`] is what a run sees of a tracker. The circuit
 //! breaker and the retry policy are pure; their state is in the store.
 
 pub mod ado;
-mod ahead;
 mod around;
 mod client;
 mod credential;
+mod error;
 mod failure;
 mod field_write;
 pub mod file;
@@ -22,14 +24,16 @@ pub mod jira;
 mod json;
 mod look_back;
 pub mod memory;
+mod pages;
 pub mod retry;
 mod text;
 mod tracker;
 mod write_back;
 
 pub use credential::{Credential, FixedCredential};
+pub use error::{Cause, FetchError};
 pub use field_write::{FieldChange, FieldWrite};
-pub use guarded::{Guarded, Unusable, close_breaker};
+pub use guarded::close_breaker;
 pub use http::Turns;
 pub use look_back::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
 pub use memory::{InMemory, Notebook};
@@ -41,27 +45,6 @@ use jiff::Timestamp;
 use crate::model::{
     Attachment, BoxFuture, FailureClass, ItemId, LinkedChange, LinkedContent, WorkItem,
 };
-use crate::ports::StateError;
-
-/// The error behind a [`FetchError`], shared because a failure is reported in several places. Two
-/// causes are equal if their texts are equal.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error(transparent)]
-pub struct Cause(std::sync::Arc<dyn std::error::Error + Send + Sync>);
-
-impl Cause {
-    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self(std::sync::Arc::from(error.into()))
-    }
-}
-
-impl PartialEq for Cause {
-    fn eq(&self, other: &Self) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl Eq for Cause {}
 
 /// What a run requests from its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,24 +97,20 @@ pub struct CurrentState {
     pub changed_at: Timestamp,
 }
 
+impl From<WorkItem> for CurrentState {
+    fn from(item: WorkItem) -> Self {
+        let WorkItem { id, rev, state, finished, changed_at, .. } = item;
+        Self { id, rev, state, finished, changed_at }
+    }
+}
+
 /// A file and the item it is attached to.
 pub type ItemFile = (ItemId, Attachment);
 
-/// A tracker that work items are read from.
+/// What a run reads work items from: a [`Tracker`], or a script of a test.
 pub trait Source: Send + Sync {
-    /// Starts reading. Nothing is fetched before the first [`Pages::next`].
+    /// Starts reading.
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>>;
-
-    /// Sends one cheap request without retries that checks the query: the circuit breaker's probe.
-    fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    /// A hash of everything a user could change to make a rejected request work: configuration and
-    /// credential. `None` if the source cannot compute one.
-    fn configuration_fingerprint(&self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(async { None })
-    }
 
     /// Finished items, ordered by number. `None` if the source cannot look back.
     fn finished(
@@ -159,11 +138,10 @@ pub trait Source: Send + Sync {
     ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
-}
 
-/// Light reads of single items. They bypass the circuit breaker: they tell nothing about the
-/// source's health, and triage and analysis continue without them.
-pub trait Details: Send + Sync {
+    // Light reads of single items. They bypass the circuit breaker: they tell nothing about the
+    // source's health, and triage and analysis continue without them.
+
     /// The ids among these that the configured query still matches, regardless of their date.
     /// `None` if the source cannot check single items.
     fn still_matching(
@@ -220,39 +198,5 @@ pub trait Details: Send + Sync {
     ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
         let message = format!("the source cannot read attached files, such as {:?}", file.name);
         Box::pin(async { Err(FetchError::new(FailureClass::Config, message)) })
-    }
-}
-
-/// A failed read, with a message that says what to do.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct FetchError {
-    pub class: FailureClass,
-    /// What happened and how to fix it, in one paragraph.
-    pub message: String,
-    /// The tracker's earliest time for the next request.
-    pub not_before: Option<Timestamp>,
-    #[source]
-    pub cause: Option<Cause>,
-}
-
-impl FetchError {
-    /// An error without a stated retry time.
-    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), not_before: None, cause: None }
-    }
-
-    /// Whether our own state failed, for example on a full disk, and not the source.
-    pub fn is_state_failure(&self) -> bool {
-        self.cause.as_ref().is_some_and(|cause| cause.0.is::<StateError>())
-    }
-}
-
-/// The state failed, not the source.
-impl From<StateError> for FetchError {
-    fn from(error: StateError) -> Self {
-        let message =
-            format!("the stored state of the source could not be read or written: {error}");
-        Self { cause: Some(Cause::new(error)), ..Self::new(FailureClass::Transient, message) }
     }
 }

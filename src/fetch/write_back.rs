@@ -4,8 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::FetchError;
 use super::http::Http;
-use super::memory::Notebook;
-use crate::model::{BreakerState, FailureClass, Format, ItemId};
+use crate::model::{BreakerState, Comment, FailureClass, Format, ItemId};
 
 /// Prefix of the mark.
 const MARK: &str = "heartbeat ref ";
@@ -51,14 +50,32 @@ pub fn is_ours(comment: &str) -> bool {
     hex == 12 && rest.trim_matches(|c: char| c == '_' || c == '*' || c.is_whitespace()).is_empty()
 }
 
+/// How many of our own comments may be among those that are requested.
+pub(super) const OWN_COMMENTS_SKIPPED: usize = 20;
+
+/// The newest `wanted` comments, newest last, without our own: they neither reach the prompt nor
+/// count as a change.
+pub(super) fn of_others(
+    mut comments: Vec<Comment>,
+    wanted: u32,
+    is_ours: impl Fn(&Comment) -> bool,
+) -> Vec<Comment> {
+    comments.retain(|comment| !is_ours(comment));
+    comments.sort_by_key(|comment| comment.at);
+    let too_many = comments.len().saturating_sub(usize::try_from(wanted).unwrap_or(usize::MAX));
+    comments.split_off(too_many)
+}
+
+/// An item that a finding or a value cannot be written to, because it is no longer there.
+pub(super) fn gone(id: ItemId) -> FetchError {
+    let message = format!("item {id}: deleted, moved, or no longer visible");
+    FetchError::new(FailureClass::Gone, message)
+}
+
 /// Checks that writing is allowed: it is optional, so it yields to everything else, and it never
 /// sends our own secret.
-pub(super) async fn ensure_writable(
-    http: &Http,
-    notebook: &Notebook,
-    write: &WriteBack<'_>,
-) -> Result<(), FetchError> {
-    let remembered = notebook.read().await?;
+pub(super) async fn ensure_writable(http: &Http, write: &WriteBack<'_>) -> Result<(), FetchError> {
+    let remembered = http.notebook.read().await?;
     let now = http.now();
     if let BreakerState::Open { until, .. } = remembered.breaker.state
         && until > now

@@ -17,8 +17,6 @@ pub struct SourceRecord {
     pub not_before: Option<Timestamp>,
     /// Time of the newest change whose decisions are stored.
     pub cursor: Option<Timestamp>,
-    /// Position in the revision stream, in reporting mode.
-    pub continuation_token: Option<String>,
     /// API versions negotiated with the server, by resource; if empty, the configured version is
     /// used.
     pub api_versions: BTreeMap<String, String>,

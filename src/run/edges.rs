@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::context::CodeBase;
-use crate::fetch::{Details, FetchError, FieldWrite, Source};
+use crate::fetch::{FetchError, FieldWrite, Source};
 use crate::model::{BoxFuture, ItemId, ItemKey};
 use crate::ports::HeldCredentials;
 use crate::session::{Gate, Sessions};
@@ -24,9 +24,8 @@ pub struct Edges {
 #[derive(Clone)]
 pub struct Tracker {
     pub name: String,
-    /// Delivers its items, behind the circuit breaker.
+    /// Delivers its items, behind the circuit breaker, and reads single ones.
     pub source: Arc<dyn Source>,
-    pub details: Arc<dyn Details>,
     /// Writes findings to the tracker; `None` if write-back is off.
     pub publisher: Option<Arc<dyn Publisher>>,
     /// Writes suggested values to fields; `None` if that is off.

@@ -10,7 +10,7 @@ use super::RunContext;
 use crate::clean::{self, FileKind, clean_text, harmless_name, kind_of_file};
 use crate::dedupe::QueuedItem;
 use crate::event::Event;
-use crate::fetch::Details;
+use crate::fetch::Source;
 use crate::model::{
     Attachment, AttachmentUse, ChangeKind, Format, ItemId, ItemKey, LinkedChange, LinkedContent,
     LinkedItem, ReadLinkedContent, Stage, text,
@@ -47,7 +47,7 @@ pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> G
         return Gathered::default();
     }
     let Some(tracker) = cx.edges.tracker_of(item.key()) else { return Gathered::default() };
-    let details = &tracker.details;
+    let details = &tracker.source;
     let read = cx.stop.unless_stopped(details.linked_content(item.id())).await;
     let mut found = match read {
         Some(Ok(Some(found))) => found,
@@ -91,7 +91,7 @@ pub(super) async fn file_names(cx: &RunContext, items: &[QueuedItem]) -> HashMap
     for (source, ids) in ids {
         let first = ids.first().map(|id| ItemKey::new(source, *id));
         let Some(tracker) = first.and_then(|key| cx.edges.tracker_of(&key)) else { continue };
-        let named = match cx.stop.unless_stopped(tracker.details.attached_files(ids)).await {
+        let named = match cx.stop.unless_stopped(tracker.source.attached_files(ids)).await {
             Some(Ok(named)) => named.unwrap_or_default(),
             Some(Err(error)) => {
                 tracing::warn!(source, %error, "could not read the names of attached files; triage continues without them");
@@ -126,7 +126,7 @@ fn names_line(files: &[Attachment]) -> String {
 /// Title and files from the code base if it has the commit, otherwise from the tracker.
 async fn with_details(
     cx: &RunContext,
-    details: &Arc<dyn Details>,
+    details: &Arc<dyn Source>,
     root: &Path,
     change: LinkedChange,
 ) -> LinkedChange {
@@ -235,7 +235,7 @@ impl Taking {
     async fn take(
         &mut self,
         cx: &RunContext,
-        details: &Arc<dyn Details>,
+        details: &Arc<dyn Source>,
         file: &Attachment,
     ) -> String {
         let settings = &cx.config.analyze;

@@ -74,7 +74,7 @@ async fn write(cx: &RunContext, message: &Message) -> Result<i64, FetchError> {
 
 /// The item's current revision; `None` if it is finished or gone.
 async fn current_revision(cx: &RunContext, item: &ItemKey, id: ItemId) -> Option<i64> {
-    let details = &cx.edges.tracker_of(item)?.details;
+    let details = &cx.edges.tracker_of(item)?.source;
     let current = details.current_states(vec![id]).await.ok()??;
     let open = current
         .into_iter()

@@ -102,7 +102,7 @@ async fn since_read_from(
     items: &[(&ItemKey, ItemId, i64)],
 ) -> Vec<(ItemKey, Since)> {
     let ids = items.iter().map(|(_, id, _)| *id).collect();
-    let current = match cx.stop.unless_stopped(tracker.details.current_states(ids)).await {
+    let current = match cx.stop.unless_stopped(tracker.source.current_states(ids)).await {
         Some(Ok(Some(current))) => current,
         Some(Ok(None)) | None => return Vec::new(),
         Some(Err(error)) => {
@@ -126,7 +126,7 @@ async fn since_read_from(
 async fn is_in_query(cx: &RunContext, item: &QueuedItem) -> bool {
     let Some(tracker) = cx.edges.tracker_of(item.key()) else { return true };
     let id = item.id();
-    match cx.stop.unless_stopped(tracker.details.still_matching(vec![id])).await {
+    match cx.stop.unless_stopped(tracker.source.still_matching(vec![id])).await {
         Some(Ok(Some(included))) => included.contains(&id),
         Some(Err(error)) => {
             tracing::debug!(%error, "could not check whether an item still matches the query");

@@ -17,7 +17,7 @@ pub use agent::{
 pub use fleet::{Account, Fleet, Mirror, WhenDown};
 pub use rule::Rule;
 pub use secrets::{HeldSecrets, REMOVED, credential_in, is_credential_name};
-pub use source::{Source, SourceAuth, SourceKind, SourceMode};
+pub use source::{Source, SourceAuth, SourceKind};
 pub use supervisor::{Containment, Environment};
 
 use std::path::PathBuf;

@@ -32,7 +32,6 @@ pub struct Source {
     pub not_types: Vec<String>,
     pub not_states: Vec<String>,
     pub not_tags: Vec<String>,
-    pub mode: SourceMode,
     #[serde(with = "human::duration")]
     pub look_back: Duration,
     #[serde(with = "human::duration")]
@@ -80,16 +79,6 @@ pub enum SourceKind {
     Jira,
     /// A file or a folder: the export of any tracker.
     File,
-}
-
-/// How changed items are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SourceMode {
-    /// By query.
-    Wiql,
-    /// By the revision stream.
-    Reporting,
 }
 
 /// How requests are authenticated.

@@ -176,7 +176,7 @@ fn every_problem_is_reported_at_once_with_its_place() {
         "nice = \"high\"\n",
         "max_live_sessions = 0\n",
         "[source]\n",
-        "mode = \"wiqll\"\n",
+        "auth = \"patt\"\n",
         "look_back = \"10 parsecs\"\n",
         "comments = -1\n",
     ))
@@ -192,7 +192,7 @@ fn every_problem_is_reported_at_once_with_its_place() {
         ],
         &["work/heartbeat.toml:5:8", "limits.nice = \"high\"", "a whole number, such as 10"],
         &["work/heartbeat.toml:6:21", "limits.max_live_sessions = 0", "1 or more"],
-        &["work/heartbeat.toml:8:8", "\"wiql\" or \"reporting\"", "did you mean `wiql`?"],
+        &["work/heartbeat.toml:8:8", "\"pat\", \"bearer\" or \"app\"", "did you mean `pat`?"],
         &["work/heartbeat.toml:9:13", "source.look_back = \"10 parsecs\"", "90s, 10m, 2h or 7d"],
         &["work/heartbeat.toml:10:12", "source.comments = -1", "from 0 to 4294967295"],
         &["HEARTBEAT_BUDGET__PER_RUM", "did you mean `HEARTBEAT_BUDGET__PER_RUN`?"],
@@ -295,13 +295,35 @@ fn the_default_condition_gives_way_to_a_saved_query() {
 }
 
 #[test]
+fn a_key_of_another_kind_of_tracker_is_refused_where_it_is_written() {
+    for (kind, key, value, meant) in [
+        ("github", "team", "\"Web\"", "kind = \"ado\""),
+        ("github", "saved_query", "\"x\"", "kind = \"ado\" or \"jira\""),
+        ("ado", "user", "\"ann@contoso.com\"", "kind = \"jira\""),
+        ("jira", "area_labels", "[\"area/\"]", "kind = \"github\""),
+        ("jira", "path", "\"items.jsonl\"", "kind = \"file\""),
+    ] {
+        let text = format!("[source]\nkind = {kind:?}\nwhere = \"\"\n{key} = {value}\n");
+        let problems = Place::with_file(&text).problems().join("\n");
+        contains(&problems, &["heartbeat.toml:4:", &format!("source.{key}"), meant, "remove it"]);
+    }
+    // An entry of the list is refused for what it says itself, not for what it inherits.
+    let shared =
+        "[source]\nuser = \"ann@contoso.com\"\n[[sources]]\nname = \"gh\"\nkind = \"github\"\n";
+    let text = format!("{shared}project = \"a/b\"\nteam = \"Web\"\n");
+    let problems = Place::with_file(&text).problems().join("\n");
+    contains(&problems, &["heartbeat.toml:7:", "team"]);
+    assert!(!problems.contains("is for kind = \"jira\""), "{problems}");
+}
+
+#[test]
 fn secrets_are_refused_and_never_repeated() {
     let token = "abcdefghijklm234567nopqrstuvwxyzabcdefghijklm2345672";
     let files = [
         format!("[source]\ntoken_env = \"{token}\"\n"),
         format!("[source]\n# pat: {token}\n"),
         format!("[source]\ntoken = \"{token}\"\n"),
-        format!("[source]\nmode = \"{token}\"\n"),
+        format!("[source]\nauth = \"{token}\"\n"),
         format!("[source]\nname = = \"{token}\"\n"),
     ];
     for file in files {

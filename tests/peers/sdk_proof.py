@@ -101,9 +101,6 @@ linked = client.update_work_item(
 created = client.create_work_item(
     [patch("add", "/fields/System.Title", "Made by the SDK")], "Parcel", "Task"
 )
-stream = client.read_reporting_revisions_get(
-    project="Parcel", include_latest_only=True, include_deleted=True
-)
 saved = client.query_by_id("253d8eb4-0bd1-4c92-adc9-d305c8b99b92", team_context=team)
 known_fields = client.get_work_item_fields(project="Parcel")
 
@@ -130,7 +127,6 @@ print(
             "stale": stale,
             "relations": len(linked.relations),
             "created": [created.rev, created.fields["System.WorkItemType"]],
-            "last_batch": stream.is_last_batch,
             "saved": len(saved.work_items),
             "has_title_field": any(f.reference_name == "System.Title" for f in known_fields),
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::source::failed;
 use super::{Check, DoctorInput};
 use crate::app::ConfiguredCredential;
-use crate::fetch::{Connection, FetchRequest, InMemory, Tracker, WriteBack, connect};
+use crate::fetch::{Connection, FetchRequest, InMemory, Source as _, Tracker, WriteBack, connect};
 use crate::gateway::{Class, Failure, Greeting, Upstream};
 use crate::model::{FailureClass, Format, WorkItem};
 use crate::session::agent::of_kind;
@@ -75,7 +75,7 @@ async fn writing(input: &DoctorInput, source: &Source) -> Check {
         Ok(tracker) => tracker,
         Err(error) => return failed(source.kind, name, &error),
     };
-    let item = match some_item(&*tracker).await {
+    let item = match some_item(&tracker).await {
         Ok(Some(item)) => item,
         Ok(None) => {
             let found = "the query matches no item on which the right to write could be tried";
@@ -103,7 +103,7 @@ async fn writing(input: &DoctorInput, source: &Source) -> Check {
     }
 }
 
-async fn some_item(tracker: &dyn Tracker) -> Result<Option<WorkItem>, crate::fetch::FetchError> {
+async fn some_item(tracker: &Tracker) -> Result<Option<WorkItem>, crate::fetch::FetchError> {
     let mut pages = tracker.open(FetchRequest { changed_since: None, also: Vec::new() }).await?;
     while let Some(page) = pages.next().await? {
         if let Some(item) = page.items.into_iter().next() {

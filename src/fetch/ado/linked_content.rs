@@ -6,16 +6,15 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::failure::percent_decode;
+use super::AdoSource;
+use super::http::percent_decode;
 use super::look_back::development_link;
 use super::wire::Relation;
-use super::{Call, Inner};
 use crate::fetch::around::{
     Around, MAX_TOUCHED, first_line, is_file_id, is_hash, own_address, parent_of,
 };
-use crate::fetch::failure::Failure;
-use crate::fetch::http::Wanted;
-use crate::fetch::{DevelopmentLink, ItemFile};
+use crate::fetch::http::{Request, Wanted};
+use crate::fetch::{DevelopmentLink, FetchError, ItemFile};
 use crate::model::{
     Attachment, ChangeKind, FailureClass, ItemId, LinkKind, LinkedChange, LinkedContent, LinkedItem,
 };
@@ -33,26 +32,24 @@ struct Expanded {
     relations: Option<Vec<Relation>>,
 }
 
-impl Inner {
-    pub async fn linked_content(&self, id: ItemId) -> Result<LinkedContent, Failure> {
+impl AdoSource {
+    pub async fn linked_content(&self, id: ItemId) -> Result<LinkedContent, FetchError> {
         let number = id.to_string();
-        let what = format!("the links of item {id}");
-        let path = vec!["_apis", "wit", "workitems", &number];
-        let mut call = Call::get(path, "workItems", what.as_str());
-        call.query = vec![("$expand", "relations".to_owned())];
-        let answer = self.transport.send(&call).await?;
-        let expanded: Expanded = self.transport.decode(&answer, &what)?;
+        let path = ["_apis", "wit", "workitems", &number];
+        let url = self.http.url(&path, &[("$expand", "relations".to_owned())]);
+        let request = Request::get(url, format!("the links of item {id}"));
+        let expanded: Expanded = self.json("workItems", request).await?;
         let mut found = sort_out(id, &expanded);
         self.add_titles(&mut found.items).await?;
         Ok(found)
     }
 
     /// Items that are deleted or may not be read get no title.
-    async fn add_titles(&self, items: &mut [LinkedItem]) -> Result<(), Failure> {
+    async fn add_titles(&self, items: &mut [LinkedItem]) -> Result<(), FetchError> {
         let ids: Vec<ItemId> = items.iter().filter_map(|item| item.id).collect();
         let names = ["System.Title", "System.State", "System.WorkItemType", "System.TeamProject"];
         let names = names.map(String::from);
-        let (decoder, now) = (self.fields.decoder(), self.transport.now());
+        let (decoder, now) = (self.fields.decoder(), self.http.now());
         let read = self.read_fields(&ids, &names).await?;
         let mut known: HashMap<ItemId, _> =
             read.into_iter().map(|wire| decoder.item(wire, now).item).map(|i| (i.id, i)).collect();
@@ -73,15 +70,14 @@ impl Inner {
     }
 
     /// Title, state and files of a commit or pull request.
-    pub async fn change(&self, mut change: LinkedChange) -> Result<LinkedChange, Failure> {
+    pub async fn change(&self, mut change: LinkedChange) -> Result<LinkedChange, FetchError> {
         let [project, repository] = change.place.split('/').collect::<Vec<_>>()[..] else {
             return Ok(change);
         };
         if change.kind == ChangeKind::PullRequest {
-            let what = format!("pull request {}", change.id);
-            let path = vec![project, "_apis", "git", "pullrequests", &change.id];
-            let answer = self.transport.send(&Call::get(path, "", what.as_str())).await?;
-            let read: Value = self.transport.decode(&answer, &what)?;
+            let url = self.http.url(&[project, "_apis", "git", "pullrequests", &change.id], &[]);
+            let request = Request::get(url, format!("pull request {}", change.id));
+            let read: Value = self.http.json(&request).await?;
             change.title = first_line(read["title"].as_str());
             change.state = first_line(read["status"].as_str());
             change.commit = read["lastMergeCommit"]["commitId"].as_str().map(str::to_owned);
@@ -94,12 +90,9 @@ impl Inner {
                 None => return Ok(change),
             },
         };
-        let what = format!("commit {commit}");
-        let path = vec![project, "_apis", "git", "repositories", repository, "commits", &commit];
-        let mut call = Call::get(path, "", what.as_str());
-        call.query = vec![("changeCount", MAX_TOUCHED.to_string())];
-        let answer = self.transport.send(&call).await?;
-        let read: Value = self.transport.decode(&answer, &what)?;
+        let path = [project, "_apis", "git", "repositories", repository, "commits", &commit];
+        let url = self.http.url(&path, &[("changeCount", MAX_TOUCHED.to_string())]);
+        let read: Value = self.http.json(&Request::get(url, format!("commit {commit}"))).await?;
         if change.kind == ChangeKind::Commit {
             change.title = first_line(read["comment"].as_str());
         }
@@ -116,15 +109,16 @@ impl Inner {
 
     /// The bytes of an attached file. The credential is sent only to the tracker's own address for
     /// files.
-    pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, Failure> {
-        let url = own_address(&file.address, self.transport.base(), file_path)
-            .map_err(|why| Failure::new(FailureClass::Config, format!("not requested: {why}")))?;
+    pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, FetchError> {
+        let url = own_address(&file.address, self.http.base(), file_path).map_err(|why| {
+            FetchError::new(FailureClass::Config, format!("not requested: {why}"))
+        })?;
         let what = &format!("the file {:?}", file.name);
-        self.transport.download(Wanted { url, what, limit, is_storage: &|_| false }).await
+        self.http.download(Wanted { url, what, limit, is_storage: &|_| false }).await
     }
 
     /// Names and sizes of the files attached to these items.
-    pub async fn attached_files(&self, ids: &[ItemId]) -> Result<Vec<ItemFile>, Failure> {
+    pub async fn attached_files(&self, ids: &[ItemId]) -> Result<Vec<ItemFile>, FetchError> {
         let items = self.with_relations(ids).await?;
         let files = |item: &super::wire::WithRelations| {
             let id = ItemId(item.id);

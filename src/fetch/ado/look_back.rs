@@ -1,14 +1,17 @@
 //! Finished items, their earlier texts, and the commits they are linked to.
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-use super::fields::WELL_KNOWN_TEXTS;
 use super::query::{MAX_ROWS, Window, literal, query};
 use super::read::MAX_BATCH;
-use super::{Inner, Repeat, wire};
-use crate::fetch::failure::{BODY_TOO_LONG, Failure};
-use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
+use super::{AdoSource, wire};
+use crate::fetch::http::Repeat;
+use crate::fetch::pages::Parts;
+use crate::fetch::{
+    AsOf, DevelopmentLink, FetchError, FinishedItem, FinishedRequest, LinkedItem, PastText,
+};
 use crate::fixes::ItemName;
 use crate::model::{FailureClass, ItemId};
 
@@ -22,31 +25,27 @@ const LIGHT: [&str; 6] = [
     super::fields::LINKED_DEVELOPMENT,
 ];
 
-impl Inner {
+impl AdoSource {
     /// Items in a finished state that changed since a time, ordered by number.
-    pub async fn finished(&self, request: FinishedRequest) -> Result<Vec<FinishedItem>, Failure> {
-        let ids = self.finished_ids(&request).await?;
+    pub async fn finished(
+        &self,
+        request: &FinishedRequest,
+    ) -> Result<Vec<FinishedItem>, FetchError> {
+        let ids = self.finished_ids(request).await?;
         let names = LIGHT.map(String::from);
         let (decoder, mut found) = (self.fields.decoder(), Vec::with_capacity(ids.len()));
         for part in ids.chunks(MAX_BATCH) {
             for wire in self.read_fields(part, &names).await? {
                 let item = decoder.item(wire, request.since).item;
-                found.push(FinishedItem {
-                    id: item.id,
-                    name: ItemName::Number(item.id.0),
-                    title: item.title,
-                    area: item.area_path.unwrap_or_default(),
-                    item_type: item.item_type,
-                    created_at: item.created_at,
-                    development_links: item.links.development,
-                });
+                let (name, links) = (ItemName::Number(item.id.0), item.links.development);
+                found.push(FinishedItem::new(item, name, links));
             }
         }
         Ok(found)
     }
 
     /// Ordered by id, so that a truncated page is followed by the next one.
-    async fn finished_ids(&self, request: &FinishedRequest) -> Result<Vec<ItemId>, Failure> {
+    async fn finished_ids(&self, request: &FinishedRequest) -> Result<Vec<ItemId>, FetchError> {
         let condition = condition(request, &self.config.where_clause);
         let mut windows = vec![Window::since(request.since).by_id()];
         let (mut ids, mut top, mut slow_left) = (Vec::new(), MAX_ROWS, 6_u32);
@@ -64,7 +63,7 @@ impl Inner {
                 Err(failure) if failure.class == FailureClass::TooSlow && slow_left > 0 => {
                     slow_left -= 1;
                     let by_date = Window { after_id: None, ..window };
-                    let Some((early, late)) = by_date.halves(self.transport.now()) else {
+                    let Some((early, late)) = by_date.halves(self.http.now()) else {
                         return Err(failure);
                     };
                     // Rows of the slow query are requested again and counted once.
@@ -79,38 +78,23 @@ impl Inner {
     }
 
     /// Items with their texts and comments as of `at`.
-    pub async fn items_as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
-        if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
-            self.load_known_fields().await?;
-        }
+    pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, FetchError> {
+        self.load_custom_fields().await?;
         let (names, decoder) = (self.fields.names(), self.fields.decoder());
+        let moment = at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+        let more = json!({ "fields": *names, "asOf": moment });
         let mut found = Vec::with_capacity(ids.len());
-        let mut todo: Vec<&[ItemId]> = ids.chunks(MAX_BATCH).rev().collect();
-        while let Some(part) = todo.pop() {
-            let moment = at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-            let body =
-                json!({ "ids": part, "fields": *names, "asOf": moment, "errorPolicy": "omit" });
-            let answer = match self.send_batch(&body).await {
-                Ok(answer) => answer,
-                Err(failure) if failure.has_code(BODY_TOO_LONG) && part.len() > 1 => {
-                    let (first, second) = part.split_at(part.len() / 2);
-                    todo.extend([second, first]);
-                    continue;
-                }
-                Err(failure) => return Err(failure),
-            };
-            for wire in self.items_of(&answer)? {
-                let mut item = self.with_comments(decoder.item(wire, at)).await?;
-                // Comments have no history; later ones are dropped by their date.
-                item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
-                found.push(AsOf { item, text: PastText::OfThatTime });
-            }
+        for wire in self.in_parts::<wire::Item>(ids, more).await? {
+            let mut item = self.with_comments(decoder.item(wire, at)).await?;
+            // Comments have no history; later ones are dropped by their date.
+            item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
+            found.push(AsOf { item, text: PastText::OfThatTime });
         }
         Ok(found)
     }
 
     /// The code changes these items are linked to.
-    pub async fn development_links(&self, ids: &[ItemId]) -> Result<Vec<LinkedItem>, Failure> {
+    pub async fn development_links(&self, ids: &[ItemId]) -> Result<Vec<LinkedItem>, FetchError> {
         let mut found = Vec::new();
         for item in self.with_relations(ids).await? {
             let artifacts = item.relations.iter().flatten().filter(|one| one.rel == "ArtifactLink");
@@ -124,25 +108,24 @@ impl Inner {
     pub async fn with_relations(
         &self,
         ids: &[ItemId],
-    ) -> Result<Vec<wire::WithRelations>, Failure> {
-        let mut found = Vec::new();
-        let mut todo: Vec<&[ItemId]> = ids.chunks(MAX_BATCH).rev().collect();
-        while let Some(part) = todo.pop() {
-            let body = json!({ "ids": part, "$expand": "relations", "errorPolicy": "omit" });
-            let answer = match self.send_batch(&body).await {
-                Ok(answer) => answer,
-                // All fields of all items may exceed the size limit.
-                Err(failure) if failure.has_code(BODY_TOO_LONG) && part.len() > 1 => {
-                    let (first, second) = part.split_at(part.len() / 2);
-                    todo.extend([second, first]);
-                    continue;
-                }
-                Err(failure) => return Err(failure),
-            };
-            let list: wire::Listing<wire::WithRelations> =
-                self.transport.decode(&answer, "the links of work items")?;
-            found.extend(list.value.into_iter().flatten());
+    ) -> Result<Vec<wire::WithRelations>, FetchError> {
+        self.in_parts(ids, json!({ "$expand": "relations" })).await
+    }
+
+    /// Items in batches; one that the tracker cannot return is omitted.
+    async fn in_parts<T: DeserializeOwned>(
+        &self,
+        ids: &[ItemId],
+        mut body: Value,
+    ) -> Result<Vec<T>, FetchError> {
+        let (mut found, mut parts) = (Vec::new(), Parts::of(ids, MAX_BATCH));
+        body["errorPolicy"] = json!("omit");
+        while let Some(part) = parts.next() {
+            body["ids"] = json!(part);
+            let read = self.batch(&body).await;
+            found.extend(parts.take(part, read)?.into_iter().flatten());
         }
+        parts.finish()?;
         Ok(found)
     }
 }

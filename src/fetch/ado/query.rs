@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::decode::parse_instant;
+use super::AdoSource;
 use super::wire::{QueryResult, SavedQuery};
-use super::{Call, Inner, Repeat};
-use crate::fetch::failure::Failure;
-use crate::fetch::http::Answer;
+use crate::fetch::FetchError;
+use crate::fetch::http::{Answer, Repeat, Request};
+use crate::fetch::text::instant;
 use crate::model::{FailureClass, ItemId};
 
 /// The tracker refuses longer texts.
@@ -112,26 +112,18 @@ pub(super) struct Rows {
 
 const WHAT: &str = "the query";
 
-impl Inner {
+impl AdoSource {
     /// Sends one request to validate the query; the rows are ignored.
-    pub async fn check(&self) -> Result<(), Failure> {
+    pub async fn check(&self) -> Result<(), FetchError> {
         if !self.config.saved_query.is_empty() {
-            let path = self.saved_query_path();
-            let call = Call { repeat: Repeat::Never, ..Call::get(path, "queries", WHAT) };
-            return self.transport.send(&call).await.map(|_| ());
+            return self.send("queries", &self.saved_query(WHAT).once()).await.map(|_| ());
         }
-        let window = Window::since(self.look_back());
+        let window = Window::since(self.http.look_back(&self.config));
         self.ask(window, Some(1), Repeat::Never).await.map(|_| ())
     }
 
-    /// Start of the very first read.
-    pub fn look_back(&self) -> Timestamp {
-        let now = self.transport.now();
-        now.checked_sub(self.config.look_back).unwrap_or(Timestamp::UNIX_EPOCH)
-    }
-
     /// Rows of the configured condition within `window`, at most `top`.
-    pub async fn rows(&self, window: Window, top: Option<usize>) -> Result<Rows, Failure> {
+    pub async fn rows(&self, window: Window, top: Option<usize>) -> Result<Rows, FetchError> {
         self.ask(window, top, Repeat::Safe).await
     }
 
@@ -140,7 +132,7 @@ impl Inner {
         window: Window,
         top: Option<usize>,
         repeat: Repeat,
-    ) -> Result<Rows, Failure> {
+    ) -> Result<Rows, FetchError> {
         let text = query(window, &self.config.where_clause);
         self.ask_text(&text, top, repeat).await
     }
@@ -150,68 +142,71 @@ impl Inner {
         text: &str,
         top: Option<usize>,
         repeat: Repeat,
-    ) -> Result<Rows, Failure> {
+    ) -> Result<Rows, FetchError> {
         if text.chars().count() > MAX_QUERY_LEN {
             let message = format!(
                 "source.where makes the query longer than {MAX_QUERY_LEN} \
                                    characters"
             );
-            return Err(Failure::new(FailureClass::BadQuery, message));
+            return Err(FetchError::new(FailureClass::BadQuery, message));
         }
         let path = self.scoped(&["_apis", "wit", "wiql"]);
-        let mut call = Call::post(path, "wiql", WHAT, &json!({ "query": text }));
         // Has an effect only in the query string.
-        call.query.push(("timePrecision", "true".to_owned()));
-        call.query.extend(top.map(|top| ("$top", top.to_string())));
-        call.repeat = repeat;
-        let answer = self.transport.send(&call).await?;
+        let mut query = vec![("timePrecision", "true".to_owned())];
+        query.extend(top.map(|top| ("$top", top.to_string())));
+        let request = Request::post(self.http.url(&path, &query), WHAT, &json!({ "query": text }));
+        let answer = self.send("wiql", &Request { repeat, ..request }).await?;
         self.read_rows(&answer)
     }
 
-    fn read_rows(&self, answer: &Answer) -> Result<Rows, Failure> {
-        let result: QueryResult = self.transport.decode(answer, "the rows of a query")?;
+    fn read_rows(&self, answer: &Answer) -> Result<Rows, FetchError> {
+        let result: QueryResult = self.http.decode(answer, "the rows of a query")?;
         if result.work_items.is_none() && result.work_item_relations.is_none() {
-            let message = format!("{} returned no rows for a query", self.transport.base_url());
-            let failure = Failure::new(FailureClass::Transient, message);
+            let message = format!("{} returned no rows for a query", self.http.base_url());
+            let failure = FetchError::new(FailureClass::Transient, message);
             return Err(failure.with_request_id(answer.request_id.as_deref()));
         }
-        let as_of = result.as_of.as_deref().and_then(parse_instant);
+        let as_of = result.as_of.as_deref().and_then(instant);
         Ok(Rows { ids: result.ids(), as_of })
     }
 
     /// Rows of the configured saved query, named by id or path.
-    pub async fn saved_rows(&self) -> Result<Rows, Failure> {
+    pub async fn saved_rows(&self) -> Result<Rows, FetchError> {
         let id = self.saved_query_id().await?;
-        let call = Call::get(self.scoped(&["_apis", "wit", "wiql", &id]), "wiql", WHAT);
-        let answer = self.transport.send(&call).await?;
+        let url = self.http.url(&self.scoped(&["_apis", "wit", "wiql", &id]), &[]);
+        let answer = self.send("wiql", &Request::get(url, WHAT)).await?;
         self.read_rows(&answer)
     }
 
-    async fn saved_query_id(&self) -> Result<String, Failure> {
+    async fn saved_query_id(&self) -> Result<String, FetchError> {
         let name = &self.config.saved_query;
         if uuid::Uuid::parse_str(name).is_ok() {
             return Ok(name.clone());
         }
-        let path = self.saved_query_path();
-        let what = "the saved query (source.saved_query)";
-        let answer = self.transport.send(&Call::get(path, "queries", what)).await?;
-        let saved: SavedQuery = self.transport.decode(&answer, what)?;
+        let request = self.saved_query("the saved query (source.saved_query)");
+        let saved: SavedQuery = self.json("queries", request).await?;
         if saved.is_folder {
             let message = format!("source.saved_query {name:?} is a folder, not a query");
-            return Err(Failure::new(FailureClass::Config, message));
+            return Err(FetchError::new(FailureClass::Config, message));
         }
         Ok(saved.id)
     }
 
-    fn saved_query_path(&self) -> Vec<&str> {
-        let mut path = vec![self.config.project.as_str(), "_apis", "wit", "queries"];
-        let name = self.config.saved_query.split(['/', '\\']);
-        path.extend(name.filter(|part| !part.is_empty()));
-        path
+    fn saved_query(&self, what: &str) -> Request {
+        let name = self.config.saved_query.replace('\\', "/");
+        let path = [self.config.project.as_str(), "_apis", "wit", "queries", &name];
+        Request::get(self.http.url(&path, &[]), what)
+    }
+
+    /// Those of these items that the configured condition matches.
+    pub async fn still_matching(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, FetchError> {
+        let text = query_of_ids(ids, &self.config.where_clause);
+        let rows = self.ask_text(&text, None, Repeat::Never).await?;
+        Ok(rows.ids.into_iter().map(ItemId).collect())
     }
 
     /// A path below the configured project and team.
-    pub fn scoped<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
+    fn scoped<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
         let mut path = vec![self.config.project.as_str(), self.config.team.as_str()];
         path.extend(rest);
         path

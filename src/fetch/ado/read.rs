@@ -1,28 +1,24 @@
 //! Reads items by id.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::decode::{self, Decoded, Decoder};
 use super::fields::{BASIC, COMMENT_COUNT, WELL_KNOWN_TEXTS};
-use super::{Call, Inner, wire};
-use crate::fetch::CurrentState;
-use crate::fetch::failure::{BODY_TOO_LONG, Failure};
-use crate::fetch::http::Answer;
-use crate::fetch::write_back::is_ours;
+use super::{AdoSource, wire};
+use crate::fetch::http::Request;
+use crate::fetch::pages::{Batch, Parts};
+use crate::fetch::write_back::{OWN_COMMENTS_SKIPPED, is_ours, of_others};
+use crate::fetch::{CurrentState, FetchError};
 use crate::model::{FailureClass, ItemId, WorkItem};
 use crate::settings;
 
 /// Most ids per request.
 pub(super) const MAX_BATCH: usize = 200;
-
-/// Name of the items in messages.
-const ITEMS: &str = "work items";
-/// How many of our own comments may be among the requested ones.
-const OWN_COMMENTS_SKIPPED: u32 = 20;
 
 /// Error code of a field that the collection does not have.
 const UNKNOWN_FIELD: &str = "TF51535";
@@ -98,139 +94,56 @@ impl Fields {
     }
 }
 
-/// An undecoded response to a request for items.
-#[derive(Debug)]
-pub(super) struct Fetched {
-    ids: Vec<ItemId>,
-    /// `None`: the tracker cannot return this one item.
-    answer: Option<Answer>,
-}
-
-/// Failed requests without any answer after which the server is at fault, not an item: a batch, its
-/// halves and its quarters.
-const MAX_WITHOUT_ANSWER: u32 = 7;
-
-fn is_server_error(failure: &Failure) -> bool {
-    matches!(failure.class, FailureClass::Transient | FailureClass::Down)
-}
-
-fn set_aside(part: &[ItemId], failure: &Failure) {
-    tracing::error!(items = ?part, error = failure.message, "the tracker cannot return this item; the others are read without it");
-}
-
-/// The result of reading some ids.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    /// In the order of the requested ids, each once.
-    pub items: Vec<WorkItem>,
-    /// Requested ids that were not returned.
-    pub vanished: Vec<ItemId>,
-    /// Requested ids that the tracker cannot return: it fails, or the item is larger than allowed.
-    pub failed: Vec<ItemId>,
-}
-
-impl Inner {
-    /// Reads complete items. `unknown_change` replaces a missing change date.
+impl AdoSource {
+    /// Reads complete items, each once and only those requested. `unknown_change` replaces a missing
+    /// change date.
     pub async fn read_items(
         &self,
         ids: &[ItemId],
         unknown_change: Timestamp,
-    ) -> Result<Batch, Failure> {
-        let fetched = self.fetch_items(ids).await?;
-        self.decode_items(fetched, unknown_change).await
-    }
-
-    /// Requests complete items without decoding the responses.
-    pub async fn fetch_items(&self, ids: &[ItemId]) -> Result<Vec<Fetched>, Failure> {
-        if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
-            self.load_known_fields().await?;
-        }
-        let mut fetched: Vec<Fetched> = Vec::with_capacity(1);
-        let mut todo = VecDeque::from([ids]);
-        let (mut failures, mut alone) = (0, Vec::new());
-        while let Some(part) = todo.pop_front() {
-            match self.send_for(part, &self.fields.names()).await {
-                Ok(answer) => fetched.push(Fetched { ids: part.to_vec(), answer: Some(answer) }),
-                Err(failure) if failure.has_code(BODY_TOO_LONG) && part.len() > 1 => {
-                    let (first, second) = part.split_at(part.len() / 2);
-                    todo.extend([first, second]);
-                }
-                Err(failure) if failure.has_code(BODY_TOO_LONG) => {
-                    set_aside(part, &failure);
-                    fetched.push(Fetched { ids: part.to_vec(), answer: None });
-                }
-                // One item can make the server fail, so the batch is divided until it is alone.
-                // If nothing at all can be read, it is the server.
-                Err(failure) if is_server_error(&failure) => {
-                    failures += 1;
-                    if fetched.is_empty() && failures > MAX_WITHOUT_ANSWER {
-                        return Err(failure);
-                    }
-                    match part {
-                        [_] => alone.push((part, failure)),
-                        part => {
-                            let (first, second) = part.split_at(part.len() / 2);
-                            todo.extend([first, second]);
-                        }
-                    }
-                }
-                Err(failure)
-                    if failure.has_code(UNKNOWN_FIELD) && !self.fields.known.initialized() =>
-                {
-                    self.load_known_fields().await?;
-                    todo.push_front(part);
-                }
-                Err(failure) => return Err(failure),
+    ) -> Result<Batch, FetchError> {
+        self.load_custom_fields().await?;
+        let mut parts = Parts::of(ids, MAX_BATCH);
+        let mut found: HashMap<ItemId, Decoded> = HashMap::with_capacity(ids.len());
+        while let Some(part) = parts.next() {
+            let mut read = self.read_fields(&part, &self.fields.names()).await;
+            if read.as_ref().is_err_and(|error| error.has_code(UNKNOWN_FIELD))
+                && !self.fields.known.initialized()
+            {
+                self.load_known_fields().await?;
+                read = self.read_fields(&part, &self.fields.names()).await;
+            }
+            for wire in parts.take(part, read)?.into_iter().flatten() {
+                let decoded = self.fields.decoder().item(wire, unknown_change);
+                found.entry(decoded.item.id).or_insert(decoded);
             }
         }
-        for (part, failure) in alone {
-            if fetched.is_empty() {
-                return Err(failure);
-            }
-            set_aside(part, &failure);
-            fetched.push(Fetched { ids: part.to_vec(), answer: None });
-        }
-        // In the order of the ids, however they were divided.
-        let place = |one: &Fetched| ids.iter().position(|id| Some(id) == one.ids.first());
-        fetched.sort_by_key(place);
-        Ok(fetched)
-    }
-
-    /// Decodes fetched items, each once and only those requested.
-    pub async fn decode_items(
-        &self,
-        fetched: Vec<Fetched>,
-        unknown_change: Timestamp,
-    ) -> Result<Batch, Failure> {
-        let decoder = self.fields.decoder();
-        let mut batch = Batch::default();
-        for Fetched { ids, answer } in fetched {
-            let Some(answer) = answer else {
-                batch.failed.extend(ids);
-                continue;
-            };
-            let items = self.items_of(&answer)?;
-            let mut by_id: HashMap<i64, Decoded> = HashMap::with_capacity(items.len());
-            for wire in items {
-                let decoded = decoder.item(wire, unknown_change);
-                by_id.entry(decoded.item.id.0).or_insert(decoded);
-            }
-            for id in ids {
-                match by_id.remove(&id.0) {
-                    Some(decoded) => batch.items.push(self.with_comments(decoded).await?),
-                    None => batch.vanished.push(id),
-                }
+        let mut batch = Batch { failed: parts.finish()?, ..Batch::default() };
+        for id in ids {
+            match found.remove(id) {
+                Some(decoded) => batch.items.push(self.with_comments(decoded).await?),
+                None if batch.failed.contains(id) => {}
+                None => batch.vanished.push(*id),
             }
         }
         Ok(batch)
     }
 
-    pub async fn load_known_fields(&self) -> Result<(), Failure> {
+    /// Which of the configured texts there are and how they are kept, unless they are the usual
+    /// ones.
+    pub async fn load_custom_fields(&self) -> Result<(), FetchError> {
+        let is_usual = |name: &String| WELL_KNOWN_TEXTS.contains(&name.as_str());
+        match self.config.text_fields.iter().all(is_usual) {
+            true => Ok(()),
+            false => self.load_known_fields().await,
+        }
+    }
+
+    async fn load_known_fields(&self) -> Result<(), FetchError> {
         let learn = || async {
-            let what = "the list of fields";
-            let call = Call::get(vec!["_apis", "wit", "fields"], "fields", what);
-            let answer = self.transport.send(&call).await?;
-            let list: wire::Listing<wire::Field> = self.transport.decode(&answer, what)?;
+            let url = self.http.url(&["_apis", "wit", "fields"], &[]);
+            let request = Request::get(url, "the list of fields");
+            let list: wire::Listing<wire::Field> = self.json("fields", request).await?;
             self.fields.narrow(&list.value.into_iter().flatten().collect::<Vec<_>>());
             Ok(())
         };
@@ -242,27 +155,19 @@ impl Inner {
         &self,
         ids: &[ItemId],
         names: &[String],
-    ) -> Result<Vec<wire::Item>, Failure> {
+    ) -> Result<Vec<wire::Item>, FetchError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let answer = self.send_for(ids, names).await?;
-        self.items_of(&answer)
-    }
-
-    /// Requests items by id without a project: a moved item keeps its id.
-    async fn send_for(&self, ids: &[ItemId], names: &[String]) -> Result<Answer, Failure> {
-        self.send_batch(&json!({ "ids": ids, "fields": names, "errorPolicy": "omit" })).await
+        // Without a project: a moved item keeps its id.
+        self.batch(&json!({ "ids": ids, "fields": names, "errorPolicy": "omit" })).await
     }
 
     /// Sends one request for items.
-    pub async fn send_batch(&self, body: &serde_json::Value) -> Result<Answer, Failure> {
-        let path = vec!["_apis", "wit", "workitemsbatch"];
-        self.transport.send(&Call::post(path, "workItemsBatch", ITEMS, body)).await
-    }
-
-    pub fn items_of(&self, answer: &Answer) -> Result<Vec<wire::Item>, Failure> {
-        let list: wire::Listing<wire::Item> = self.transport.decode(answer, ITEMS)?;
+    pub async fn batch<T: DeserializeOwned>(&self, body: &Value) -> Result<Vec<T>, FetchError> {
+        let url = self.http.url(&["_apis", "wit", "workitemsbatch"], &[]);
+        let request = Request::post(url, "work items", body);
+        let list: wire::Listing<T> = self.json("workItemsBatch", request).await?;
         Ok(list.value.into_iter().flatten().collect())
     }
 
@@ -273,48 +178,47 @@ impl Inner {
     }
 
     /// Current state of these items, in the order of `ids`; deleted items are omitted.
-    pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, Failure> {
+    pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, FetchError> {
         let names = ["System.State", "System.ChangedDate"].map(String::from);
-        let (decoder, now) = (self.fields.decoder(), self.transport.now());
+        let (decoder, now) = (self.fields.decoder(), self.http.now());
         let mut found: HashMap<ItemId, CurrentState> = HashMap::with_capacity(ids.len());
         for part in ids.chunks(MAX_BATCH) {
             for wire in self.read_fields(part, &names).await? {
-                let WorkItem { id, rev, state, finished, changed_at, .. } =
-                    decoder.item(wire, now).item;
-                found.entry(id).or_insert(CurrentState { id, rev, state, finished, changed_at });
+                let item = decoder.item(wire, now).item;
+                found.entry(item.id).or_insert(item.into());
             }
         }
         Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
     }
 
     /// When each of these items last changed; vanished ones are omitted.
-    pub async fn read_changes(&self, ids: &[ItemId]) -> Result<Vec<(Timestamp, ItemId)>, Failure> {
+    pub async fn read_changes(
+        &self,
+        ids: &[ItemId],
+    ) -> Result<Vec<(Timestamp, ItemId)>, FetchError> {
         let names = [String::from("System.ChangedDate")];
         let items = self.read_fields(ids, &names).await?;
         let decoder = self.fields.decoder();
         let changes = items.into_iter().map(|wire| {
             // Without a date it counts as changed now, so that it is read.
-            let item = decoder.item(wire, self.transport.now()).item;
+            let item = decoder.item(wire, self.http.now()).item;
             (item.changed_at, item.id)
         });
         Ok(changes.collect())
     }
 
     /// Adds the newest comments, if configured, present, and within the rate limit.
-    pub async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, Failure> {
+    pub async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, FetchError> {
         let Decoded { mut item, project, comment_count } = decoded;
         let wanted = self.config.comments;
-        if wanted == 0 || comment_count <= 0 || self.transport.is_rate_limit_low().await {
+        if wanted == 0 || comment_count <= 0 || self.http.is_rate_limit_low().await {
             return Ok(item);
         }
         let project = project.unwrap_or_else(|| self.config.project.clone());
-        // Our own comments neither reach the prompt nor count as a change.
-        let with_ours = wanted.saturating_add(OWN_COMMENTS_SKIPPED);
+        let with_ours = OWN_COMMENTS_SKIPPED.saturating_add(wanted as usize);
         match self.read_comments(&project, item.id, with_ours).await {
-            Ok(mut comments) => {
-                comments.retain(|comment| !is_ours(&comment.raw));
-                let too_many = comments.len().saturating_sub(wanted as usize);
-                item.comments = comments.split_off(too_many);
+            Ok(comments) => {
+                item.comments = of_others(comments, wanted, |comment| is_ours(&comment.raw));
             }
             // The item was deleted between the two requests; the next read shows it.
             Err(failure) if failure.class == FailureClass::Gone => {}
@@ -323,22 +227,19 @@ impl Inner {
         Ok(item)
     }
 
-    /// The newest `wanted` comments, newest last.
+    /// The newest `wanted` comments.
     pub async fn read_comments(
         &self,
         project: &str,
         id: ItemId,
-        wanted: u32,
-    ) -> Result<Vec<crate::model::Comment>, Failure> {
+        wanted: usize,
+    ) -> Result<Vec<crate::model::Comment>, FetchError> {
         let number = id.to_string();
-        let path = vec![project, "_apis", "wit", "workItems", &number, "comments"];
+        let path = [project, "_apis", "wit", "workItems", &number, "comments"];
+        let query = [("$top", wanted.to_string()), ("order", "desc".to_owned())];
         let what = format!("the comments of item {id}");
-        let mut call = Call::get(path, "comments", what.as_str());
-        call.query = vec![("$top", wanted.to_string()), ("order", "desc".to_owned())];
-        let answer = self.transport.send(&call).await?;
-        let list: wire::Comments = self.transport.decode(&answer, &what)?;
-        let mut comments: Vec<_> = list.comments.into_iter().filter_map(decode::comment).collect();
-        comments.sort_by_key(|comment| comment.at);
-        Ok(comments)
+        let request = Request::get(self.http.url(&path, &query), what);
+        let list: wire::Comments = self.json("comments", request).await?;
+        Ok(list.comments.into_iter().filter_map(decode::comment).collect())
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::wire::Location;
 
 /// The resources we use, by the server's names.
-const RESOURCES: [&str; 7] =
-    ["wiql", "workItems", "workItemsBatch", "workItemRevisions", "comments", "queries", "fields"];
+const RESOURCES: [&str; 6] =
+    ["wiql", "workItems", "workItemsBatch", "comments", "queries", "fields"];
 
 /// Key of the version agreed for other areas, which the list does not contain.
 const OTHERS: &str = "*";

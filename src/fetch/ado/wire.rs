@@ -156,20 +156,6 @@ pub struct Location {
     pub released_version: String,
 }
 
-/// One batch of the revision stream. The key is `values`, unlike everywhere else.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Revisions {
-    pub values: Vec<Item>,
-    /// Where to continue; opaque.
-    pub continuation_token: Option<String>,
-    /// Present even on the last batch, so it does not mean that more follows.
-    pub next_link: Option<String>,
-    /// No further batch for now.
-    #[serde(default)]
-    pub is_last_batch: bool,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

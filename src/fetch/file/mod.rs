@@ -7,50 +7,38 @@
 
 pub mod export;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::pages::{Batch, Listing, Read};
 use super::{
-    Connection, CurrentState, Details, FetchError, FetchRequest, FieldWrite, Notebook, Page, Pages,
-    Probe, Source, Tracker, WriteBack, Written, filters,
+    Connection, CurrentState, FetchError, FetchRequest, FieldChange, Notebook, Page, WriteBack,
+    Written, filters,
 };
 use crate::clock::Clock;
-use crate::model::{BoxFuture, FailureClass, ItemId, ItemKey, WorkItem};
+use crate::model::{Attachment, FailureClass, ItemId, ItemKey, WorkItem};
 use crate::settings;
 
 /// Files of a folder that are read; more is a mistake in `source.path`.
 const MAX_FILES: usize = 10_000;
 
 #[derive(Clone)]
-pub struct FileSource(Arc<Inner>);
-
-struct Inner {
+pub(super) struct FileSource {
     config: settings::Source,
-    notebook: Arc<Notebook>,
+    pub(super) notebook: Arc<Notebook>,
     clock: Clock,
 }
 
 impl FileSource {
     pub fn connect(config: &settings::Source, connection: Connection) -> Self {
         let notebook = Notebook::new(connection.memory, &config.name);
-        Self(Arc::new(Inner { config: config.clone(), notebook, clock: connection.clock }))
+        Self { config: config.clone(), notebook, clock: connection.clock }
     }
 
-    /// All items, by number. Reading files is quick, but the disk may not be.
-    async fn items(&self) -> Result<BTreeMap<ItemId, WorkItem>, FetchError> {
-        let inner = Arc::clone(&self.0);
-        let read = tokio::task::spawn_blocking(move || inner.read()).await;
-        read.unwrap_or_else(|panicked| {
-            Err(FetchError::new(FailureClass::Transient, panicked.to_string()))
-        })
-    }
-}
-
-impl Inner {
     fn read(&self) -> Result<BTreeMap<ItemId, WorkItem>, FetchError> {
         let mut items = BTreeMap::new();
         for path in self.files()? {
@@ -148,125 +136,122 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> FetchError {
     FetchError::new(class, message)
 }
 
-impl Source for FileSource {
-    fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
-        let source = self.clone();
-        Box::pin(async move { Ok(Box::new(FilePages { source, request, done: false }) as _) })
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
-        Box::pin(async { self.items().await.map(drop) })
-    }
-
-    fn configuration_fingerprint(&self) -> BoxFuture<'_, Option<String>> {
-        // A corrected file is a corrected configuration: its time says that somebody tried.
-        let changed = std::fs::metadata(&self.0.config.path).and_then(|data| data.modified()).ok();
-        let path = self.0.config.path.clone();
-        Box::pin(async move { Some(format!("{} {changed:?}", path.display())) })
-    }
-}
-
-struct FilePages {
-    source: FileSource,
-    request: FetchRequest,
-    done: bool,
-}
-
-impl Pages for FilePages {
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {
-        Box::pin(async move {
-            if std::mem::replace(&mut self.done, true) {
-                return Ok(None);
-            }
-            let mut all = self.source.items().await?;
-            let also: Vec<ItemId> = self.request.also.clone();
-            let vanished = also.iter().copied().filter(|id| !all.contains_key(id)).collect();
-            let cursor = all.values().map(|item| item.changed_at).max();
-            let look_back = self.source.0.config.look_back;
-            let since = self.request.changed_since.unwrap_or_else(|| {
-                self.source.0.clock.now().checked_sub(look_back).unwrap_or(Timestamp::UNIX_EPOCH)
-            });
-            all.retain(|id, item| item.changed_at >= since || also.contains(id));
-            let mut items: Vec<WorkItem> = all.into_values().collect();
-            items.sort_by_key(|item| (item.changed_at, item.id));
-            Ok(Some(Page { items, vanished, undelivered: Vec::new(), cursor }))
+impl FileSource {
+    /// All items, by number.
+    async fn items(&self) -> Result<BTreeMap<ItemId, WorkItem>, FetchError> {
+        // Reading files is quick, but the disk may not be.
+        let file = self.clone();
+        let read = tokio::task::spawn_blocking(move || file.read()).await;
+        read.unwrap_or_else(|panicked| {
+            Err(FetchError::new(FailureClass::Transient, panicked.to_string()))
         })
     }
 
-    fn requests(&self) -> u64 {
-        0
+    pub async fn check(&self) -> Result<(), FetchError> {
+        self.items().await.map(drop)
     }
-}
 
-impl Details for FileSource {
-    fn still_matching(
+    /// A corrected file is a corrected configuration: its time says that somebody tried.
+    pub fn configuration_fingerprint(&self) -> String {
+        let path = &self.config.path;
+        let changed = std::fs::metadata(path).and_then(|data| data.modified()).ok();
+        format!("{} {changed:?}", path.display())
+    }
+
+    pub(super) fn listing(self: Arc<Self>, request: &FetchRequest) -> WholeFile {
+        WholeFile { file: self, request: Some(request.clone()) }
+    }
+
+    pub async fn still_matching(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, FetchError> {
+        let all = self.items().await?;
+        Ok(ids.iter().copied().filter(|id| all.contains_key(id)).collect())
+    }
+
+    pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, FetchError> {
+        let mut all = self.items().await?;
+        Ok(ids.iter().filter_map(|id| all.remove(id)).map(CurrentState::from).collect())
+    }
+
+    pub async fn attachment(&self, file: &Attachment, _limit: u64) -> Result<Vec<u8>, FetchError> {
+        let message = format!("the source cannot read attached files, such as {:?}", file.name);
+        Err(FetchError::new(FailureClass::Config, message))
+    }
+
+    pub async fn write(&self, _write: &WriteBack<'_>) -> Result<Written, FetchError> {
+        Err(nobody_to_write_to())
+    }
+
+    pub async fn validate(&self, _write: &WriteBack<'_>) -> Result<(), FetchError> {
+        Err(nobody_to_write_to())
+    }
+
+    pub async fn current(&self, _id: ItemId) -> Result<WorkItem, FetchError> {
+        Err(nobody_to_write_to())
+    }
+
+    pub async fn write_fields(
         &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
-        Box::pin(async move {
-            let all = self.items().await?;
-            Ok(Some(ids.into_iter().filter(|id| all.contains_key(id)).collect()))
-        })
+        _item: &WorkItem,
+        _changes: &[&FieldChange],
+    ) -> Result<i64, FetchError> {
+        Err(nobody_to_write_to())
     }
 
-    fn current_states(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
-        Box::pin(async move {
-            let all = self.items().await?;
-            let state = |item: &WorkItem| CurrentState {
-                id: item.id,
-                rev: item.rev,
-                state: item.state.clone(),
-                finished: item.finished,
-                changed_at: item.changed_at,
-            };
-            Ok(Some(ids.iter().filter_map(|id| all.get(id)).map(state).collect()))
-        })
+    pub async fn account(&self) -> Result<String, FetchError> {
+        Ok(format!("reader of {} files", self.files()?.len()))
+    }
+
+    pub async fn project_name(&self) -> Result<String, FetchError> {
+        Ok(self.config.path.display().to_string())
+    }
+
+    pub async fn matching(&self) -> Result<usize, FetchError> {
+        Ok(self.items().await?.len())
     }
 }
 
-impl Tracker for FileSource {
-    fn notebook(&self) -> Arc<Notebook> {
-        Arc::clone(&self.0.notebook)
+/// All that changed is one page, with the items that are requested by number.
+pub(super) struct WholeFile {
+    file: Arc<FileSource>,
+    request: Option<FetchRequest>,
+}
+
+impl Listing for WholeFile {
+    fn page_size(&self) -> usize {
+        usize::MAX
     }
 
-    fn requests(&self) -> u64 {
-        0
+    async fn begin(&mut self) -> Result<(), FetchError> {
+        Ok(())
     }
 
-    fn write_back<'a>(
-        &'a self,
-        _write: &'a WriteBack<'a>,
-    ) -> BoxFuture<'a, Result<Written, FetchError>> {
-        Box::pin(async { Err(nobody_to_write_to()) })
-    }
-
-    fn validate_write_back<'a>(
-        &'a self,
-        _write: &'a WriteBack<'a>,
-    ) -> BoxFuture<'a, Result<(), FetchError>> {
-        Box::pin(async { Err(nobody_to_write_to()) })
-    }
-
-    fn set_fields<'a>(
-        &'a self,
-        _write: &'a FieldWrite,
-    ) -> BoxFuture<'a, Result<Written, FetchError>> {
-        Box::pin(async { Err(nobody_to_write_to()) })
-    }
-
-    fn probe(&self) -> BoxFuture<'_, Probe> {
-        Box::pin(async move {
-            let files = self.0.files();
-            let name = self.0.config.path.display().to_string();
-            Probe {
-                account: files.map(|files| format!("reader of {} files", files.len())),
-                project: Ok(name),
-                matching: self.items().await.map(|items| items.len()),
+    async fn named(&mut self, ids: Vec<ItemId>) -> Result<Batch, FetchError> {
+        let mut all = self.file.items().await?;
+        let mut batch = Batch::default();
+        for id in ids {
+            match all.remove(&id) {
+                Some(item) => batch.items.push(item),
+                None => batch.vanished.push(id),
             }
-        })
+        }
+        Ok(batch)
+    }
+
+    async fn changes(
+        &mut self,
+        delivered: &mut HashSet<ItemId>,
+    ) -> Result<Option<Read>, FetchError> {
+        let Some(request) = self.request.take() else { return Ok(None) };
+        let all = self.file.items().await?;
+        let cursor = all.values().map(|item| item.changed_at).max();
+        let now = self.file.clock.now();
+        let since = request.changed_since.unwrap_or_else(|| {
+            now.checked_sub(self.file.config.look_back).unwrap_or(Timestamp::UNIX_EPOCH)
+        });
+        let mut items: Vec<WorkItem> = all.into_values().collect();
+        items.retain(|item| item.changed_at >= since && delivered.insert(item.id));
+        items.sort_by_key(|item| (item.changed_at, item.id));
+        Ok(Some((Page { items, cursor, ..Page::default() }, None)))
     }
 }
 

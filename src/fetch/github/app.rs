@@ -2,6 +2,7 @@
 //! token; the token is kept until shortly before it expires.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,12 +17,12 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::failure::{classify, is_answer};
+use super::http::Github;
 use super::repositories::Scope;
 use super::wire::{Installation, InstallationToken};
 use crate::clock::Clock;
-use crate::fetch::failure::RequestInfo;
-use crate::fetch::http::Head;
+use crate::fetch::failure::{RequestInfo, classify};
+use crate::fetch::http::{Dialect as _, Head};
 use crate::fetch::{Cause, Credential, FetchError, client, json as tracker_json};
 use crate::model::{BoxFuture, FailureClass};
 use crate::settings::Source;
@@ -113,7 +114,8 @@ impl AppCredential {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let head = Head { status, headers, at: self.clock.now() };
         let body = response.bytes().await.map_err(unreachable)?;
-        if is_answer(&head) && (200..300).contains(&status) {
+        let dialect = Github::new("");
+        if dialect.is_success(&head) && (200..300).contains(&status) {
             return tracker_json::from_json(&body).map_err(|error| {
                 let message = format!("{base_url} returned JSON that is not {what}: {error}");
                 FetchError::new(FailureClass::Transient, message)
@@ -121,16 +123,16 @@ impl AppCredential {
         }
         let credential = self.origin();
         let asked = RequestInfo { what, base_url, credential: &credential, writes: false };
-        let mut failure = classify(&head, &body, asked);
+        let mut error = classify(&dialect, (&head, &body[..]), asked, Duration::from_secs(60));
         if status == 404 || status == 422 {
-            failure.class = FailureClass::Config;
-            failure.message = format!(
+            error.class = FailureClass::Config;
+            error.message = format!(
                 "the GitHub App {} is not installed for source.project, or its installation is \
                  suspended ({}); install it for the repositories, with Issues: read",
-                self.app_id, failure.message
+                self.app_id, error.message
             );
         }
-        Err(failure.into_error(self.clock.now()))
+        Err(error)
     }
 }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::repositories::Known;
 use super::wire;
-use crate::fetch::text::without_controls;
+use crate::fetch::text::{instant, without_controls};
 use crate::model::{Comment, Format, ItemId, ItemKey, Links, TextField, WorkItem};
 use crate::settings;
 
@@ -148,11 +148,6 @@ pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
             Some("OWNER" | "MEMBER" | "COLLABORATOR")
         ),
     })
-}
-
-/// Whole seconds with `Z`; any valid instant is accepted.
-pub fn instant(text: &str) -> Option<Timestamp> {
-    text.trim().parse().ok()
 }
 
 /// The id of an issue of one of several repositories.

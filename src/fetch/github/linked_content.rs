@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use super::read::{Place, by_position, find};
 use super::repositories::Known;
-use super::{Inner, wire};
+use super::{GithubSource, wire};
+use crate::fetch::FetchError;
 use crate::fetch::around::{
     Around, MAX_TOUCHED, NOT_A_FILE, Shown, first_line, is_file_id, is_hash, segments, with_path,
 };
-use crate::fetch::failure::Failure;
 use crate::fetch::http::Wanted;
 use crate::fetch::text::without_controls;
 use crate::model::{
@@ -26,9 +26,9 @@ use crate::model::{
 const MAX_CHILDREN: u64 = 50;
 const SERVICE: &str = "api.github.com";
 
-impl Inner {
+impl GithubSource {
     /// `None` if the issue is deleted.
-    pub async fn linked_content(&self, id: ItemId) -> Result<Option<LinkedContent>, Failure> {
+    pub async fn linked_content(&self, id: ItemId) -> Result<Option<LinkedContent>, FetchError> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
         let Some(place) = find(&known, id) else { return Ok(None) };
@@ -54,14 +54,18 @@ impl Inner {
     }
 
     /// A parent that may not be read has no title.
-    async fn parent(&self, address: &str, repositories: &[Known]) -> Result<LinkedItem, Failure> {
+    async fn parent(
+        &self,
+        address: &str,
+        repositories: &[Known],
+    ) -> Result<LinkedItem, FetchError> {
         let what = "the parent of an issue";
-        let read = match self.transport.same_server(self.transport.http.base(), address) {
-            Ok(url) => self.transport.get(url, what).await,
-            Err(failure) => Err(failure),
+        let read = match self.same_server(self.http.base(), address) {
+            Ok(url) => self.json(url, what).await,
+            Err(error) => Err(error),
         };
         let issue: wire::Issue = match read {
-            Ok(answer) => self.transport.http.decode(&answer, what)?,
+            Ok(issue) => issue,
             Err(failure) if is_refusal(&failure) => {
                 let number = address.rsplit('/').next().and_then(|last| last.parse().ok());
                 let repository_url = address.split_once("/issues/").map(|(url, _)| url.to_owned());
@@ -79,23 +83,26 @@ impl Inner {
     }
 
     /// Empty where the server is too old for sub-issues.
-    async fn children(&self, place: &Place<'_>, total: u64) -> Result<Vec<wire::Issue>, Failure> {
+    async fn children(
+        &self,
+        place: &Place<'_>,
+        total: u64,
+    ) -> Result<Vec<wire::Issue>, FetchError> {
         if total == 0 {
             return Ok(Vec::new());
         }
         let number = place.number.to_string();
         let what = format!("the sub-issues of {}#{number}", place.repository.name);
         let path = ["repos", &place.repository.name, "issues", &number, "sub_issues"];
-        let url = self.transport.url(&path, &[("per_page", MAX_CHILDREN.to_string())]);
-        match self.transport.get(url, &what).await {
-            Ok(answer) => self.transport.http.decode(&answer, &what),
-            Err(failure) if is_refusal(&failure) => Ok(Vec::new()),
-            Err(failure) => Err(failure),
+        let url = self.http.url(&path, &[("per_page", MAX_CHILDREN.to_string())]);
+        match self.json(url, &what).await {
+            Err(error) if is_refusal(&error) => Ok(Vec::new()),
+            read => read,
         }
     }
 
     /// Adds title and files of a commit, or files of a pull request.
-    pub async fn change(&self, mut change: LinkedChange) -> Result<LinkedChange, Failure> {
+    pub async fn change(&self, mut change: LinkedChange) -> Result<LinkedChange, FetchError> {
         if !is_repository(&change.place) {
             return Ok(change);
         }
@@ -108,41 +115,38 @@ impl Inner {
         match change.kind {
             ChangeKind::Commit => {
                 let what = format!("commit {}", change.id);
-                let url =
-                    self.transport.url(&["repos", &change.place, "commits", &change.id], &most);
-                let answer = self.transport.get(url, &what).await?;
-                let read: Value = self.transport.http.decode(&answer, &what)?;
+                let url = self.http.url(&["repos", &change.place, "commits", &change.id], &most);
+                let read: Value = self.json(url, &what).await?;
                 change.title = first_line(read["commit"]["message"].as_str());
                 change.files = touched(&read["files"]);
             }
             ChangeKind::PullRequest => {
                 let what = format!("the files of pull request {}", change.id);
                 let path = ["repos", &change.place, "pulls", &change.id, "files"];
-                let answer = self.transport.get(self.transport.url(&path, &most), &what).await?;
-                change.files = touched(&self.transport.http.decode(&answer, &what)?);
+                change.files = touched(&self.json(self.http.url(&path, &most), &what).await?);
             }
         }
         Ok(change)
     }
 
-    pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, Failure> {
-        let url = self
-            .own_file(&file.address)
-            .map_err(|why| Failure::new(FailureClass::Config, format!("not requested: {why}")))?;
+    pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, FetchError> {
+        let url = self.own_file(&file.address).map_err(|why| {
+            FetchError::new(FailureClass::Config, format!("not requested: {why}"))
+        })?;
         let what = &format!("the file {:?}", file.name);
-        let base = self.transport.http.base();
+        let base = self.http.base();
         let is_storage = &|url: &Url| is_storage(url, base);
-        self.transport.http.download(Wanted { url, what, limit, is_storage }).await
+        self.http.download(Wanted { url, what, limit, is_storage }).await
     }
 
     fn own_file(&self, address: &str) -> Result<Url, String> {
-        own_file(address, self.transport.http.base())
+        own_file(address, self.http.base())
     }
 }
 
-fn is_refusal(failure: &Failure) -> bool {
+fn is_refusal(failure: &FetchError) -> bool {
     matches!(failure.class, FailureClass::Config | FailureClass::Denied | FailureClass::Gone)
-        || ["404", "410"].iter().any(|code| failure.has_code(code))
+        || failure.is_missing()
 }
 
 /// An event of the timeline: a reference to the issue, or a commit that closes it.

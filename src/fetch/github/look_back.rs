@@ -6,23 +6,27 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::decode::{instant, place_of};
-use super::http::link;
+use super::decode::place_of;
 use super::pages::List;
 use super::read::{Place, by_position, find};
 use super::repositories::Known;
-use super::{Inner, wire};
-use crate::fetch::failure::Failure;
-use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
+use super::{GithubSource, wire};
+use crate::fetch::text::instant;
+use crate::fetch::{
+    AsOf, DevelopmentLink, FetchError, FinishedItem, FinishedRequest, LinkedItem, PastText,
+};
 use crate::fixes::ItemName;
 use crate::model::{ItemId, WorkItem};
 
 /// Most timeline pages read per issue.
 const MAX_PAGES: usize = 10;
 
-impl Inner {
+impl GithubSource {
     /// Closed issues that changed since then, ordered by number.
-    pub async fn finished(&self, request: &FinishedRequest) -> Result<Vec<FinishedItem>, Failure> {
+    pub async fn finished(
+        &self,
+        request: &FinishedRequest,
+    ) -> Result<Vec<FinishedItem>, FetchError> {
         let mut found = Vec::new();
         for repository in self.repositories().await? {
             // Without the ETag: unchanged lists are needed too.
@@ -48,7 +52,7 @@ impl Inner {
     }
 
     /// Commits that closed or name these issues, and pull requests that refer to them.
-    pub async fn development_links(&self, ids: &[ItemId]) -> Result<Vec<LinkedItem>, Failure> {
+    pub async fn development_links(&self, ids: &[ItemId]) -> Result<Vec<LinkedItem>, FetchError> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
         let mut links = Vec::new();
@@ -64,7 +68,7 @@ impl Inner {
     }
 
     /// These issues as of a time; one that did not exist yet is omitted.
-    pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
+    pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, FetchError> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
         let mut items = Vec::new();
@@ -92,37 +96,29 @@ impl Inner {
     }
 
     /// The timeline of an issue, oldest first; empty if it is deleted.
-    pub async fn timeline(&self, place: &Place<'_>) -> Result<Vec<Value>, Failure> {
+    pub async fn timeline(&self, place: &Place<'_>) -> Result<Vec<Value>, FetchError> {
         let number = place.number.to_string();
         let what = format!("the timeline of {}#{number}", place.repository.name);
         let path = ["repos", &place.repository.name, "issues", &number, "timeline"];
-        let mut url = self.transport.url(&path, &[("per_page", "100".to_owned())]);
+        let mut url = self.http.url(&path, &[("per_page", "100".to_owned())]);
         let mut events = Vec::new();
         for _ in 0..MAX_PAGES {
-            let answer = match self.transport.get(url.clone(), &what).await {
-                Err(failure) if failure.has_code("404") || failure.has_code("410") => break,
-                answer => answer?,
+            let (page, next): (Vec<Value>, _) = match self.page(url, &what).await {
+                Err(error) if error.is_missing() => break,
+                page => page?,
             };
-            let page: Vec<Value> = self.transport.http.decode(&answer, &what)?;
             events.extend(page);
-            let Some(next) = link(&answer.head, "next") else { break };
-            url = self.transport.same_server(&url, &next)?;
+            let Some(next) = next else { break };
+            url = next;
         }
         Ok(events)
     }
 }
 
 fn finished_item(item: WorkItem) -> FinishedItem {
-    FinishedItem {
-        id: item.id,
-        name: ItemName::of_page(&item.url, place_of(item.id).1),
-        title: item.title,
-        area: item.area_path.unwrap_or_default(),
-        item_type: item.item_type,
-        created_at: item.created_at,
-        // The list does not tell; the timeline does.
-        development_links: 1,
-    }
+    let name = ItemName::of_page(&item.url, place_of(item.id).1);
+    // The list does not tell the number of links; the timeline does.
+    FinishedItem::new(item, name, 1)
 }
 
 /// The code change of an event: a commit, or a pull request of the same repository.

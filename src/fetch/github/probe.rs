@@ -2,53 +2,25 @@
 
 use jiff::Timestamp;
 
-use super::{GithubSource, Inner, wire};
-use crate::fetch::failure::Failure;
-use crate::fetch::http::Head;
-use crate::fetch::{FetchRequest, Pages as _, Probe};
+use super::{GithubSource, wire};
+use crate::fetch::FetchError;
+use crate::fetch::http::{Head, Request};
 use crate::model::FailureClass;
 use crate::settings::SourceAuth;
 
-/// Most items that `doctor` counts.
-const MAX_COUNTED: usize = 1_000;
 /// Most repositories of an organisation that `doctor` checks one by one.
 const MAX_CHECKED: usize = 20;
 
 impl GithubSource {
-    /// Checks credential, repositories and condition. Bypasses the breaker, since a user is asking.
-    pub async fn probe(&self) -> Probe {
-        let to_error = |failure: Failure| failure.into_error(self.0.transport.http.now());
-        Probe {
-            account: self.0.account().await.map_err(to_error),
-            project: self.0.projects().await.map_err(to_error),
-            matching: self.matching().await,
-        }
-    }
-
-    async fn matching(&self) -> Result<usize, crate::fetch::FetchError> {
-        let request = FetchRequest { changed_since: None, also: Vec::new() };
-        let mut pages = super::pages::GithubPages::new(std::sync::Arc::clone(&self.0), request);
-        let mut count = 0;
-        while let Some(page) = pages.next().await? {
-            count += page.items.len();
-            if count >= MAX_COUNTED {
-                break;
-            }
-        }
-        Ok(count)
-    }
-}
-
-impl Inner {
-    async fn account(&self) -> Result<String, Failure> {
+    pub async fn account(&self) -> Result<String, FetchError> {
         if self.config.auth == SourceAuth::App {
             // An installation token belongs to no user.
-            self.transport.http.secret().await?;
+            self.http.secret().await?;
             return Ok(format!("the GitHub App {}", self.config.app_id));
         }
         let what = "the account of the credential";
-        let answer = self.transport.get(self.transport.url(&["user"], &[]), what).await;
-        let answer = match answer {
+        let request = Request::get(self.http.url(&["user"], &[]), what);
+        let answer = match self.send(request).await {
             Ok(answer) => answer,
             // Installation tokens, such as those of a workflow, are refused here.
             Err(failure) if failure.class == FailureClass::Denied => {
@@ -56,11 +28,10 @@ impl Inner {
             }
             Err(failure) => return Err(failure),
         };
-        let user: wire::Account = self.transport.http.decode(&answer, what)?;
+        let user: wire::Account = self.http.decode(&answer, what)?;
         let ends = token_end(&answer.head);
         let soon = ends.filter(|ends| {
-            ends.duration_since(self.transport.http.now())
-                < jiff::SignedDuration::from_hours(24 * 14)
+            ends.duration_since(self.http.now()) < jiff::SignedDuration::from_hours(24 * 14)
         });
         Ok(match soon {
             Some(ends) => format!("{} (the token expires on {})", user.login, ends.strftime("%F")),
@@ -68,7 +39,7 @@ impl Inner {
         })
     }
 
-    async fn projects(&self) -> Result<String, Failure> {
+    pub async fn project_name(&self) -> Result<String, FetchError> {
         let repositories = self.repositories().await?;
         for repository in repositories.iter().take(MAX_CHECKED) {
             self.check_list(&repository.name).await?;
@@ -80,7 +51,7 @@ impl Inner {
                     "source.project {:?} has no repository with issues that the credential may see",
                     self.config.project
                 );
-                Err(Failure::new(FailureClass::Config, message))
+                Err(FetchError::new(FailureClass::Config, message))
             }
             [one] => Ok((*one).to_owned()),
             [first, rest @ ..] => Ok(format!("{first} and {} more repositories", rest.len())),

@@ -4,16 +4,14 @@ use std::collections::HashMap;
 
 use super::decode::{self, place_of};
 use super::repositories::Known;
-use super::{Inner, wire};
-use crate::fetch::CurrentState;
-use crate::fetch::failure::Failure;
-use crate::fetch::write_back::is_ours;
+use super::{GithubSource, wire};
+use crate::fetch::pages::{Batch, Parts};
+use crate::fetch::write_back::{OWN_COMMENTS_SKIPPED, is_ours, of_others};
+use crate::fetch::{CurrentState, FetchError};
 use crate::model::{Comment, FailureClass, ItemId, WorkItem};
 
 /// The service's maximum page size.
 pub(super) const MAX_PAGE: usize = 100;
-/// How many of our own comments may be among the requested ones.
-const OWN_COMMENTS_SKIPPED: usize = 20;
 
 /// An item's repository, and its number there.
 pub(super) struct Place<'a> {
@@ -34,28 +32,25 @@ pub(super) fn find<'a>(known: &HashMap<usize, &'a Known>, id: ItemId) -> Option<
 }
 
 /// Whether it concerns one repository and not the service or the credential.
-pub(super) fn concerns_one_repository(failure: &Failure) -> bool {
+pub(super) fn concerns_one_repository(failure: &FetchError) -> bool {
     matches!(failure.class, FailureClass::Config | FailureClass::Denied)
 }
 
-impl Inner {
+impl GithubSource {
     /// One issue in its current state; `None` if it was deleted, transferred, converted to a
     /// discussion, or is a pull request.
-    pub async fn read_issue(&self, place: &Place<'_>) -> Result<Option<wire::Issue>, Failure> {
+    pub async fn read_issue(&self, place: &Place<'_>) -> Result<Option<wire::Issue>, FetchError> {
         let Place { repository, number } = place;
         let what = format!("the issue {}#{number}", repository.name);
-        let url =
-            self.transport.url(&["repos", &repository.name, "issues", &number.to_string()], &[]);
-        let answer = match self.transport.get(url, &what).await {
-            Ok(answer) => answer,
-            Err(failure) if failure.has_code("410") || failure.has_code("404") => {
+        let url = self.http.url(&["repos", &repository.name, "issues", &number.to_string()], &[]);
+        let issue: wire::Issue = match self.json(url, &what).await {
+            Err(error) if error.is_missing() => {
                 // Missing rights on the whole repository look the same.
                 self.repository(&repository.name).await?;
                 return Ok(None);
             }
-            Err(failure) => return Err(failure),
+            read => read?,
         };
-        let issue: wire::Issue = self.transport.http.decode(&answer, &what)?;
         if issue.number != *number || issue.pull_request.is_some() {
             return Ok(None);
         }
@@ -66,7 +61,7 @@ impl Inner {
     }
 
     /// Whether a redirect led to another repository: a transfer, unless ours was renamed.
-    async fn is_elsewhere(&self, issue: &wire::Issue, ours: &Known) -> Result<bool, Failure> {
+    async fn is_elsewhere(&self, issue: &wire::Issue, ours: &Known) -> Result<bool, FetchError> {
         let Some(address) = &issue.repository_url else { return Ok(false) };
         let is_in = |name: &str| {
             address.to_lowercase().ends_with(&format!("/repos/{}", name.to_lowercase()))
@@ -78,56 +73,68 @@ impl Inner {
         Ok(now.id != ours.id || !is_in(&now.full_name))
     }
 
-    /// Items by id, in order, and those that are gone.
+    /// Items by id, in order.
     pub async fn read_items(
         &self,
         ids: &[ItemId],
         repositories: &[Known],
-    ) -> Result<(Vec<WorkItem>, Vec<ItemId>), Failure> {
+    ) -> Result<Batch, FetchError> {
         let known = by_position(repositories);
-        let (mut items, mut vanished) = (Vec::new(), Vec::new());
-        for id in ids {
-            let Some(place) = find(&known, *id) else {
-                vanished.push(*id);
+        let (mut batch, mut parts) = (Batch::default(), Parts::of(ids, 1));
+        while let Some(part) = parts.next() {
+            let Some(place) = find(&known, part[0]) else {
+                batch.vanished.extend(part);
                 continue;
             };
-            match self.read_issue(&place).await {
-                Ok(Some(issue)) if self.filter.matches(&issue) => {
-                    items.push(self.item(issue, place.repository).await?);
-                }
-                Ok(_) => vanished.push(*id),
+            match self.read_item(&place).await {
                 // One of several repositories cannot be read now: its items stay as they are.
-                Err(failure) if repositories.len() > 1 && concerns_one_repository(&failure) => {
-                    let repository = &place.repository.name;
+                Err(error) if repositories.len() > 1 && concerns_one_repository(&error) => {
+                    let (repository, error) = (&place.repository.name, error.message);
                     tracing::warn!(
                         repository,
-                        error = failure.message,
+                        error,
                         "could not read an issue; its stored state is kept"
                     );
                 }
-                Err(failure) => return Err(failure),
+                read => match parts.take(part.clone(), read)? {
+                    Some(Some(item)) => batch.items.push(item),
+                    Some(None) => batch.vanished.extend(part),
+                    None => {}
+                },
             }
         }
-        Ok((items, vanished))
+        batch.failed = parts.finish()?;
+        Ok(batch)
+    }
+
+    /// An issue that the condition matches, as an item.
+    async fn read_item(&self, place: &Place<'_>) -> Result<Option<WorkItem>, FetchError> {
+        match self.read_issue(place).await? {
+            Some(issue) if self.filter.matches(&issue) => {
+                self.item(issue, place.repository).await.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// An issue as an item, with its newest comments if configured.
-    pub async fn item(&self, issue: wire::Issue, repository: &Known) -> Result<WorkItem, Failure> {
+    pub async fn item(
+        &self,
+        issue: wire::Issue,
+        repository: &Known,
+    ) -> Result<WorkItem, FetchError> {
         let (number, comments) = (issue.number, issue.comments);
-        let mut item = self.decoder.item(issue, repository, self.transport.http.now());
-        let wanted = usize::try_from(self.config.comments).unwrap_or(usize::MAX);
+        let mut item = self.decoder.item(issue, repository, self.http.now());
+        let wanted = self.config.comments;
         // Read even if the limit is low: an item without its comments would look changed.
         if wanted == 0 || comments <= 0 {
             return Ok(item);
         }
         let place = Place { repository, number };
-        let with_ours = wanted.saturating_add(OWN_COMMENTS_SKIPPED);
+        let with_ours = OWN_COMMENTS_SKIPPED.saturating_add(wanted as usize);
         match self.newest_comments(&place, comments, with_ours).await {
-            Ok(mut comments) => {
-                // Our own comments neither reach the prompt nor count as a change.
-                comments.retain(|comment| !is_ours(&comment.raw));
-                let too_many = comments.len().saturating_sub(wanted);
-                item.comments = comments.split_off(too_many);
+            Ok(comments) => {
+                item.comments = of_others(comments, wanted, |comment| is_ours(&comment.raw));
             }
             // The issue was deleted between the two requests; the next read shows it.
             Err(failure) if failure.class == FailureClass::Config => {}
@@ -143,7 +150,7 @@ impl Inner {
         place: &Place<'_>,
         total: i64,
         wanted: usize,
-    ) -> Result<Vec<Comment>, Failure> {
+    ) -> Result<Vec<Comment>, FetchError> {
         let total = usize::try_from(total).unwrap_or(0);
         let what = format!("the comments of {}#{}", place.repository.name, place.number);
         let mut pages = Vec::new();
@@ -153,8 +160,8 @@ impl Inner {
             let query = [("per_page", MAX_PAGE.to_string()), ("page", page.to_string())];
             let number = place.number.to_string();
             let path = ["repos", &place.repository.name, "issues", &number, "comments"];
-            let answer = self.transport.get(self.transport.url(&path, &query), &what).await?;
-            let entries: Vec<wire::CommentEntry> = self.transport.http.decode(&answer, &what)?;
+            let entries: Vec<wire::CommentEntry> =
+                self.json(self.http.url(&path, &query), &what).await?;
             have += entries.len();
             pages.push(entries);
             if page == 1 || have >= wanted {
@@ -166,23 +173,20 @@ impl Inner {
     }
 
     /// State of these items; deleted ones are omitted.
-    pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, Failure> {
+    pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, FetchError> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
         let mut states = Vec::new();
         for id in ids {
             let Some(place) = find(&known, *id) else { continue };
             let Some(issue) = self.read_issue(&place).await? else { continue };
-            let now = self.transport.http.now();
-            let item = self.decoder.item(issue, place.repository, now);
-            let WorkItem { id, rev, state, finished, changed_at, .. } = item;
-            states.push(CurrentState { id, rev, state, finished, changed_at });
+            states.push(self.decoder.item(issue, place.repository, self.http.now()).into());
         }
         Ok(states)
     }
 
     /// Those of these items that `source.where` still matches.
-    pub async fn still_matching(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, Failure> {
+    pub async fn still_matching(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, FetchError> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
         let mut matching = Vec::new();
@@ -195,9 +199,18 @@ impl Inner {
         Ok(matching)
     }
 
+    /// The number of the issue with this name; `None` if its repository is none of ours.
+    pub async fn number_of(&self, name: &str) -> Result<Option<ItemId>, FetchError> {
+        let Some((repository, number)) = name.rsplit_once('#') else { return Ok(None) };
+        let Ok(number) = number.parse() else { return Ok(None) };
+        let known = self.known_repositories().await?;
+        let found = known.iter().find(|known| known.name.eq_ignore_ascii_case(repository));
+        Ok(found.map(|known| known.item_id(number)))
+    }
+
     /// The repositories found by earlier reads, without a request; the first time, all of them.
-    pub async fn known_repositories(&self) -> Result<Vec<Known>, Failure> {
-        let records = self.notebook.read().await?.repositories;
+    pub async fn known_repositories(&self) -> Result<Vec<Known>, FetchError> {
+        let records = self.http.notebook.read().await?.repositories;
         if records.is_empty() {
             return self.repositories().await;
         }

@@ -3,11 +3,9 @@
 use jiff::Timestamp;
 
 use super::decode::item_id;
-use super::http::link;
 use super::read::concerns_one_repository;
-use super::{Inner, wire};
+use super::{GithubSource, wire};
 use crate::fetch::FetchError;
-use crate::fetch::failure::Failure;
 use crate::model::{FailureClass, ItemId, RepositoryRecord};
 use crate::settings::SourceAuth;
 
@@ -110,15 +108,15 @@ impl Known {
     }
 }
 
-impl Inner {
+impl GithubSource {
     /// The repositories to read now. New ones get a position, which is stored before any of their
     /// issues.
-    pub async fn repositories(&self) -> Result<Vec<Known>, Failure> {
+    pub async fn repositories(&self) -> Result<Vec<Known>, FetchError> {
         let found = match &self.scope {
             Scope::Repositories(names) => self.named(names).await?,
             Scope::Owner(owner) => self.owned(owner).await?,
         };
-        let known = self.notebook.update(move |remembered| {
+        let known = self.http.notebook.update(move |remembered| {
             let records = &mut remembered.repositories;
             let place = |repository: wire::Repository| {
                 let at = records.iter().position(|record| record.id == repository.id);
@@ -139,8 +137,8 @@ impl Inner {
 
     /// A known name needs no request. One of several that cannot be read does not prevent the
     /// others from being read.
-    async fn named(&self, names: &[String]) -> Result<Vec<wire::Repository>, Failure> {
-        let remembered = self.notebook.read().await?;
+    async fn named(&self, names: &[String]) -> Result<Vec<wire::Repository>, FetchError> {
+        let remembered = self.http.notebook.read().await?;
         let mut found = Vec::with_capacity(names.len());
         let mut failed = None;
         for name in names {
@@ -170,21 +168,21 @@ impl Inner {
     }
 
     /// A repository by its name; if it was renamed or moved, under its new name.
-    pub async fn repository(&self, name: &str) -> Result<wire::Repository, Failure> {
+    pub async fn repository(&self, name: &str) -> Result<wire::Repository, FetchError> {
         let what = format!("the repository {name}");
-        let answer = self.transport.get(self.transport.url(&["repos", name], &[]), &what).await?;
-        let repository: wire::Repository = self.transport.http.decode(&answer, &what)?;
+        let url = self.http.url(&["repos", name], &[]);
+        let repository: wire::Repository = self.json(url, &what).await?;
         if repository.id == 0 || !repository.full_name.contains('/') {
             let message = format!(
                 "{} returned JSON that is not {what}; does source.base_url point at the API?",
-                self.transport.http.base_url()
+                self.http.base_url()
             );
-            return Err(Failure::new(FailureClass::Config, message));
+            return Err(FetchError::new(FailureClass::Config, message));
         }
         Ok(repository)
     }
 
-    async fn owned(&self, owner: &str) -> Result<Vec<wire::Repository>, Failure> {
+    async fn owned(&self, owner: &str) -> Result<Vec<wire::Repository>, FetchError> {
         if self.config.auth == SourceAuth::App {
             return self.listed(&["installation", "repositories"], owner).await;
         }
@@ -196,7 +194,11 @@ impl Inner {
         }
     }
 
-    async fn listed(&self, path: &[&str], owner: &str) -> Result<Vec<wire::Repository>, Failure> {
+    async fn listed(
+        &self,
+        path: &[&str],
+        owner: &str,
+    ) -> Result<Vec<wire::Repository>, FetchError> {
         let what = format!("the repositories of {owner}");
         // In the order of creation: a new one does not move the others.
         let query = [
@@ -204,16 +206,16 @@ impl Inner {
             ("sort", "created".into()),
             ("direction", "asc".into()),
         ];
-        let mut url = self.transport.url(path, &query);
+        let mut url = self.http.url(path, &query);
         let mut all: Vec<wire::Repository> = Vec::new();
         loop {
-            let answer = self.transport.get(url.clone(), &what).await?;
-            let page: Vec<wire::Repository> = if path[0] == "installation" {
-                let page: wire::InstallationRepositories =
-                    self.transport.http.decode(&answer, &what)?;
-                page.repositories
-            } else {
-                self.transport.http.decode(&answer, &what)?
+            let (page, next) = match path[0] {
+                "installation" => {
+                    let (page, next): (wire::InstallationRepositories, _) =
+                        self.page(url, &what).await?;
+                    (page.repositories, next)
+                }
+                _ => self.page(url, &what).await?,
             };
             let prefix = format!("{}/", owner.to_lowercase());
             // Archived repositories do not change.
@@ -228,10 +230,10 @@ impl Inner {
                     "{owner} has more than {MAX_REPOSITORIES} repositories; name those to watch \
                      in source.project"
                 );
-                return Err(Failure::new(FailureClass::TooMany, message));
+                return Err(FetchError::new(FailureClass::TooMany, message));
             }
-            match link(&answer.head, "next") {
-                Some(next) => url = self.transport.same_server(&url, &next)?,
+            match next {
+                Some(next) => url = next,
                 None => return Ok(all),
             }
         }

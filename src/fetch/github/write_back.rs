@@ -8,10 +8,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::read::{Place, by_position, find};
-use super::{GithubSource, Inner, wire};
+use super::{GithubSource, wire};
 use crate::fetch::FetchError;
-use crate::fetch::failure::Failure;
-use crate::fetch::write_back::{WriteBack, Written, ensure_writable};
+use crate::fetch::write_back::{WriteBack, Written, gone};
 use crate::model::{FailureClass, code_ranges};
 
 /// How many of the newest comments are searched for our mark.
@@ -23,26 +22,10 @@ const MAX_COMMENT_LEN: usize = 65_536;
 
 impl GithubSource {
     /// Writes a comment and sets a label, once.
-    pub async fn write_back(&self, write: &WriteBack<'_>) -> Result<Written, FetchError> {
-        let inner = &self.0;
-        ensure_writable(&inner.transport.http, &inner.notebook, write).await?;
-        inner.write(write).await.map_err(|failure| failure.into_error(inner.transport.http.now()))
-    }
-
-    /// Checks whether the issue would accept a comment; nothing is changed.
-    pub async fn validate_write_back(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
-        let inner = &self.0;
-        ensure_writable(&inner.transport.http, &inner.notebook, write).await?;
-        let checked = inner.ensure_open(write).await;
-        checked.map_err(|failure| failure.into_error(inner.transport.http.now()))
-    }
-}
-
-impl Inner {
-    async fn write(&self, write: &WriteBack<'_>) -> Result<Written, Failure> {
+    pub async fn write(&self, write: &WriteBack<'_>) -> Result<Written, FetchError> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
-        let place = find(&known, write.id).ok_or_else(|| gone(write))?;
+        let place = find(&known, write.id).ok_or_else(|| gone(write.id))?;
         let issue = self.issue_to_write(&place, write).await?;
         let mut repeated = false;
         if write.may_be_there {
@@ -53,7 +36,7 @@ impl Inner {
         if !repeated {
             let what = format!("a comment on {}#{}", place.repository.name, place.number);
             let body = json!({ "body": comment_text(write) });
-            self.transport.post(self.issue_url(&place, "comments"), &what, &body).await?;
+            self.post(self.issue_url(&place, "comments"), &what, &body).await?;
             tokio::time::sleep(BETWEEN_WRITES).await;
         }
         let has_label = |issue: &wire::Issue| {
@@ -64,8 +47,8 @@ impl Inner {
         }
         // The time of our own write counts as seen.
         let after = self.read_issue(&place).await?;
-        let rev = after
-            .map(|issue| self.decoder.item(issue, place.repository, self.transport.http.now()).rev);
+        let rev =
+            after.map(|issue| self.decoder.item(issue, place.repository, self.http.now()).rev);
         Ok(Written { rev: rev.unwrap_or(write.rev), repeated })
     }
 
@@ -74,9 +57,9 @@ impl Inner {
     async fn set_label(&self, place: &Place<'_>, tag: &str) {
         let what = format!("a label on {}#{}", place.repository.name, place.number);
         let body = json!({ "labels": [tag] });
-        let answer = self.transport.post(self.issue_url(place, "labels"), &what, &body).await;
-        let set: Result<Vec<wire::Label>, Failure> =
-            answer.and_then(|answer| self.transport.http.decode(&answer, &what));
+        let answer = self.post(self.issue_url(place, "labels"), &what, &body).await;
+        let set: Result<Vec<wire::Label>, FetchError> =
+            answer.and_then(|answer| self.http.decode(&answer, &what));
         match set {
             Ok(labels) if labels.iter().any(|label| label.name().eq_ignore_ascii_case(tag)) => {}
             Ok(_) => tracing::warn!(
@@ -89,10 +72,11 @@ impl Inner {
         }
     }
 
-    async fn ensure_open(&self, write: &WriteBack<'_>) -> Result<(), Failure> {
+    /// Checks whether the issue would accept a comment; nothing is changed.
+    pub async fn validate(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
-        let place = find(&known, write.id).ok_or_else(|| gone(write))?;
+        let place = find(&known, write.id).ok_or_else(|| gone(write.id))?;
         let issue = self.issue_to_write(&place, write).await?;
         let name = &place.repository.name;
         let denied = if self.repository(name).await?.archived {
@@ -105,7 +89,7 @@ impl Inner {
         } else {
             return Ok(());
         };
-        Err(Failure::new(FailureClass::Denied, denied))
+        Err(FetchError::new(FailureClass::Denied, denied))
     }
 
     /// The issue in its current state. If it was closed since the finding was made, nothing is
@@ -114,26 +98,21 @@ impl Inner {
         &self,
         place: &Place<'_>,
         write: &WriteBack<'_>,
-    ) -> Result<wire::Issue, Failure> {
-        let issue = self.read_issue(place).await?.ok_or_else(|| gone(write))?;
-        let item = self.decoder.item(issue.clone(), place.repository, self.transport.http.now());
+    ) -> Result<wire::Issue, FetchError> {
+        let issue = self.read_issue(place).await?.ok_or_else(|| gone(write.id))?;
+        let item = self.decoder.item(issue.clone(), place.repository, self.http.now());
         if item.rev != write.rev && item.finished == Some(true) && !write.may_be_there {
             let message =
                 format!("{}#{} was closed in the meantime", place.repository.name, place.number);
-            return Err(Failure::new(FailureClass::Conflict, message));
+            return Err(FetchError::new(FailureClass::Conflict, message));
         }
         Ok(issue)
     }
 
     fn issue_url(&self, place: &Place<'_>, part: &str) -> reqwest::Url {
         let number = place.number.to_string();
-        self.transport.url(&["repos", &place.repository.name, "issues", &number, part], &[])
+        self.http.url(&["repos", &place.repository.name, "issues", &number, part], &[])
     }
-}
-
-fn gone(write: &WriteBack<'_>) -> Failure {
-    let message = format!("item {}: deleted, transferred, or no longer visible", write.id);
-    Failure::new(FailureClass::Gone, message)
 }
 
 /// The comment with an invisible mark by which it is found again.

@@ -6,7 +6,7 @@ use reqwest::{RequestBuilder, Response, Url};
 use secrecy::ExposeSecret;
 
 use super::{Head, Http};
-use crate::fetch::failure::Failure;
+use crate::fetch::FetchError;
 use crate::model::FailureClass;
 
 /// A file to download.
@@ -24,7 +24,7 @@ pub(in crate::fetch) struct Wanted<'a> {
 
 impl Http {
     /// Downloads a file. Other redirects are refused and reported.
-    pub async fn download(&self, wanted: Wanted<'_>) -> Result<Vec<u8>, Failure> {
+    pub async fn download(&self, wanted: Wanted<'_>) -> Result<Vec<u8>, FetchError> {
         let mut turn = self.turn.lock().await;
         self.wait_until_allowed(&turn).await?;
         let request = self.client.get(wanted.url.clone());
@@ -34,7 +34,7 @@ impl Http {
             let secret = self.credential.current().await?;
             let request = self.dialect.prepare(request, secret.expose_secret().trim());
             let (head, response) = self.ask_for_file(request).await?;
-            self.record_limits(self.dialect.interpret(&head).limits, &mut turn).await?;
+            self.record_limits(&head, &mut turn).await?;
             (head, response)
         };
         if let Some(to) = target(&head, &wanted.url).filter(|to| (wanted.is_storage)(to)) {
@@ -43,7 +43,7 @@ impl Http {
         self.read_file(&head, response, &wanted).await
     }
 
-    async fn ask_for_file(&self, request: RequestBuilder) -> Result<(Head, Response), Failure> {
+    async fn ask_for_file(&self, request: RequestBuilder) -> Result<(Head, Response), FetchError> {
         let anything = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]);
         self.requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let sent = request.headers(anything).send().await;
@@ -57,9 +57,10 @@ impl Http {
         head: &Head,
         mut response: Response,
         wanted: &Wanted<'_>,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, FetchError> {
         let Wanted { what, limit, .. } = wanted;
-        let refused = |why: String| Failure::new(FailureClass::Config, format!("not read: {why}"));
+        let refused =
+            |why: String| FetchError::new(FailureClass::Config, format!("not read: {why}"));
         match head.status {
             200 => {}
             300..=399 => {

@@ -7,22 +7,18 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Inner;
+use super::JiraSource;
 use super::wire::{self, Named, Status};
-use crate::fetch::ItemFile;
 use crate::fetch::around::{Around, own_address, parent_of};
-use crate::fetch::failure::Failure;
 use crate::fetch::http::Wanted;
 use crate::fetch::text::{encode_segment, without_controls};
+use crate::fetch::{FetchError, ItemFile};
 use crate::model::{
     Attachment, FailureClass, ItemId, LinkKind, LinkedContent, LinkedItem, TextField,
 };
 
 /// Path of attached files on Cloud.
 const CLOUD_FILES: &str = "/rest/api/3/attachment/content/";
-
-/// Issues per request for files.
-const AT_ONCE: usize = 100;
 
 /// A link between two issues; one of the ends is missing.
 #[derive(Debug, Deserialize)]
@@ -41,9 +37,9 @@ struct File {
     size: Option<u64>,
 }
 
-impl Inner {
+impl JiraSource {
     /// `None` if the issue is deleted.
-    pub async fn linked_content(&self, id: ItemId) -> Result<Option<LinkedContent>, Failure> {
+    pub async fn linked_content(&self, id: ItemId) -> Result<Option<LinkedContent>, FetchError> {
         let names = ["parent", "subtasks", "issuelinks", "attachment"].map(str::to_owned);
         let found = self.issues(&[id], &names).await?;
         let Some(fields) = found.into_iter().next().and_then(|issue| issue.fields) else {
@@ -81,29 +77,27 @@ impl Inner {
     }
 
     /// The description of an issue; `None` if it may not be read.
-    async fn description(&self, id: ItemId) -> Result<Option<TextField>, Failure> {
+    async fn description(&self, id: ItemId) -> Result<Option<TextField>, FetchError> {
         let issues = self.issues(&[id], &["description".to_owned()]).await?;
-        let decoded = self.decode(issues, self.transport.http.now()).await?;
+        let decoded = self.decode(issues, self.http.now()).await?;
         let texts = decoded.into_iter().flat_map(|one| one.item.texts);
         Ok(texts.into_iter().find(|text| text.name == "description"))
     }
 
     /// Names and sizes of the files attached to these issues.
-    pub async fn attached_files(&self, ids: &[ItemId]) -> Result<Vec<ItemFile>, Failure> {
+    pub async fn attached_files(&self, ids: &[ItemId]) -> Result<Vec<ItemFile>, FetchError> {
         let mut named = Vec::new();
-        for part in ids.chunks(AT_ONCE) {
-            for issue in self.issues(part, &["attachment".to_owned()]).await? {
-                let Some(id) = issue.number().map(ItemId) else { continue };
-                let files = self.files(&issue.fields.unwrap_or_default()).await?;
-                named.extend(files.into_iter().map(|file| (id, file)));
-            }
+        for issue in self.issues(ids, &["attachment".to_owned()]).await? {
+            let Some(id) = issue.number().map(ItemId) else { continue };
+            let files = self.files(&issue.fields.unwrap_or_default()).await?;
+            named.extend(files.into_iter().map(|file| (id, file)));
         }
         Ok(named)
     }
 
-    async fn files(&self, fields: &wire::Fields) -> Result<Vec<Attachment>, Failure> {
-        let is_cloud = self.transport.server().await?.is_cloud;
-        let base = self.transport.http.base_url();
+    async fn files(&self, fields: &wire::Fields) -> Result<Vec<Attachment>, FetchError> {
+        let is_cloud = self.is_cloud().await?;
+        let base = self.http.base_url();
         let file = |file: File| {
             let id = file.id.as_ref().map(|id| id.get().trim_matches('"')).unwrap_or_default();
             let address = match is_cloud {
@@ -121,10 +115,11 @@ impl Inner {
         Ok(files.into_iter().map(file).collect())
     }
 
-    pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, Failure> {
-        let http = &self.transport.http;
-        let mut url = own_address(&file.address, http.base(), file_path)
-            .map_err(|why| Failure::new(FailureClass::Config, format!("not requested: {why}")))?;
+    pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, FetchError> {
+        let http = &self.http;
+        let mut url = own_address(&file.address, http.base(), file_path).map_err(|why| {
+            FetchError::new(FailureClass::Config, format!("not requested: {why}"))
+        })?;
         if url.path().contains(CLOUD_FILES) {
             url.set_query(Some("redirect=false"));
         }

@@ -3,15 +3,13 @@
 
 use jiff::Timestamp;
 
-use super::decode::{Decoded, instant};
-use super::http::Call;
+use super::decode::Decoded;
 use super::jql::Dates;
 use super::read::MAX_PAGE;
-use super::{Inner, wire};
-use crate::fetch::failure::Failure;
+use super::{JiraSource, wire};
 use crate::fetch::http::Repeat;
-use crate::fetch::text::without_controls;
-use crate::fetch::{AsOf, FinishedItem, FinishedRequest, PastText};
+use crate::fetch::text::{instant, without_controls};
+use crate::fetch::{AsOf, FetchError, FinishedItem, FinishedRequest, PastText};
 use crate::fixes::ItemName;
 use crate::model::{FailureClass, Format, ItemId, TextField, WorkItem};
 
@@ -21,9 +19,12 @@ const LIGHT: [&str; 8] =
 /// Maximum pages read of one issue's changelog.
 const MAX_PAGES: usize = 20;
 
-impl Inner {
+impl JiraSource {
     /// Finished issues that changed since the requested time, ordered by number.
-    pub async fn finished(&self, request: &FinishedRequest) -> Result<Vec<FinishedItem>, Failure> {
+    pub async fn finished(
+        &self,
+        request: &FinishedRequest,
+    ) -> Result<Vec<FinishedItem>, FetchError> {
         let query =
             |dates: &Dates| self.scope.finished_since(request.since, dates, request.watched_only);
         let (mut found, mut place) = (Vec::new(), None);
@@ -36,7 +37,7 @@ impl Inner {
             found.extend(items.filter(|item| item.finished == Some(true)).map(finished_item));
             if page.next.is_some() && page.next == place {
                 let message = "the tracker returns the same page for every request";
-                return Err(Failure::new(FailureClass::Transient, message));
+                return Err(FetchError::new(FailureClass::Transient, message));
             }
             place = page.next;
             if place.is_none() {
@@ -45,7 +46,7 @@ impl Inner {
         }
         if found.is_empty() {
             // For an anonymous user, a project without visible issues looks the same.
-            self.transport.ensure_signed_in().await?;
+            self.ensure_signed_in().await?;
         }
         found.sort_by_key(|item| item.id);
         found.dedup_by_key(|item| item.id);
@@ -53,7 +54,7 @@ impl Inner {
     }
 
     /// These issues as of a time; one that did not exist yet is omitted.
-    pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
+    pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, FetchError> {
         let mut items = Vec::with_capacity(ids.len());
         for part in ids.chunks(MAX_PAGE) {
             let issues = self.issues(part, &self.decoder.fields()).await?;
@@ -64,7 +65,7 @@ impl Inner {
         Ok(items)
     }
 
-    async fn rewound(&self, decoded: Decoded, at: Timestamp) -> Result<Option<AsOf>, Failure> {
+    async fn rewound(&self, decoded: Decoded, at: Timestamp) -> Result<Option<AsOf>, FetchError> {
         if decoded.item.created_at.is_some_and(|created| created > at) {
             return Ok(None);
         }
@@ -85,7 +86,7 @@ impl Inner {
         &self,
         id: ItemId,
         at: Timestamp,
-    ) -> Result<Vec<wire::FieldChange>, Failure> {
+    ) -> Result<Vec<wire::FieldChange>, FetchError> {
         let mut entries = self.changes(id).await?;
         let when = |entry: &wire::ChangeEntry| entry.created.as_deref().and_then(instant);
         entries.retain(|entry| when(entry).is_some_and(|when| when > at));
@@ -93,13 +94,12 @@ impl Inner {
         Ok(entries.into_iter().flat_map(|entry| entry.items).collect())
     }
 
-    async fn changes(&self, id: ItemId) -> Result<Vec<wire::ChangeEntry>, Failure> {
+    async fn changes(&self, id: ItemId) -> Result<Vec<wire::ChangeEntry>, FetchError> {
         let (number, what) = (id.to_string(), format!("the changes of item {id}"));
-        if !self.transport.server().await?.is_cloud {
+        if !self.is_cloud().await? {
             let path = ["issue", number.as_str()];
             let query = [("fields", "summary".to_owned()), ("expand", "changelog".to_owned())];
-            let call = Call { query: &query, ..Call::get(&path, &what) };
-            let issue: wire::WithChanges = self.transport.json(call).await?;
+            let issue: wire::WithChanges = self.get(&path, &query, &what).await?;
             return Ok(issue.changelog.histories);
         }
         let path = ["issue", number.as_str(), "changelog"];
@@ -107,8 +107,7 @@ impl Inner {
         for _ in 0..MAX_PAGES {
             let query =
                 [("startAt", entries.len().to_string()), ("maxResults", MAX_PAGE.to_string())];
-            let call = Call { query: &query, ..Call::get(&path, &what) };
-            let page: wire::Changes = self.transport.json(call).await?;
+            let page: wire::Changes = self.get(&path, &query, &what).await?;
             let ended = page.is_last.unwrap_or(page.values.is_empty()) || page.values.is_empty();
             entries.extend(page.values);
             if ended {
@@ -119,17 +118,10 @@ impl Inner {
     }
 }
 
-fn finished_item(item: WorkItem) -> FinishedItem {
-    FinishedItem {
-        id: item.id,
-        name: item.handle.map_or(ItemName::Number(item.id.0), ItemName::Key),
-        title: item.title,
-        area: item.area_path.unwrap_or_default(),
-        item_type: item.item_type,
-        created_at: item.created_at,
-        // The development panel has only a private API.
-        development_links: 0,
-    }
+fn finished_item(mut item: WorkItem) -> FinishedItem {
+    let name = item.handle.take().map_or(ItemName::Number(item.id.0), ItemName::Key);
+    // The development panel has only a private API.
+    FinishedItem::new(item, name, 0)
 }
 
 /// Restores the values of an item's fields from before these changes, which are oldest first.

@@ -1,24 +1,20 @@
-//! The pages of one read.
-//!
-//! Pages of a search are not numbered but continued: the next query asks for changes since the
-//! minute of the last row, so that a row that moves to the end meanwhile does not make us miss
-//! others. Only where a whole page is within one minute, the finest precision of the language, are
-//! the tracker's own pages followed, and that minute is read again until no new row appears.
+//! How changes are listed: a search, oldest first, by minutes. Cloud's index is delayed, so a read
+//! begins earlier than requested, and once a day much earlier.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Inner;
+use super::JiraSource;
 use super::decode::Decoded;
 use super::jql::{Dates, minute_of};
 use super::read::{Found, Place, rewritten};
-use crate::fetch::ahead::{Ahead, Reader};
-use crate::fetch::failure::{BODY_TOO_LONG, Failure};
+use crate::fetch::error::BODY_TOO_LONG;
 use crate::fetch::http::Repeat;
-use crate::fetch::{FetchError, FetchRequest, Page, Pages};
-use crate::model::{BoxFuture, FailureClass, ItemId};
+use crate::fetch::pages::{Batch, Course, Listing, Read, Remember, Rows};
+use crate::fetch::{FetchError, FetchRequest, Page};
+use crate::model::{FailureClass, ItemId, SourceRecord};
 
 /// Maximum delay of Cloud's index.
 const LATE_INDEX: SignedDuration = SignedDuration::from_mins(15);
@@ -26,49 +22,49 @@ const LATE_INDEX: SignedDuration = SignedDuration::from_mins(15);
 const SWEPT: SignedDuration = SignedDuration::from_hours(24);
 /// Key of the time of the last such read.
 const SWEPT_AT: &str = "swept_at";
-/// How often a minute with more than a page is read.
-const MAX_PASSES: u32 = 5;
-/// Consecutive responses without a new row before a search counts as endless.
-const MAX_WITHOUT_NEWS: u32 = 200;
 
-pub(super) struct JiraPages {
-    inner: Arc<Inner>,
-    requests_before: u64,
-    request: Option<FetchRequest>,
-    reader: Option<Ahead<bool>>,
+/// The changes of the watched projects.
+pub(in crate::fetch) struct Search {
+    jira: Arc<JiraSource>,
+    changed_since: Option<Timestamp>,
+    course: Course<Place>,
+    seen: HashSet<ItemId>,
     cursor: Option<Timestamp>,
+    /// When this read began, if it is one of those that read much again.
     swept: Option<Timestamp>,
     ended: bool,
 }
 
-impl JiraPages {
-    pub fn new(inner: Arc<Inner>, request: FetchRequest) -> Self {
-        let requests_before = inner.transport.http.requests();
-        let request = Some(request);
-        Self {
-            inner,
-            requests_before,
-            request,
-            reader: None,
+impl JiraSource {
+    pub(in crate::fetch) fn listing(self: Arc<Self>, request: &FetchRequest) -> Search {
+        Search {
+            course: Course::new(self.http.look_back(&self.config), minute_of),
+            jira: self,
+            changed_since: request.changed_since,
+            seen: HashSet::new(),
             cursor: None,
             swept: None,
             ended: false,
         }
     }
+}
+
+impl Listing for Search {
+    fn page_size(&self) -> usize {
+        self.jira.page_size()
+    }
 
     /// Where to begin: earlier than requested if the index may have been delayed.
-    async fn start(&mut self, request: FetchRequest) -> Result<IssueReader, FetchError> {
-        let now = self.inner.transport.http.now();
-        let to_error = |failure: Failure| failure.into_error(now);
-        let is_cloud = self.inner.transport.server().await.map_err(to_error)?.is_cloud;
+    async fn begin(&mut self) -> Result<(), FetchError> {
+        let (now, is_cloud) = (self.jira.http.now(), self.jira.is_cloud().await?);
         let earlier = |at: Timestamp, by| at.checked_sub(by).unwrap_or(Timestamp::UNIX_EPOCH);
-        let from = match request.changed_since {
+        self.course.from = match self.changed_since {
             None => {
                 self.swept = Some(now);
-                self.inner.look_back()
+                self.course.from
             }
             Some(since) if is_cloud => {
-                let facts = self.inner.notebook.read().await?.facts;
+                let facts = self.jira.http.notebook.read().await?.facts;
                 let swept = facts.get(SWEPT_AT).and_then(|text| text.parse::<Timestamp>().ok());
                 let is_due = swept.is_none_or(|at| now.duration_since(at) >= SWEPT || at > now);
                 self.swept = is_due.then_some(now);
@@ -77,192 +73,81 @@ impl JiraPages {
             }
             Some(since) => since,
         };
-        Ok(IssueReader::new(Arc::clone(&self.inner), from, request.also))
-    }
-}
-
-impl Pages for JiraPages {
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {
-        Box::pin(async move {
-            if let Some(request) = self.request.take() {
-                let reader = self.start(request).await?;
-                self.reader = Some(Ahead::start(reader, self.inner.clock.clone()));
-            }
-            let Some(reader) = &mut self.reader else { return Ok(None) };
-            let Some((page, ended)) = reader.next().await? else {
-                self.ended = true;
-                return Ok(None);
-            };
-            self.ended |= ended;
-            self.cursor = self.cursor.max(page.cursor);
-            Ok(Some(page))
-        })
-    }
-
-    fn requests(&self) -> u64 {
-        self.inner.transport.http.requests() - self.requests_before
-    }
-
-    fn commit(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
-        Box::pin(async move {
-            let cursor = self.cursor;
-            let swept = self.swept.filter(|_| self.ended);
-            let remember = self.inner.notebook.update(move |remembered| {
-                remembered.cursor = remembered.cursor.max(cursor);
-                if let Some(at) = swept {
-                    remembered.facts.insert(SWEPT_AT.into(), at.to_string());
-                }
-            });
-            remember.await
-        })
-    }
-}
-
-/// A minute with more than a page.
-#[derive(Debug, Default)]
-struct Minute {
-    pages: u32,
-    new_rows: usize,
-    passes: u32,
-}
-
-/// Reads the items requested by number, then the changes, oldest first.
-struct IssueReader {
-    inner: Arc<Inner>,
-    also: VecDeque<ItemId>,
-    from: Timestamp,
-    place: Option<Place>,
-    minute: Minute,
-    delivered: HashSet<ItemId>,
-    cursor: Option<Timestamp>,
-    page_size: usize,
-    without_news: u32,
-    any_rows: bool,
-    ended: bool,
-}
-
-impl IssueReader {
-    fn new(inner: Arc<Inner>, from: Timestamp, also: Vec<ItemId>) -> Self {
-        Self {
-            page_size: inner.page_size(),
-            inner,
-            also: also.into(),
-            from,
-            place: None,
-            minute: Minute::default(),
-            delivered: HashSet::new(),
-            cursor: None,
-            without_news: 0,
-            any_rows: false,
-            ended: false,
-        }
-    }
-
-    /// The next items requested by number.
-    async fn named(&mut self) -> Result<Page, Failure> {
-        let mut ids = Vec::with_capacity(self.page_size);
-        while ids.len() < self.page_size
-            && let Some(id) = self.also.pop_front()
-        {
-            if self.delivered.insert(id) {
-                ids.push(id);
-            }
-        }
-        let (items, vanished) = self.inner.read_items(&ids, self.from).await?;
-        Ok(Page { items, vanished, ..Page::default() })
-    }
-
-    /// One response of the search; a page above the size limit is split.
-    async fn ask(&mut self) -> Result<Found, Failure> {
-        loop {
-            let place = self.place.as_ref();
-            match self.inner.changed_since(self.from, place, self.page_size, Repeat::Safe).await {
-                Err(failure) if failure.has_code(BODY_TOO_LONG) && self.page_size > 1 => {
-                    self.page_size /= 2;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    /// Decides where to continue after a page that ends with a change at `last` and had `new` new
-    /// rows.
-    fn go_on(&mut self, next: Option<Place>, last: Timestamp, new: usize) -> Result<(), Failure> {
-        let advanced = minute_of(last) > minute_of(self.from);
-        if next.is_some() && !advanced {
-            if next == self.place {
-                let message = "the tracker returns the same page for every request; reading \
-                               stops here, and the next run continues from the stored cursor";
-                return Err(Failure::new(FailureClass::Transient, message));
-            }
-            self.minute.pages += 1;
-            self.minute.new_rows += new;
-            self.place = next;
-            return Ok(());
-        }
-        self.place = None;
-        let again = self.minute.pages > 0 && self.minute.new_rows > 0;
-        if again && self.minute.passes < MAX_PASSES {
-            let passes = self.minute.passes + 1;
-            self.minute = Minute { passes, ..Minute::default() };
-            return Ok(());
-        }
-        self.minute = Minute::default();
-        self.ended = next.is_none();
-        self.from = last;
         Ok(())
     }
 
-    fn note_news(&mut self, new: usize) -> Result<(), Failure> {
-        self.without_news = if new > 0 { 0 } else { self.without_news + 1 };
-        if self.without_news <= MAX_WITHOUT_NEWS {
-            return Ok(());
-        }
-        let message = format!(
-            "{MAX_WITHOUT_NEWS} pages in a row had no new rows; reading stops here, and the next \
-             run continues from the stored cursor"
-        );
-        Err(Failure::new(FailureClass::Transient, message))
+    async fn named(&mut self, ids: Vec<ItemId>) -> Result<Batch, FetchError> {
+        self.jira.read_items(&ids, self.course.from).await
     }
-}
 
-impl Reader for IssueReader {
-    /// Whether this page is the last.
-    type Place = bool;
-
-    async fn next(&mut self) -> Result<Option<(Page, bool)>, Failure> {
-        if !self.also.is_empty() {
-            return self.named().await.map(|page| Some((page, false)));
-        }
+    async fn changes(
+        &mut self,
+        delivered: &mut HashSet<ItemId>,
+    ) -> Result<Option<Read>, FetchError> {
         while !self.ended {
-            let Found { issues, next } = self.ask().await?;
-            if issues.is_empty() && !self.any_rows {
+            let (decoded, undelivered, next) = self.rows().await?;
+            if decoded.is_empty() && self.seen.is_empty() {
                 // For an anonymous user a project without visible issues looks the same.
-                self.inner.transport.ensure_signed_in().await?;
+                self.jira.ensure_signed_in().await?;
             }
-            self.any_rows |= !issues.is_empty();
-            let decoded = self.inner.decode(issues, self.from).await?;
-            self.inner.ensure_asked_for(&decoded).await?;
-            let last = decoded.iter().map(|one| one.item.changed_at).max().unwrap_or(self.from);
-            let mut items = Vec::with_capacity(decoded.len());
+            self.jira.ensure_asked_for(&decoded).await?;
+            let last = decoded.iter().map(|one| one.item.changed_at).max();
+            let new = decoded.iter().filter(|one| self.seen.insert(one.item.id)).count();
+            let mut page = Page { undelivered, ..Page::default() };
             for one in decoded {
-                if self.delivered.insert(one.item.id) {
-                    items.push(self.inner.with_comments(one).await?);
+                if delivered.insert(one.item.id) {
+                    page.items.push(self.jira.with_comments(one).await?);
                 }
             }
-            self.note_news(items.len())?;
-            self.go_on(next, last, items.len())?;
-            self.cursor = self.cursor.max(Some(last).filter(|_| self.any_rows));
-            if !items.is_empty() || self.ended {
-                let page = Page { items, cursor: self.cursor, ..Page::default() };
-                return Ok(Some((page, self.ended)));
+            let more = next.is_some();
+            self.ended = self.course.go_on(Rows { last, new, more, next }, None)?;
+            self.cursor = self.cursor.max(last);
+            page.cursor = self.cursor;
+            if !page.items.is_empty() || !page.undelivered.is_empty() || self.ended {
+                let remember = self.swept.filter(|_| self.ended).map(swept_at);
+                return Ok(Some((page, remember)));
             }
         }
         Ok(None)
     }
 }
 
-impl Inner {
+fn swept_at(at: Timestamp) -> Remember {
+    Box::new(move |remembered: &mut SourceRecord| {
+        remembered.facts.insert(SWEPT_AT.into(), at.to_string());
+    })
+}
+
+impl Search {
+    /// One response of the search, those of its rows that cannot be read, and where it goes on. If
+    /// the server fails over it or sends too much, one item may be the cause: the rows are listed by
+    /// number only and read in smaller parts.
+    async fn rows(&mut self) -> Result<(Vec<Decoded>, Vec<ItemId>, Option<Place>), FetchError> {
+        let (from, size, place) =
+            (self.course.from, self.jira.page_size(), self.course.place.as_ref());
+        let whole = self.jira.changed_since(from, place, size, Repeat::Safe).await;
+        let error = match whole {
+            Ok(Found { issues, next }) => {
+                return Ok((self.jira.decode(issues, from).await?, Vec::new(), next));
+            }
+            Err(error) if error.has_code("500") || error.has_code(BODY_TOO_LONG) => error,
+            Err(error) => return Err(error),
+        };
+        let query = |dates: &Dates| self.jira.scope.changed_since(from, dates);
+        let light = ["updated".to_owned()];
+        let listed = self.jira.dated_search(&query, &light, place, (size, Repeat::Never)).await;
+        let Ok(Found { issues, next }) = listed else { return Err(error) };
+        let listed = self.jira.decode(issues, from).await?;
+        let ids: Vec<ItemId> = listed.iter().map(|one| one.item.id).collect();
+        let (issues, failed) = self.jira.issues_apart(&ids, &self.jira.decoder.fields()).await?;
+        let dates = listed.iter().filter(|one| failed.contains(&one.item.id));
+        // The cursor passes what cannot be read; it is stored as undelivered.
+        self.cursor = self.cursor.max(dates.map(|one| one.item.changed_at).max());
+        Ok((self.jira.decode(issues, from).await?, failed, next))
+    }
+}
+
+impl JiraSource {
     /// One page of changes since the minute of `from`. A refusal is investigated, since an expired
     /// credential looks like a missing project.
     pub async fn changed_since(
@@ -271,7 +156,7 @@ impl Inner {
         place: Option<&Place>,
         size: usize,
         repeat: Repeat,
-    ) -> Result<Found, Failure> {
+    ) -> Result<Found, FetchError> {
         let query = |dates: &Dates| self.scope.changed_since(from, dates);
         self.dated_search(&query, &self.decoder.fields(), place, (size, repeat)).await
     }
@@ -283,16 +168,16 @@ impl Inner {
         fields: &[String],
         place: Option<&Place>,
         (size, repeat): (usize, Repeat),
-    ) -> Result<Found, Failure> {
+    ) -> Result<Found, FetchError> {
         let dates = self.dates.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let failure = match self.search(&query(&dates), fields, place, size, repeat).await {
             Err(failure) if failure.class == FailureClass::BadQuery => failure,
             other => return other,
         };
-        let account = self.transport.ensure_signed_in().await?;
+        let account = self.ensure_signed_in().await?;
         if place.is_some() {
             // The same query was accepted for the previous page: its position has expired.
-            return Err(Failure { class: FailureClass::Transient, ..failure });
+            return Err(FetchError { class: FailureClass::Transient, ..failure });
         }
         if !failure.has_code("400") || dates != Dates::Milliseconds {
             return Err(failure);
@@ -310,7 +195,7 @@ impl Inner {
     }
 
     /// Checks whether the project is missing.
-    async fn explain_refusal(&self, failure: Failure) -> Failure {
+    async fn explain_refusal(&self, failure: FetchError) -> FetchError {
         for project in self.scope.projects() {
             if let Err(missing) = self.project(project).await {
                 let is_cause = matches!(missing.class, FailureClass::Config | FailureClass::Auth);
@@ -321,7 +206,7 @@ impl Inner {
     }
 
     /// Rows of another project mean that the server ran another query.
-    async fn ensure_asked_for(&self, decoded: &[Decoded]) -> Result<(), Failure> {
+    async fn ensure_asked_for(&self, decoded: &[Decoded]) -> Result<(), FetchError> {
         let is_named = |(key, name): &(String, String)| {
             let ours = self.scope.projects().iter();
             ours.into_iter()
@@ -343,7 +228,7 @@ impl Inner {
         Err(rewritten(&format!("it returned {handle}, which belongs to another project")))
     }
 
-    async fn load_project_keys(&self) -> Result<HashSet<String>, Failure> {
+    async fn load_project_keys(&self) -> Result<HashSet<String>, FetchError> {
         let mut keys = HashSet::new();
         for project in self.scope.projects() {
             keys.extend(self.project(project).await?.key);

@@ -2,39 +2,30 @@
 
 use serde_json::json;
 
-use super::http::Call;
-use super::{Inner, JiraSource, wire};
-use crate::fetch::Probe;
-use crate::fetch::failure::Failure;
+use super::{JiraSource, wire};
+use crate::fetch::FetchError;
 use crate::fetch::http::Repeat;
 
 impl JiraSource {
-    /// Checks credential, projects and condition. Bypasses the breaker, since a user is asking.
-    pub async fn probe(&self) -> Probe {
-        let to_error = |failure: Failure| failure.into_error(self.0.transport.http.now());
-        Probe {
-            account: self.0.account().await.map_err(to_error),
-            project: self.0.projects().await.map_err(to_error),
-            matching: self.0.matching().await.map_err(to_error),
-        }
-    }
-}
-
-impl Inner {
-    async fn account(&self) -> Result<String, Failure> {
-        let kind = if self.transport.server().await?.is_cloud { "Cloud" } else { "Data Center" };
-        let user = self.transport.ensure_signed_in().await?;
+    pub async fn account(&self) -> Result<String, FetchError> {
+        let kind = if self.is_cloud().await? { "Cloud" } else { "Data Center" };
+        let user = self.ensure_signed_in().await?;
         let name = user.display_name.or(user.name).unwrap_or_else(|| "unknown".to_owned());
         Ok(format!("{name} (Jira {kind})"))
     }
 
-    /// A project by its key or name.
-    pub async fn project(&self, name: &str) -> Result<wire::Named, Failure> {
-        let what = format!("project {name:?}");
-        self.transport.json(Call::get(&["project", name], &what)).await
+    /// Sends one request to validate the query; the rows are ignored.
+    pub async fn check(&self) -> Result<(), FetchError> {
+        let since = self.http.look_back(&self.config);
+        self.changed_since(since, None, 1, Repeat::Never).await.map(|_| ())
     }
 
-    async fn projects(&self) -> Result<String, Failure> {
+    /// A project by its key or name.
+    pub async fn project(&self, name: &str) -> Result<wire::Named, FetchError> {
+        self.get(&["project", name], &[], &format!("project {name:?}")).await
+    }
+
+    pub async fn project_name(&self) -> Result<String, FetchError> {
         let mut names = Vec::new();
         for project in self.scope.projects() {
             let found = self.project(project).await?;
@@ -43,19 +34,19 @@ impl Inner {
         Ok(names.join(", "))
     }
 
-    async fn matching(&self) -> Result<usize, Failure> {
+    pub async fn matching(&self) -> Result<usize, FetchError> {
         // The first page explains a refused query.
-        self.changed_since(self.look_back(), None, 1, Repeat::Safe).await?;
+        self.changed_since(self.http.look_back(&self.config), None, 1, Repeat::Safe).await?;
         let dates = self.dates.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let query = self.scope.changed_since(self.look_back(), &dates);
+        let query = self.scope.changed_since(self.http.look_back(&self.config), &dates);
         let what = "the number of items";
-        if self.transport.server().await?.is_cloud {
+        if self.is_cloud().await? {
             let body = json!({ "jql": query });
-            let call = Call::ask(&["search", "approximate-count"], what, body);
-            return Ok(self.transport.json::<wire::Count>(call).await?.count);
+            let path = ["search", "approximate-count"];
+            return Ok(self.ask::<wire::Count>(&path, what, &body).await?.count);
         }
         let body = json!({ "jql": query, "maxResults": 0, "fields": ["updated"] });
-        let found: wire::Search = self.transport.json(Call::ask(&["search"], what, body)).await?;
+        let found: wire::Search = self.ask(&["search"], what, &body).await?;
         Ok(usize::try_from(found.total.unwrap_or_default()).unwrap_or(usize::MAX))
     }
 }

@@ -6,24 +6,20 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::decode::{Decoded, Server, comment, is_our_comment};
-use super::http::Call;
 use super::priority::Priorities;
 use super::wire::{self, CommentEntry};
-use super::{Inner, jql};
-use crate::fetch::CurrentState;
-use crate::fetch::failure::Failure;
-use crate::fetch::http::Repeat;
+use super::{JiraSource, jql};
+use crate::fetch::http::{Repeat, Request};
+use crate::fetch::pages::{Batch, Parts};
+use crate::fetch::write_back::{OWN_COMMENTS_SKIPPED, of_others};
+use crate::fetch::{CurrentState, FetchError};
 use crate::model::{FailureClass, Format, ItemId, WorkItem};
 
 /// Issues per response.
 pub(super) const MAX_PAGE: usize = 100;
 /// Issues that a search on Cloud reads from the database instead of its delayed index.
 const MAX_RECONCILED: usize = 50;
-/// How many of our own comments may be among the requested ones.
-const OWN_COMMENTS_SKIPPED: u64 = 20;
-/// Name of the issues in messages.
-const ISSUES: &str = "issues";
-pub(super) const SEARCH: &str = "the search";
+const SEARCH: &str = "the search";
 
 /// Where a search continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +37,7 @@ pub(super) struct Found {
     pub next: Option<Place>,
 }
 
-impl Inner {
+impl JiraSource {
     /// Issues per page.
     pub fn page_size(&self) -> usize {
         let size = usize::try_from(self.config.page_size).unwrap_or(MAX_PAGE);
@@ -56,8 +52,8 @@ impl Inner {
         place: Option<&Place>,
         size: usize,
         repeat: Repeat,
-    ) -> Result<Found, Failure> {
-        let is_cloud = self.transport.server().await?.is_cloud;
+    ) -> Result<Found, FetchError> {
+        let is_cloud = self.is_cloud().await?;
         let mut body = json!({ "jql": query, "fields": fields, "maxResults": size });
         match place {
             Some(Place::Token(token)) => body["nextPageToken"] = json!(token),
@@ -65,16 +61,15 @@ impl Inner {
             None => {}
         }
         let path: &[&str] = if is_cloud { &["search", "jql"] } else { &["search"] };
-        let call = Call { repeat, ..Call::ask(path, SEARCH, body) };
-        let found: wire::Search = self.transport.json(call).await?;
+        let request = Request::post(self.url(path, &[]).await?, SEARCH, &body);
+        let found: wire::Search = self.http.json(&Request { repeat, ..request }).await?;
         let warnings = found.warning_messages.unwrap_or_default();
         if let Some(warning) = warnings.first() {
             return Err(rewritten(&crate::model::Untrusted::new(warning.clone()).line(200)));
         }
         let Some(issues) = found.issues else {
-            let message =
-                format!("{} returned no rows for a search", self.transport.http.base_url());
-            return Err(Failure::new(FailureClass::Transient, message));
+            let message = format!("{} returned no rows for a search", self.http.base_url());
+            return Err(FetchError::new(FailureClass::Transient, message));
         };
         let next = if is_cloud {
             found.next_page_token.filter(|_| found.is_last != Some(true)).map(Place::Token)
@@ -87,8 +82,8 @@ impl Inner {
     }
 
     /// What decoding needs to know about this server.
-    pub async fn server(&self) -> Result<Server<'_>, Failure> {
-        let server = self.transport.server().await?;
+    pub async fn server(&self) -> Result<Server<'_>, FetchError> {
+        let server = self.deployment().await?;
         let format = if server.is_cloud { Format::Adf } else { Format::Wiki };
         let priorities = self.priorities.get_or_try_init(|| self.load_priorities()).await?;
         Ok(Server { site: &server.site, format, priorities })
@@ -96,8 +91,8 @@ impl Inner {
 
     /// Names are free, so their order is requested. If the list may not be read, the default names
     /// apply.
-    async fn load_priorities(&self) -> Result<Priorities, Failure> {
-        let listed = self.transport.json(Call::get(&["priority"], "the list of priorities")).await;
+    async fn load_priorities(&self) -> Result<Priorities, FetchError> {
+        let listed = self.get(&["priority"], &[], "the list of priorities").await;
         let listed: Vec<wire::Named> = match listed {
             Ok(listed) => listed,
             Err(failure)
@@ -115,7 +110,7 @@ impl Inner {
         &self,
         issues: Vec<wire::Issue>,
         unknown_change: Timestamp,
-    ) -> Result<Vec<Decoded>, Failure> {
+    ) -> Result<Vec<Decoded>, FetchError> {
         let server = self.server().await?;
         let mut seen = HashSet::new();
         let mut decoded = Vec::with_capacity(issues.len());
@@ -134,12 +129,33 @@ impl Inner {
         &self,
         ids: &[ItemId],
         fields: &[String],
-    ) -> Result<Vec<wire::Issue>, Failure> {
-        if self.transport.server().await?.is_cloud {
+    ) -> Result<Vec<wire::Issue>, FetchError> {
+        Ok(self.issues_apart(ids, fields).await?.0)
+    }
+
+    /// Issues by number, and those that the server cannot return; missing ones are omitted.
+    pub async fn issues_apart(
+        &self,
+        ids: &[ItemId],
+        fields: &[String],
+    ) -> Result<(Vec<wire::Issue>, Vec<ItemId>), FetchError> {
+        let (mut found, mut parts) = (Vec::new(), Parts::of(ids, MAX_PAGE));
+        while let Some(part) = parts.next() {
+            let read = self.issues_at_once(&part, fields).await;
+            found.extend(parts.take(part, read)?.into_iter().flatten());
+        }
+        Ok((found, parts.finish()?))
+    }
+
+    async fn issues_at_once(
+        &self,
+        ids: &[ItemId],
+        fields: &[String],
+    ) -> Result<Vec<wire::Issue>, FetchError> {
+        if self.is_cloud().await? {
             let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
             let body = json!({ "issueIdsOrKeys": names, "fields": fields });
-            let call = Call::ask(&["issue", "bulkfetch"], ISSUES, body);
-            let found: wire::Search = self.transport.json(call).await?;
+            let found: wire::Search = self.ask(&["issue", "bulkfetch"], "issues", &body).await?;
             return Ok(found.issues.unwrap_or_default());
         }
         // The server may refuse the whole query because of one invisible number.
@@ -147,13 +163,13 @@ impl Inner {
         let mut parts = vec![ids];
         while let Some(part) = parts.pop() {
             match self.issues_by_query(part, fields).await {
-                Ok(issues) => found.extend(issues),
-                Err(failure) if failure.class == FailureClass::BadQuery && part.len() > 1 => {
-                    let (first, second) = part.split_at(part.len() / 2);
-                    parts.extend([second, first]);
+                Err(error) if error.class == FailureClass::BadQuery => {
+                    if part.len() > 1 {
+                        let (first, second) = part.split_at(part.len() / 2);
+                        parts.extend([second, first]);
+                    }
                 }
-                Err(failure) if failure.class == FailureClass::BadQuery => {}
-                Err(failure) => return Err(failure),
+                issues => found.extend(issues?),
             }
         }
         Ok(found)
@@ -163,7 +179,7 @@ impl Inner {
         &self,
         ids: &[ItemId],
         fields: &[String],
-    ) -> Result<Vec<wire::Issue>, Failure> {
+    ) -> Result<Vec<wire::Issue>, FetchError> {
         let query = jql::of_ids(ids);
         let mut issues = Vec::new();
         let mut place = None;
@@ -179,40 +195,41 @@ impl Inner {
         }
     }
 
-    /// Items by number in the order of `ids`, and those that are gone.
+    /// Items by number in the order of `ids`.
     pub async fn read_items(
         &self,
         ids: &[ItemId],
         unknown_change: Timestamp,
-    ) -> Result<(Vec<WorkItem>, Vec<ItemId>), Failure> {
-        let found = self.issues(ids, &self.decoder.fields()).await?;
+    ) -> Result<Batch, FetchError> {
+        let (found, failed) = self.issues_apart(ids, &self.decoder.fields()).await?;
         let decoded = self.decode(found, unknown_change).await?;
         let mut by_id: HashMap<ItemId, Decoded> =
             decoded.into_iter().map(|one| (one.item.id, one)).collect();
-        let (mut items, mut gone) = (Vec::new(), Vec::new());
+        let mut batch = Batch { failed, ..Batch::default() };
         for id in ids {
             match by_id.remove(id) {
-                Some(decoded) => items.push(self.with_comments(decoded).await?),
-                None => gone.push(*id),
+                Some(decoded) => batch.items.push(self.with_comments(decoded).await?),
+                None if batch.failed.contains(id) => {}
+                None => batch.vanished.push(*id),
             }
         }
-        if !gone.is_empty() {
+        if !batch.vanished.is_empty() {
             // For an anonymous user every item looks deleted.
-            self.transport.ensure_signed_in().await?;
+            self.ensure_signed_in().await?;
         }
-        Ok((items, gone))
+        Ok(batch)
     }
 
     /// Adds the newest comments, if configured. An issue contains some of them; more are requested
     /// only if that is not enough and the rate limit allows it.
-    pub async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, Failure> {
+    pub async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, FetchError> {
         let Decoded { mut item, mut comments, comment_count, .. } = decoded;
-        let wanted = u64::from(self.config.comments);
+        let wanted = self.config.comments;
         if wanted == 0 || comment_count == 0 {
             return Ok(item);
         }
-        let with_ours = (wanted + OWN_COMMENTS_SKIPPED).min(comment_count);
-        if (comments.len() as u64) < with_ours && !self.transport.http.is_rate_limit_low().await {
+        let with_ours = (u64::from(wanted) + OWN_COMMENTS_SKIPPED as u64).min(comment_count);
+        if (comments.len() as u64) < with_ours && !self.http.is_rate_limit_low().await {
             match self.newest_comments(item.id, with_ours).await {
                 Ok(newest) => {
                     let format = self.server().await?.format;
@@ -224,11 +241,7 @@ impl Inner {
                 Err(failure) => return Err(failure),
             }
         }
-        // Our own comments neither reach the prompt nor count as a change.
-        comments.retain(|comment| !is_our_comment(comment));
-        comments.sort_by_key(|comment| comment.at);
-        let too_many = comments.len().saturating_sub(usize::try_from(wanted).unwrap_or(usize::MAX));
-        item.comments = comments.split_off(too_many);
+        item.comments = of_others(comments, wanted, is_our_comment);
         Ok(item)
     }
 
@@ -237,7 +250,7 @@ impl Inner {
         &self,
         id: ItemId,
         wanted: u64,
-    ) -> Result<Vec<CommentEntry>, Failure> {
+    ) -> Result<Vec<CommentEntry>, FetchError> {
         let number = id.to_string();
         let what = format!("the comments of item {id}");
         let path = ["issue", number.as_str(), "comment"];
@@ -245,76 +258,73 @@ impl Inner {
             ("orderBy", "-created".to_owned()),
             ("maxResults", wanted.min(MAX_PAGE as u64).to_string()),
         ];
-        let call = Call { query: &query, ..Call::get(&path, &what) };
-        let found: wire::Comments = self.transport.json(call).await?;
+        let found: wire::Comments = self.get(&path, &query, &what).await?;
         Ok(found.comments)
     }
 
     /// State of these items; deleted ones are omitted.
-    pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, Failure> {
+    pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, FetchError> {
         let fields = ["status", "resolution", "updated"].map(str::to_owned);
         let mut states = Vec::new();
         for part in ids.chunks(MAX_PAGE) {
             let issues = self.issues(part, &fields).await?;
-            for decoded in self.decode(issues, self.transport.http.now()).await? {
-                let WorkItem { id, rev, state, finished, changed_at, .. } = decoded.item;
-                states.push(CurrentState { id, rev, state, finished, changed_at });
+            for decoded in self.decode(issues, self.http.now()).await? {
+                states.push(decoded.item.into());
             }
         }
         if states.len() < ids.len() {
-            self.transport.ensure_signed_in().await?;
+            self.ensure_signed_in().await?;
         }
         Ok(states)
     }
 
     /// Those of these items that the configured condition matches.
-    pub async fn still_matching(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, Failure> {
+    pub async fn still_matching(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, FetchError> {
         let mut matching = Vec::new();
         for part in ids.chunks(MAX_RECONCILED) {
             matching.extend(self.matching_among(part).await?);
         }
         if matching.is_empty() && !ids.is_empty() {
-            self.transport.ensure_signed_in().await?;
+            self.ensure_signed_in().await?;
         }
         Ok(matching)
     }
 
     /// The number of the issue with this key; `None` if there is none that the account may read.
-    pub async fn number_of(&self, key: &str) -> Result<Option<ItemId>, Failure> {
+    pub async fn number_of(&self, key: &str) -> Result<Option<ItemId>, FetchError> {
         let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if key.is_empty() || !key.chars().all(is_key) {
             return Ok(None);
         }
         let (path, what) = (["issue", key], format!("issue {key}"));
         let query = [("fields", "updated".to_owned())];
-        let call = Call { query: &query, ..Call::get(&path, &what) };
-        match self.transport.json::<wire::Issue>(call).await {
+        match self.get::<wire::Issue>(&path, &query, &what).await {
             Ok(issue) => Ok(issue.number().map(ItemId)),
             Err(failure) if failure.class == FailureClass::Gone => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 
-    async fn matching_among(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, Failure> {
+    async fn matching_among(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, FetchError> {
         let query = self.scope.among(ids);
         let fields = ["updated".to_owned()];
-        let is_cloud = self.transport.server().await?.is_cloud;
+        let is_cloud = self.is_cloud().await?;
         let mut body = json!({ "jql": query, "fields": fields, "maxResults": ids.len() });
         let path: &[&str] = if is_cloud { &["search", "jql"] } else { &["search"] };
         if is_cloud {
             body["reconcileIssues"] = json!(ids);
         }
-        let found: wire::Search = self.transport.json(Call::ask(path, SEARCH, body)).await?;
+        let found: wire::Search = self.ask(path, SEARCH, &body).await?;
         let numbers = found.issues.unwrap_or_default();
         Ok(numbers.iter().filter_map(wire::Issue::number).map(ItemId).collect())
     }
 }
 
 /// The server rewrote the query, so its result is not what was requested.
-pub(super) fn rewritten(how: &str) -> Failure {
+pub(super) fn rewritten(how: &str) -> FetchError {
     let message = format!(
         "the tracker rewrites the query ({how}); correct source.where or \
          source.project"
     );
-    Failure::new(FailureClass::BadQuery, message)
+    FetchError::new(FailureClass::BadQuery, message)
 }

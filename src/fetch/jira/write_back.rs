@@ -7,13 +7,12 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::compose::{adf, wiki};
-use super::decode::{comment, instant, label, words_of};
-use super::http::Call;
-use super::{Inner, JiraSource, wire};
+use super::decode::{comment, label, words_of};
+use super::{JiraSource, wire};
 use crate::fetch::FetchError;
-use crate::fetch::failure::Failure;
-use crate::fetch::http::Repeat;
-use crate::fetch::write_back::{WriteBack, Written, ensure_writable};
+use crate::fetch::http::Request;
+use crate::fetch::text::instant;
+use crate::fetch::write_back::{WriteBack, Written, gone};
 use crate::model::{FailureClass, Format, WorkItem};
 
 /// How many of the newest comments are searched for our mark.
@@ -23,23 +22,7 @@ const MAX_COMMENT_LEN: usize = 32_000;
 
 impl JiraSource {
     /// Writes a comment and sets a label, once.
-    pub async fn write_back(&self, write: &WriteBack<'_>) -> Result<Written, FetchError> {
-        let inner = &self.0;
-        ensure_writable(&inner.transport.http, &inner.notebook, write).await?;
-        inner.write(write).await.map_err(|failure| failure.into_error(inner.transport.http.now()))
-    }
-
-    /// Checks whether the issue would accept the write; nothing is changed.
-    pub async fn validate_write_back(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
-        let inner = &self.0;
-        ensure_writable(&inner.transport.http, &inner.notebook, write).await?;
-        let checked = inner.ensure_permitted(write).await;
-        checked.map_err(|failure| failure.into_error(inner.transport.http.now()))
-    }
-}
-
-impl Inner {
-    async fn write(&self, write: &WriteBack<'_>) -> Result<Written, Failure> {
+    pub async fn write(&self, write: &WriteBack<'_>) -> Result<Written, FetchError> {
         let (before, labels) = self.item_to_write(write).await?;
         if write.may_be_there
             && let Some(rev) = self.rev_of_our_comment(write).await?
@@ -49,7 +32,7 @@ impl Inner {
         }
         if before.rev != write.rev {
             let message = format!("{}: changed in the meantime", name_of(&before));
-            return Err(Failure::new(FailureClass::Conflict, message));
+            return Err(FetchError::new(FailureClass::Conflict, message));
         }
         self.post_comment(write, &before).await?;
         self.set_label(write, &labels).await;
@@ -63,29 +46,27 @@ impl Inner {
     async fn item_to_write(
         &self,
         write: &WriteBack<'_>,
-    ) -> Result<(WorkItem, Vec<String>), Failure> {
+    ) -> Result<(WorkItem, Vec<String>), FetchError> {
         let number = write.id.to_string();
         let what = format!("item {number}");
         let query = [("fields", self.decoder.fields().join(","))];
         let path = ["issue", number.as_str()];
-        let call = Call { query: &query, ..Call::get(&path, &what) };
-        let issue: wire::Issue = match self.transport.json(call).await {
-            Ok(issue) => issue,
-            Err(failure) if failure.has_code("404") => {
-                self.transport.ensure_signed_in().await?;
-                return Err(gone(write));
+        let issue: wire::Issue = match self.get(&path, &query, &what).await {
+            Err(error) if error.has_code("404") => {
+                self.ensure_signed_in().await?;
+                return Err(gone(write.id));
             }
-            Err(failure) => return Err(failure),
+            read => read?,
         };
         let labels = issue.fields.as_ref().and_then(|fields| fields.get("labels"));
         let labels: Vec<String> = labels.unwrap_or_default();
-        let decoded = self.decode(vec![issue], self.transport.http.now()).await?;
-        let item = decoded.into_iter().next().ok_or_else(|| gone(write))?.item;
+        let decoded = self.decode(vec![issue], self.http.now()).await?;
+        let item = decoded.into_iter().next().ok_or_else(|| gone(write.id))?.item;
         Ok((item, labels))
     }
 
     /// The revision of our comment, if it exists.
-    async fn rev_of_our_comment(&self, write: &WriteBack<'_>) -> Result<Option<i64>, Failure> {
+    async fn rev_of_our_comment(&self, write: &WriteBack<'_>) -> Result<Option<i64>, FetchError> {
         let mark = write.mark();
         let format = self.server().await?.format;
         for entry in self.newest_comments(write.id, COMMENTS_SEARCHED).await? {
@@ -98,7 +79,7 @@ impl Inner {
         Ok(None)
     }
 
-    async fn post_comment(&self, write: &WriteBack<'_>, item: &WorkItem) -> Result<(), Failure> {
+    async fn post_comment(&self, write: &WriteBack<'_>, item: &WorkItem) -> Result<(), FetchError> {
         let mark = write.mark();
         let is_cloud = self.server().await?.format == Format::Adf;
         let body = match is_cloud {
@@ -107,14 +88,10 @@ impl Inner {
         };
         let number = write.id.to_string();
         let what = format!("a comment on {}", name_of(item));
-        let path = ["issue", number.as_str(), "comment"];
+        let url = self.url(&["issue", &number, "comment"], &[]).await?;
         // Sent once: a repeated one could not be recognised.
-        let call = Call {
-            repeat: Repeat::Never,
-            writes: true,
-            ..Call::ask(&path, &what, json!({ "body": body }))
-        };
-        self.transport.send(call).await.map(|_| ())
+        let request = Request::write(Method::POST, url, what, &json!({ "body": body })).once();
+        self.http.send(&request).await.map(|_| ())
     }
 
     /// The comment counts with or without the label: a refused label is logged, not a failure.
@@ -126,25 +103,28 @@ impl Inner {
         let number = write.id.to_string();
         let what = format!("a label on item {number}");
         let body = json!({ "update": { "labels": [{ "add": tag }] } });
-        let path = ["issue", number.as_str()];
-        let call = Call { method: Method::PUT, writes: true, ..Call::ask(&path, &what, body) };
-        if let Err(failure) = self.transport.send(call).await {
-            tracing::warn!(label = tag, error = failure.message, "could not set the label");
+        let set = async {
+            let url = self.url(&["issue", &number], &[]).await?;
+            self.http.send(&Request::write(Method::PUT, url, what, &body)).await
+        };
+        if let Err(error) = set.await {
+            tracing::warn!(label = tag, error = error.message, "could not set the label");
         }
     }
 
-    async fn ensure_permitted(&self, write: &WriteBack<'_>) -> Result<(), Failure> {
+    /// Checks whether the issue would accept the write; nothing is changed.
+    pub async fn validate(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
         let (item, _) = self.item_to_write(write).await?;
         if item.rev != write.rev {
             let message = format!("{}: changed in the meantime", name_of(&item));
-            return Err(Failure::new(FailureClass::Conflict, message));
+            return Err(FetchError::new(FailureClass::Conflict, message));
         }
         let query = [
             ("permissions", "ADD_COMMENTS,EDIT_ISSUES".to_owned()),
             ("issueId", write.id.to_string()),
         ];
-        let call = Call { query: &query, ..Call::get(&["mypermissions"], "the permissions") };
-        let granted: wire::Permissions = self.transport.json(call).await?;
+        let granted: wire::Permissions =
+            self.get(&["mypermissions"], &query, "the permissions").await?;
         let lacks =
             |name: &str| granted.permissions.get(name).is_some_and(|one| !one.have_permission);
         let needed = [("ADD_COMMENTS", true), ("EDIT_ISSUES", !write.tag.is_empty())];
@@ -162,7 +142,7 @@ impl Inner {
             name_of(&item),
             missing.join(" and ")
         );
-        Err(Failure::new(FailureClass::Denied, message))
+        Err(FetchError::new(FailureClass::Denied, message))
     }
 }
 
@@ -179,9 +159,4 @@ fn is_same(before: &WorkItem, after: &WorkItem) -> bool {
 
 fn name_of(item: &WorkItem) -> String {
     item.handle.clone().unwrap_or_else(|| format!("item {}", item.id))
-}
-
-fn gone(write: &WriteBack<'_>) -> Failure {
-    let message = format!("item {}: deleted, or no longer visible", write.id);
-    Failure::new(FailureClass::Gone, message)
 }

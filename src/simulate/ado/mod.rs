@@ -266,7 +266,7 @@ impl Simulator {
         self.server.lock().packed
     }
 
-    /// Requests of one kind: `wiql`, `batch`, `comments`, `patch`, `reporting`, …
+    /// Requests of one kind: `wiql`, `batch`, `comments`, `patch`, …
     pub fn requests_of(&self, kind: &str) -> u64 {
         self.server.lock().traffic.of(kind)
     }

@@ -1,19 +1,17 @@
-//! Queries, saved queries and the revision stream of the simulated tracker.
+//! Queries and saved queries of the simulated tracker.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fault::too_many_rows;
 use super::filter::{self, Scope};
-use super::items::{Shown, View, item_url};
+use super::items::item_url;
 use super::reply::Reply;
 use super::request::ApiRequest;
 use super::tracker_data::{Saved, Stored, TrackerData};
 use super::wiql::{self, Query, Refused};
 
 const MAX_QUERY_LEN: usize = 32_000;
-/// Default number of revisions in one batch of the stream.
-const STREAM_PAGE: usize = 200;
 
 /// `POST wiql`.
 pub fn run(board: &TrackerData, request: &ApiRequest, base_url: &str, limit: usize) -> Reply {
@@ -151,81 +149,4 @@ pub fn saved_query(board: &TrackerData, name: &str) -> Reply {
     }
     let text = format!("TF401243: The query {name} does not exist, or you do not have permission.");
     Reply::error(404, "QueryItemNotFoundException", &text)
-}
-
-/// `GET|POST reporting/workitemrevisions`.
-pub fn revisions(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
-    let size = request.get("$maxpagesize").and_then(|n| n.parse().ok()).unwrap_or(STREAM_PAGE);
-    let start = match request.get("continuationtoken").filter(|token| !token.is_empty()) {
-        Some(token) => token.split(';').next().and_then(|n| n.parse().ok()).unwrap_or(0),
-        None => first_since(board, request.get("startdatetime").and_then(|t| t.parse().ok())),
-    };
-    let end = board.stream.len().min(start.saturating_add(size));
-    let latest_only = request.flag("includelatestonly");
-    let mut values = Vec::new();
-    for entry in board.stream.get(start..end).unwrap_or_default() {
-        let Some(item) = board.items.get(&entry.id) else { continue };
-        let Some(last) = item.revisions.last() else { continue };
-        match entry.rev {
-            None if request.flag("includedeleted") => values.push(json!({
-                "id": item.id,
-                "rev": last.rev + 1,
-                "fields": { "System.Id": item.id, "System.IsDeleted": true,
-                            "System.ChangedDate": item.deleted },
-            })),
-            None => {}
-            Some(rev) if latest_only && (rev != last.rev || item.deleted.is_some()) => {}
-            Some(rev) => {
-                if let Some(revision) = item.revisions.iter().find(|r| r.rev == rev) {
-                    values.push(stream_entry(item, revision, request, base_url));
-                }
-            }
-        }
-    }
-    let token = format!("{end};{};1", board.stream.get(end.wrapping_sub(1)).map_or(0, |e| e.id));
-    let encoded = token.replace(';', "%3B");
-    Reply::json(&json!({
-        "values": values,
-        // Present even on the last batch.
-        "nextLink": format!(
-            "{base_url}/_apis/wit/reporting/workItemRevisions?continuationToken={encoded}"
-        ),
-        "continuationToken": token,
-        "isLastBatch": end >= board.stream.len(),
-    }))
-}
-
-fn first_since(board: &TrackerData, since: Option<Timestamp>) -> usize {
-    let Some(since) = since else { return 0 };
-    let at = |entry: &super::tracker_data::Entry| {
-        let item = board.items.get(&entry.id)?;
-        match entry.rev {
-            Some(rev) => item.revisions.iter().find(|r| r.rev == rev).map(|r| r.changed),
-            None => item.deleted,
-        }
-    };
-    let found = board.stream.iter().position(|entry| at(entry).is_some_and(|at| at >= since));
-    found.unwrap_or(board.stream.len())
-}
-
-/// Identities are strings in the stream, and long texts are only sent on request.
-fn stream_entry(
-    item: &super::tracker_data::Item,
-    revision: &super::tracker_data::Revision,
-    request: &ApiRequest,
-    base_url: &str,
-) -> Value {
-    let view = View { base_url, fields: None, relations: None };
-    let mut value = serde_json::to_value(Shown { item, revision, view }).unwrap_or_default();
-    let whole = request.get("$expand").is_some_and(|expand| expand.eq_ignore_ascii_case("fields"));
-    if let Some(fields) = value["fields"].as_object_mut() {
-        fields
-            .retain(|_, field| whole || !field.as_str().is_some_and(|text| text.starts_with('<')));
-        for field in fields.values_mut().filter(|field| field.is_object()) {
-            let name = field["displayName"].as_str().unwrap_or_default().to_owned();
-            let mail = field["uniqueName"].as_str().unwrap_or_default().to_owned();
-            *field = Value::from(format!("{name} <{mail}>"));
-        }
-    }
-    value
 }

@@ -96,7 +96,6 @@ impl ApiRequest {
             ("attachments", ..) => "attachments",
             ("fields", ..) => "fields",
             ("queries", ..) => "queries",
-            ("reporting", ..) => "reporting",
             _ => "other",
         }
     }

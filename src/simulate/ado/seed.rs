@@ -115,22 +115,8 @@ pub fn fill(board: &mut TrackerData, count: usize, seed: u64) -> Result<(), serd
         let changed = now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(now);
         template.add(board, id, changed, Some(number));
     }
-    sort_stream(board);
     board.saved = saved_queries();
     Ok(())
-}
-
-/// Sorts the revision stream by time, whatever the order of adding was.
-fn sort_stream(board: &mut TrackerData) {
-    let items = &board.items;
-    board.stream.sort_by_key(|entry| {
-        items.get(&entry.id).and_then(|item| {
-            item.revisions
-                .iter()
-                .find(|revision| Some(revision.rev) == entry.rev)
-                .map(|r| r.changed)
-        })
-    });
 }
 
 fn saved_queries() -> Vec<Saved> {

@@ -204,7 +204,6 @@ impl Shared {
             (_, "workitems") => route_item(board, request, &rest, base_url),
             ("GET" | "POST", "attachments") => super::linked::attachments(board, request, base_url),
             ("GET", "fields") => fields(board, &rest, base_url),
-            ("GET" | "POST", "reporting") => queries::revisions(board, request, base_url),
             ("GET", "recyclebin") => recycle_bin(board),
             ("GET", "workitemtypes") => states(request),
             _ => Reply::no_controller(&request.path),

@@ -139,20 +139,10 @@ pub struct Saved {
     pub wiql: String,
 }
 
-/// One entry of the revision stream.
-#[derive(Debug, Clone, Copy)]
-pub struct Entry {
-    pub id: i64,
-    /// `None` for its deletion.
-    pub rev: Option<i64>,
-}
-
 #[derive(Debug)]
 pub struct TrackerData {
     /// By number, including deleted ones.
     pub items: BTreeMap<i64, Item>,
-    /// The revision stream; an index in it is a watermark.
-    pub stream: Vec<Entry>,
     pub saved: Vec<Saved>,
     /// Fields of the collection: name and type.
     pub fields: BTreeMap<String, &'static str>,
@@ -172,7 +162,6 @@ impl TrackerData {
             Person { name: "Parcel Build Service".into(), mail: "build@parcel.example".into() };
         Self {
             items: BTreeMap::new(),
-            stream: Vec::new(),
             saved: Vec::new(),
             fields: known_fields(),
             linked: LinkedResources::default(),
@@ -224,7 +213,6 @@ impl TrackerData {
         let comments = i64::try_from(item.comments.len()).unwrap_or(i64::MAX);
         values.insert("System.CommentCount".into(), Stored::Number(comments));
         item.revisions.push(Revision { rev, changed, values: Arc::new(values), formats });
-        self.stream.push(Entry { id, rev: Some(rev) });
         rev
     }
 
@@ -291,7 +279,6 @@ impl TrackerData {
         match self.items.get_mut(&id).filter(|item| item.deleted.is_none()) {
             Some(item) => {
                 item.deleted = Some(now);
-                self.stream.push(Entry { id, rev: None });
                 true
             }
             None => false,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use heartbeat::clock::Clock;
 use heartbeat::event::{Event, Sink};
-use heartbeat::fetch::{Guarded, Source, close_breaker};
+use heartbeat::fetch::{Source as _, close_breaker};
 use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::simulate::ado::{Fault, SimulatorOptions};
 
@@ -80,10 +80,8 @@ async fn another_credential_or_configuration_is_tried_at_once_and_only_once() {
     let mut setup = with_manual_clock().await;
     setup.simulator.set_token(Some("the right one".into()));
     let with = |setup: &Setup, secret: &str| {
-        let source = setup.source_with(secret);
-        let notebook = source.notebook();
-        let events = std::sync::Arc::clone(&setup.events) as _;
-        Guarded::new(std::sync::Arc::new(source), notebook, setup.clock.clone(), events)
+        let events = Arc::clone(&setup.events) as _;
+        setup.source_with(secret).guarded(setup.clock.clone(), events)
     };
     for (secret, class, sent) in [
         ("expired", Class::Auth, 1),

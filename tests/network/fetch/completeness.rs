@@ -7,7 +7,6 @@ use std::time::Duration;
 use heartbeat::clock::Clock;
 use heartbeat::fetch::{FetchRequest, Page, Source};
 use heartbeat::model::ItemId;
-use heartbeat::settings::SourceMode;
 use heartbeat::simulate::ado::SimulatorOptions;
 use serde_json::json;
 
@@ -196,62 +195,6 @@ async fn items_asked_for_by_id_come_first_once_and_whatever_their_state() {
     assert_eq!(pages.last().unwrap().vanished, [ItemId(1)], "after a second look");
     assert_eq!(pages[0].cursor, None);
     assert_eq!(assert_each_once(&pages).len(), 21);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_revision_stream_goes_on_where_the_last_stored_page_ended() {
-    let mut setup = Setup::new(items(500)).await;
-    setup.config.mode = SourceMode::Reporting;
-    setup.config.page_size = 50;
-    let open_items = {
-        let pages = read_some(&setup, usize::MAX).await;
-        assert_each_once(&pages)
-    };
-    let mut by_query = Setup::new(items(500)).await;
-    by_query.config.page_size = 200;
-    let expected = assert_each_once(&read_some(&by_query, usize::MAX).await);
-    assert_eq!(open_items, expected, "both ways find the same items");
-
-    // A tick without changes costs one request.
-    let before = setup.simulator.requests();
-    assert!(ids(&read_some(&setup, usize::MAX).await).is_empty());
-    assert_eq!(setup.simulator.requests(), before + 1);
-
-    let edited: Vec<i64> = open_items.iter().copied().step_by(9).collect();
-    for id in &edited {
-        setup.simulator.edit_item(*id, &[("System.Title", json!("edited"))]).unwrap();
-    }
-    let gone = *open_items.iter().nth(1).unwrap();
-    setup.simulator.delete_item(gone);
-    let pages = read_some(&setup, usize::MAX).await;
-    assert_eq!(assert_each_once(&pages), edited.iter().copied().collect());
-    let vanished: Vec<ItemId> = pages.iter().flat_map(|page| page.vanished.clone()).collect();
-    assert_eq!(vanished, [ItemId(gone)]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_is_left_early_or_edited_while_read_loses_nothing() {
-    let mut setup = Setup::new(items(500)).await;
-    setup.config.mode = SourceMode::Reporting;
-    setup.config.page_size = 40;
-    setup.config.where_clause = String::new();
-    let mut seen: BTreeSet<(i64, i64)> = BTreeSet::new();
-    for round in 0..40 {
-        let pages = read_some(&setup, 7).await;
-        assert_each_once(&pages);
-        seen.extend(pages.iter().flat_map(|page| &page.items).map(|item| (item.id.0, item.rev)));
-        if round < 5 {
-            let id = setup.simulator.item_ids()[round * 31];
-            setup.simulator.edit_item(id, &[("System.Title", json!("again"))]).unwrap();
-        }
-    }
-    for id in setup.simulator.item_ids() {
-        let recent = setup.simulator.field(id, "System.ChangedDate");
-        let changed: jiff::Timestamp = recent.as_str().unwrap().parse().unwrap();
-        let within = setup.clock.now().duration_since(changed).as_hours() < 29 * 24;
-        let rev = setup.simulator.revision(id).unwrap();
-        assert!(!within || seen.contains(&(id, rev)), "revision {rev} of {id} was missed");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use heartbeat::fetch::ado::AdoSource;
-use heartbeat::fetch::{Credential, Details as _, FetchError};
+use heartbeat::fetch::{Connection, Credential, FetchError, Source as _, connect};
 use heartbeat::model::{BoxFuture, FailureClass as Class, Format, ItemId};
 use heartbeat::ports::SourceMemory;
 use heartbeat::settings::SourceAuth;
@@ -139,8 +138,8 @@ async fn a_bearer_token_that_ran_out_is_renewed_once() {
     let new = |first: u32| {
         let memory = Arc::clone(&setup.memory) as Arc<dyn SourceMemory>;
         let credential = Arc::new(Renewed(AtomicU32::new(first)));
-        AdoSource::with_retry(&setup.config, credential, setup.clock.clone(), memory, QUICK)
-            .unwrap()
+        let connection = Connection::new(credential, setup.clock.clone(), memory);
+        connect(&setup.config, Connection { retry: QUICK, ..connection }).unwrap()
     };
     setup.simulator.set_token(Some("token 2".into()));
     assert_eq!(ids(&read_all(&new(1), everything()).await.unwrap()).len(), 20);
@@ -209,8 +208,8 @@ async fn an_address_that_cannot_work_is_refused_before_anything_is_sent() {
         setup.config.base_url = address.to_owned();
         let memory = Arc::clone(&setup.memory) as Arc<dyn SourceMemory>;
         let credential = super::setup::credential();
-        let result = AdoSource::new(&setup.config, credential, setup.clock.clone(), memory);
-        let error = result.err().unwrap();
+        let connection = Connection::new(credential, setup.clock.clone(), memory);
+        let error = connect(&setup.config, connection).err().unwrap();
         assert_eq!(error.class, Class::Config, "{address}");
         assert!(error.message.contains(part), "{address}: {error}");
     }

@@ -84,7 +84,6 @@ async fn links_are_counted_and_only_those_that_move_the_revision_are_seen_as_a_c
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_question_can_be_asked_about_single_items() {
-    use heartbeat::fetch::Details as _;
     use heartbeat::model::ItemId;
     let mut setup = Setup::new(SimulatorOptions::default()).await;
     let (inside, outside) = (ItemId(FIRST_ID + 1), ItemId(FIRST_ID + 2));

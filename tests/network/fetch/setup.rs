@@ -6,9 +6,10 @@ use std::time::Duration;
 use heartbeat::clock::Clock;
 use heartbeat::event::{Event, Sink};
 use heartbeat::fetch::FixedCredential;
-use heartbeat::fetch::ado::AdoSource;
 use heartbeat::fetch::retry::RetryPolicy;
-use heartbeat::fetch::{FetchError, FetchRequest, Guarded, InMemory, Page, Source};
+use heartbeat::fetch::{
+    Connection, FetchError, FetchRequest, InMemory, Page, Source, Tracker, connect,
+};
 use heartbeat::ports::SourceMemory;
 use heartbeat::settings;
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
@@ -64,25 +65,23 @@ impl Setup {
     }
 
     /// A new client, as after a restart, with the same memory.
-    pub fn source(&self) -> AdoSource {
+    pub fn source(&self) -> Tracker {
         self.source_with("not-a-secret")
     }
 
     /// The same with another credential.
-    pub fn source_with(&self, secret: &str) -> AdoSource {
+    pub fn source_with(&self, secret: &str) -> Tracker {
         let memory = Arc::clone(&self.memory) as Arc<dyn SourceMemory>;
         let secret = secret.to_owned().into();
         let credential = Arc::new(FixedCredential::new(secret, "a constant of the test"));
-        AdoSource::with_retry(&self.config, credential, self.clock.clone(), memory, QUICK)
+        let connection = Connection::new(credential, self.clock.clone(), memory);
+        connect(&self.config, Connection { retry: QUICK, ..connection })
             .expect("the configuration is valid")
     }
 
     /// The same behind its breaker.
-    pub fn guarded(&self) -> Guarded {
-        let source = self.source();
-        let notebook = source.notebook();
-        let events = Arc::clone(&self.events) as Arc<dyn Sink>;
-        Guarded::new(Arc::new(source), notebook, self.clock.clone(), events)
+    pub fn guarded(&self) -> Tracker {
+        self.source().guarded(self.clock.clone(), Arc::clone(&self.events) as Arc<dyn Sink>)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use heartbeat::fetch::Details as _;
+use heartbeat::fetch::Source as _;
 use heartbeat::model::{Attachment, ItemId, LinkKind, LinkedContent};
 use heartbeat::simulate::ado::{SimulatorOptions, StoredCommit, StoredFile, StoredRequest};
 use serde_json::json;

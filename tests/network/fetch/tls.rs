@@ -56,10 +56,8 @@ async fn an_authority_file_that_cannot_be_used_is_refused_by_name() {
         setup.config.ca_file = file(name);
         let memory = Arc::clone(&setup.memory) as Arc<dyn heartbeat::ports::SourceMemory>;
         let credential = super::setup::credential();
-        let clock = setup.clock.clone();
-        let result =
-            heartbeat::fetch::ado::AdoSource::new(&setup.config, credential, clock, memory);
-        let error = result.err().unwrap();
+        let connection = heartbeat::fetch::Connection::new(credential, setup.clock.clone(), memory);
+        let error = heartbeat::fetch::connect(&setup.config, connection).err().unwrap();
         assert_eq!(error.class, Class::Config);
         assert!(error.message.contains(part) && error.message.contains(name), "{error}");
     }

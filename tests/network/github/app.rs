@@ -42,7 +42,7 @@ async fn setup(token_lasts: SignedDuration) -> Setup {
     setup
 }
 
-fn source(setup: &Setup, key: &str) -> Arc<dyn heartbeat::fetch::Tracker> {
+fn source(setup: &Setup, key: &str) -> heartbeat::fetch::Tracker {
     let key = FixedCredential::new(key.to_owned().into(), "a file of the test");
     let memory = Arc::clone(&setup.memory) as _;
     let connection = Connection::new(Arc::new(key), setup.clock.clone(), memory);
@@ -53,13 +53,13 @@ fn source(setup: &Setup, key: &str) -> Arc<dyn heartbeat::fetch::Tracker> {
 async fn one_token_serves_many_requests_and_is_renewed_before_it_ends() {
     let setup = setup(SignedDuration::from_mins(60)).await;
     let client = source(&setup, KEY);
-    assert_eq!(ids(&read_all(&*client, everything()).await.unwrap()).len(), 40);
+    assert_eq!(ids(&read_all(&client, everything()).await.unwrap()).len(), 40);
     assert!(setup.simulator.requests_of("issues") > 3);
     assert_eq!(setup.simulator.tokens_given(), 1);
     // Four minutes are too few to begin a request.
     let setup = self::setup(SignedDuration::from_mins(4)).await;
     let client = source(&setup, KEY);
-    assert_eq!(ids(&read_all(&*client, everything()).await.unwrap()).len(), 40);
+    assert_eq!(ids(&read_all(&client, everything()).await.unwrap()).len(), 40);
     assert!(setup.simulator.tokens_given() > 3);
 }
 
@@ -67,7 +67,7 @@ async fn one_token_serves_many_requests_and_is_renewed_before_it_ends() {
 async fn all_repositories_of_an_installation_are_read() {
     let mut setup = setup(SignedDuration::from_mins(60)).await;
     setup.config.project = "parcel".into();
-    let found = ids(&read_all(&*source(&setup, KEY), everything()).await.unwrap());
+    let found = ids(&read_all(&source(&setup, KEY), everything()).await.unwrap());
     assert_eq!(found.len(), 41);
 }
 
@@ -75,7 +75,7 @@ async fn all_repositories_of_an_installation_are_read() {
 async fn another_app_another_key_and_an_invalid_key_are_distinguished_from_the_tracker() {
     let mut setup = setup(SignedDuration::from_mins(60)).await;
     let class = async |setup: &Setup, key: &str| {
-        let error = read_all(&*source(setup, key), everything()).await.unwrap_err();
+        let error = read_all(&source(setup, key), everything()).await.unwrap_err();
         assert!(error.message.contains("a file of the test"), "{error}");
         assert!(!error.message.contains("MII"), "{error}");
         error.class

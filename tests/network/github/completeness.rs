@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use heartbeat::clock::Clock;
-use heartbeat::fetch::{Details as _, Page, Source};
+use heartbeat::fetch::{Page, Source};
 use simulators::github::{LIBRARY, REPOSITORY, SimulatorOptions};
 
 use super::setup::{Setup, also};
@@ -109,7 +109,7 @@ async fn what_became_of_single_issues_is_reported() {
     simulator.make_discussion(REPOSITORY, 4);
     let pull_request = 11;
     let request = also(&[1, 2, 3, 4, 5, pull_request, 99_999, 30_000_001]);
-    let pages = read_all(&setup.source() as &dyn Source, request).await.unwrap();
+    let pages = read_all(&setup.source(), request).await.unwrap();
     let vanished: Vec<i64> = pages.iter().flat_map(|page| &page.vanished).map(|id| id.0).collect();
     assert_eq!(vanished, [2, 3, 4, pull_request, 99_999, 30_000_001]);
     let found = ids(&pages);
@@ -130,7 +130,7 @@ async fn a_repository_that_is_renamed_while_we_read_stays_the_same_one() {
     .await;
     assert_eq!(each_once(&ids(&pages)).len(), 60);
     // Single issues are found under the new name, and are not mistaken for transferred ones.
-    let pages = read_all(&setup.source() as &dyn Source, also(&[1, 2])).await.unwrap();
+    let pages = read_all(&setup.source(), also(&[1, 2])).await.unwrap();
     assert!(pages.iter().all(|page| page.vanished.is_empty()), "{pages:?}");
     // With the new name in the configuration they keep their numbers.
     let mut setup = setup;

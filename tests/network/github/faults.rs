@@ -2,15 +2,18 @@
 //! message.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use heartbeat::app::exit::Code;
 use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::run::RunError;
 use heartbeat::simulate::fault::Misbehaviour as _;
+use serde_json::json;
 use simulators::github::{ActiveFault, Fault, SimulatorOptions};
 
-use super::setup::Setup;
+use super::setup::{Setup, also};
+use crate::fetch::canned::{Answer, Canned, json as answer_json, with_headers};
 use crate::fetch::setup::{everything, ids, read_all};
 
 /// Fault, class, requests for the list, breaker, exit code, a part of the message.
@@ -174,4 +177,32 @@ async fn a_token_that_ends_between_two_pages_stops_at_the_first_refusal() {
     setup.config.look_back *= 2;
     setup.simulator.set_token(Some("ghp_not_a_secret".into()));
     assert_eq!(ids(&read_all(&setup.guarded(), everything()).await.unwrap()).len(), 60);
+}
+
+/// One issue makes the service fail; the others that were asked for by number are read without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issue_that_makes_the_service_fail_is_set_aside_and_the_rest_is_read() {
+    let answer: Answer = Arc::new(|request| {
+        let number = (1..=3).find(|number| request.is(&format!("/issues/{number} ")));
+        match number {
+            Some(2) => with_headers("500 Internal Server Error", "", b"{}"),
+            Some(number) => {
+                let issue =
+                    json!({ "number": number, "title": "x", "state": "open", "labels": [] });
+                answer_json(&issue.to_string())
+            }
+            None if request.is("/issues?") => answer_json("[]"),
+            None => answer_json(r#"{"id": 1, "full_name": "contoso/shop"}"#),
+        }
+    });
+    let canned = Canned::start(answer).await;
+    let mut setup = Setup::of(0).await;
+    setup.config.base_url.clone_from(&canned.base_url);
+    setup.config.project = "contoso/shop".into();
+    let pages = read_all(&setup.source(), also(&[1, 2, 3])).await.unwrap();
+    assert_eq!(ids(&pages), [1, 3]);
+    assert_eq!(pages[0].undelivered, [heartbeat::model::ItemId(2)]);
+    // If nothing can be read, it is the service.
+    let error = read_all(&setup.source(), also(&[2])).await.unwrap_err();
+    assert_eq!(error.class, Class::Transient, "{error}");
 }

@@ -56,7 +56,7 @@ async fn an_issue_is_decoded_with_all_that_the_service_knows_of_it() {
     }
     let ours = "Found it.\n\n<!-- heartbeat ref 0123456789ab -->";
     setup.simulator.comment(REPOSITORY, 4, ours);
-    let pages = read_all(&setup.source() as &dyn Source, everything()).await.unwrap();
+    let pages = read_all(&setup.source(), everything()).await.unwrap();
     let items: Vec<_> = pages.into_iter().flat_map(|page| page.items).collect();
     let item = items.iter().find(|item| item.id.0 == 4).unwrap();
     assert_eq!(item.title, "Webhook is delivered twice after a restart");
@@ -79,7 +79,7 @@ async fn closings_are_seen_and_archived_repositories_are_read() {
     setup.simulator.close(REPOSITORY, 3);
     setup.simulator.archive(REPOSITORY);
     let request = setup.next_request().await;
-    let pages = read_all(&setup.source() as &dyn Source, request).await.unwrap();
+    let pages = read_all(&setup.source(), request).await.unwrap();
     let closed = pages.iter().flat_map(|page| &page.items).find(|item| item.id.0 == 3).unwrap();
     assert_eq!((closed.state.as_str(), closed.finished), ("closed", Some(true)));
 }
@@ -122,7 +122,7 @@ async fn one_request_is_on_its_way_at_a_time_also_for_two_sources_of_one_server(
         );
         let connection = heartbeat::fetch::Connection { turns: turns.clone(), ..connection };
         let source = heartbeat::fetch::connect(&config, connection).unwrap();
-        async move { ids(&read_all(&*source, everything()).await.unwrap()).len() }
+        async move { ids(&read_all(&source, everything()).await.unwrap()).len() }
     };
     let (one, two) = tokio::join!(tokio::spawn(read("one")), tokio::spawn(read("two")));
     assert_eq!((one.unwrap(), two.unwrap()), (300, 300));
@@ -144,7 +144,7 @@ async fn a_limit_of_one_source_holds_for_the_other_of_the_same_server() {
         );
         let connection = heartbeat::fetch::Connection { turns: turns.clone(), ..connection };
         let source = heartbeat::fetch::connect(&config, connection).unwrap();
-        read_all(&*source, everything()).await.unwrap_err().class
+        read_all(&source, everything()).await.unwrap_err().class
     };
     assert_eq!(read("one").await, FailureClass::Throttled);
     let sent = setup.simulator.requests();

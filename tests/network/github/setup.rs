@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use heartbeat::clock::Clock;
 use heartbeat::event::Sink;
-use heartbeat::fetch::github::GithubSource;
-use heartbeat::fetch::{
-    Connection, FetchRequest, FixedCredential, Guarded, InMemory, Source, Tracker,
-};
+use heartbeat::fetch::{Connection, FetchRequest, FixedCredential, InMemory, Tracker, connect};
 use heartbeat::model::{ItemId, SourceRecord};
 use heartbeat::settings::{self, SourceKind};
 use simulators::github::{REPOSITORY, Simulator, SimulatorOptions};
@@ -45,24 +42,21 @@ impl Setup {
     }
 
     /// A new client, as after a restart, with the same memory.
-    pub fn source(&self) -> GithubSource {
+    pub fn source(&self) -> Tracker {
         self.source_with("ghp_not_a_secret")
     }
 
-    pub fn source_with(&self, secret: &str) -> GithubSource {
+    pub fn source_with(&self, secret: &str) -> Tracker {
         let secret = FixedCredential::new(secret.to_owned().into(), "a constant of the test");
         let memory = Arc::clone(&self.memory) as _;
         let connection = Connection::new(Arc::new(secret), self.clock.clone(), memory);
-        GithubSource::connect(&self.config, Connection { retry: QUICK, ..connection })
+        connect(&self.config, Connection { retry: QUICK, ..connection })
             .expect("the configuration is valid")
     }
 
     /// The same behind its breaker.
-    pub fn guarded(&self) -> Guarded {
-        let source = self.source();
-        let notebook = source.notebook();
-        let events = Arc::clone(&self.events) as Arc<dyn Sink>;
-        Guarded::new(Arc::new(source), notebook, self.clock.clone(), events)
+    pub fn guarded(&self) -> Tracker {
+        self.source().guarded(self.clock.clone(), Arc::clone(&self.events) as Arc<dyn Sink>)
     }
 
     pub async fn remembered(&self) -> SourceRecord {
@@ -88,7 +82,7 @@ impl Setup {
 
     /// Numbers that a read with a new client delivers.
     pub async fn read(&self, request: FetchRequest) -> Vec<i64> {
-        let pages = read_all(&self.source() as &dyn Source, request).await.unwrap();
+        let pages = read_all(&self.source(), request).await.unwrap();
         crate::fetch::setup::ids(&pages)
     }
 }

@@ -1,6 +1,6 @@
 //! Context of a GitHub issue: links, code changes, files in its texts.
 
-use heartbeat::fetch::Details as _;
+use heartbeat::fetch::Source as _;
 use heartbeat::model::{Attachment, ChangeKind, ItemId, LinkKind, LinkedContent, LinkedItem};
 use heartbeat::simulate::{StoredCommit, StoredFile};
 use simulators::github::{LIBRARY, REPOSITORY, Simulator};

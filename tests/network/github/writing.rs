@@ -1,6 +1,6 @@
 //! Comments and labels: written once, with a mark; refusals are reported.
 
-use heartbeat::fetch::{Details as _, FieldChange, FieldWrite, WriteBack};
+use heartbeat::fetch::{FieldChange, FieldWrite, Source as _, WriteBack};
 use heartbeat::model::{FailureClass, Field, Format, ItemId};
 use simulators::github::{ActiveFault, Fault, LIBRARY, REPOSITORY};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use heartbeat::clock::Clock;
-use heartbeat::fetch::{Details as _, FetchRequest, Page, Source as _, Tracker as _};
+use heartbeat::fetch::{FetchRequest, Page, Source as _};
 use heartbeat::model::ItemId;
 use jiff::SignedDuration;
 use simulators::jira::SimulatorOptions;

@@ -2,16 +2,18 @@
 //! message.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use heartbeat::app::exit::Code;
-use heartbeat::fetch::Tracker as _;
 use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::run::RunError;
 use heartbeat::simulate::fault::Misbehaviour as _;
+use serde_json::{Value, json};
 use simulators::jira::{ActiveFault, Fault, SimulatorOptions};
 
 use super::setup::Setup;
+use crate::fetch::canned::{Answer, Canned, json as answer_json, with_headers};
 use crate::fetch::setup::{everything, ids, read_all};
 
 /// Effect of a fault on a tick.
@@ -60,7 +62,8 @@ const TABLE: [Expected; 27] = [
     expect(Fault::Throttled429Long, Class::Throttled, 1, Breaker::Counts, 69, "after 1847 s"),
     expect(Fault::Throttled429Reset, Class::Throttled, 1, Breaker::Counts, 69, "retry after 1"),
     expect(Fault::Throttled429Html, Class::Throttled, 1, Breaker::Counts, 69, "retry after 60 s"),
-    expect(Fault::Error500, Class::Transient, 3, Breaker::Counts, 69, "HTTP 500"),
+    // Once more without fields, in case one item is the cause.
+    expect(Fault::Error500, Class::Transient, 4, Breaker::Counts, 69, "HTTP 500"),
     expect(Fault::Gateway502, Class::Transient, 3, Breaker::Counts, 69, "502 Bad Gateway"),
     expect(Fault::Unavailable503, Class::Transient, 3, Breaker::Counts, 69, "starting up"),
     expect(Fault::WrongShape, Class::Transient, 1, Breaker::Counts, 69, "returned no rows"),
@@ -187,7 +190,7 @@ async fn a_credential_that_ends_between_two_pages_is_reported_and_nothing_counts
             // Items requested by number do not vanish either.
             let known = heartbeat::model::ItemId(setup.simulator.ids()[0]);
             let states =
-                heartbeat::fetch::Details::current_states(&setup.source(), vec![known]).await;
+                heartbeat::fetch::Source::current_states(&setup.source(), vec![known]).await;
             assert_eq!(states.unwrap_err().class, Class::Auth);
         }
     }
@@ -209,4 +212,49 @@ async fn passing_faults_lose_no_item() {
             assert_eq!(breaker, Default::default(), "{}", fault.name());
         }
     }
+}
+
+/// One issue makes the server fail, whatever else is asked for with it; the rows of the search are
+/// then listed without their fields and read in parts.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issue_that_makes_the_server_fail_is_set_aside_and_the_rest_is_read() {
+    let row = |id: u32, whole: bool| {
+        let summary = if whole { json!("x") } else { json!(null) };
+        let updated = format!("2026-11-16T12:0{id}:00.000+0000");
+        json!({ "id": id.to_string(), "key": format!("SHOP-{id}"),
+            "fields": { "summary": summary, "updated": updated } })
+    };
+    let failed = || with_headers("500 Internal Server Error", "", b"{}");
+    let answer: Answer = Arc::new(move |request| {
+        let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+        let is_whole = body["fields"].as_array().is_some_and(|fields| fields.len() > 1);
+        match () {
+            () if request.is("serverInfo") => answer_json(r#"{"deploymentType": "Cloud"}"#),
+            () if request.is("/priority") => answer_json("[]"),
+            () if request.is("/search") && is_whole => failed(),
+            () if request.is("/search") => {
+                let rows: Vec<Value> = (1..=5).map(|id| row(id, false)).collect();
+                answer_json(&json!({ "issues": rows, "isLast": true }).to_string())
+            }
+            () if request.is("/bulkfetch") => {
+                let ids = body["issueIdsOrKeys"].as_array().unwrap().iter();
+                let ids: Vec<u32> = ids.map(|id| id.as_str().unwrap().parse().unwrap()).collect();
+                if ids.contains(&4) {
+                    return failed();
+                }
+                let rows: Vec<Value> = ids.into_iter().map(|id| row(id, true)).collect();
+                answer_json(&json!({ "issues": rows }).to_string())
+            }
+            () => answer_json("{}"),
+        }
+    });
+    let canned = Canned::start(answer).await;
+    let mut setup = Setup::new(SimulatorOptions::default()).await;
+    setup.config.base_url.clone_from(&canned.base_url);
+    setup.config.project = "SHOP".to_owned();
+    let pages = read_all(&setup.source(), everything()).await.unwrap();
+    assert_eq!(ids(&pages), [1, 2, 3, 5]);
+    assert_eq!(pages[0].undelivered, [heartbeat::model::ItemId(4)]);
+    let last = "2026-11-16T12:05:00Z".parse().unwrap();
+    assert_eq!(pages[0].cursor, Some(last), "it passes what is stored as undelivered");
 }

@@ -1,7 +1,7 @@
 //! Decoding of issues: texts in both formats, comments, display.
 
 use heartbeat::clean::{Budget, clean_item};
-use heartbeat::fetch::{FetchRequest, Source as _, jira::JiraSource};
+use heartbeat::fetch::{FetchRequest, Source as _};
 use heartbeat::model::{FailureClass as Class, Format, ItemId, WorkItem};
 use serde_json::json;
 use simulators::jira::{FIRST_ID, Simulator, SimulatorOptions};
@@ -128,16 +128,18 @@ async fn credentials_go_as_basic_with_a_user_and_as_bearer_without() {
     let mut setup = Setup::new(options).await;
     for user in ["bot@contoso.example", ""] {
         setup.config.user = user.to_owned();
-        let source: JiraSource = setup.source_with("right-secret");
+        let source = setup.source_with("right-secret");
         source.check().await.unwrap();
         let error = setup.source_with("wrong-secret").check().await.unwrap_err();
         assert_eq!(error.class, Class::Auth);
         assert!(!error.message.contains("wrong-secret"));
     }
-    assert_ne!(
-        setup.source_with("a").configuration_fingerprint().await,
-        setup.source_with("b").configuration_fingerprint().await
-    );
+    // Another credential is tried at once, although the breaker is open.
+    for (secret, class) in [("a", Class::Auth), ("a", Class::BreakerOpen), ("b", Class::Auth)] {
+        let events = std::sync::Arc::clone(&setup.events) as _;
+        let guarded = setup.source_with(secret).guarded(setup.clock.clone(), events);
+        assert_eq!(guarded.check().await.unwrap_err().class, class, "{secret}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,7 +160,7 @@ async fn conditions_that_cannot_work_are_refused_before_anything_is_sent() {
         let credential = crate::fetch::setup::credential();
         let memory = std::sync::Arc::clone(&setup.memory) as _;
         let connection = heartbeat::fetch::Connection::new(credential, setup.clock.clone(), memory);
-        let error = JiraSource::connect(&config, connection).err().unwrap();
+        let error = heartbeat::fetch::connect(&config, connection).err().unwrap();
         assert_eq!(error.class, Class::Config);
         assert!(error.message.contains("source.where"), "{error}");
     }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use heartbeat::clock::Clock;
 use heartbeat::event::Sink;
-use heartbeat::fetch::jira::JiraSource;
 use heartbeat::fetch::{
-    Connection, FetchRequest, FixedCredential, Guarded, InMemory, Page, Source, Tracker,
+    Connection, FetchRequest, FixedCredential, InMemory, Page, Source as _, Tracker, connect,
 };
 use heartbeat::ports::SourceMemory;
 use heartbeat::settings::{self, SourceKind};
@@ -53,26 +52,23 @@ impl Setup {
     }
 
     /// A new client, as after a restart, with the same memory.
-    pub fn source(&self) -> JiraSource {
+    pub fn source(&self) -> Tracker {
         self.source_with("not-a-secret")
     }
 
     /// The same with another credential.
-    pub fn source_with(&self, secret: &str) -> JiraSource {
+    pub fn source_with(&self, secret: &str) -> Tracker {
         let memory = Arc::clone(&self.memory) as Arc<dyn SourceMemory>;
         let secret = secret.to_owned().into();
         let credential = Arc::new(FixedCredential::new(secret, "a constant of the test"));
         let connection =
             Connection { retry: QUICK, ..Connection::new(credential, self.clock.clone(), memory) };
-        JiraSource::connect(&self.config, connection).expect("the configuration is valid")
+        connect(&self.config, connection).expect("the configuration is valid")
     }
 
     /// The same behind its breaker.
-    pub fn guarded(&self) -> Guarded {
-        let source = self.source();
-        let notebook = source.notebook();
-        let events = Arc::clone(&self.events) as Arc<dyn Sink>;
-        Guarded::new(Arc::new(source), notebook, self.clock.clone(), events)
+    pub fn guarded(&self) -> Tracker {
+        self.source().guarded(self.clock.clone(), Arc::clone(&self.events) as Arc<dyn Sink>)
     }
 
     /// Reads `limit` pages from the cursor on, stores them, and stops, as a run with enough work

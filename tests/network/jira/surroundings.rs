@@ -1,6 +1,6 @@
 //! Context of a Jira issue: parent, sub-tasks, links, attached files.
 
-use heartbeat::fetch::Details as _;
+use heartbeat::fetch::Source as _;
 use heartbeat::model::{Attachment, ItemId, LinkKind, LinkedContent};
 use heartbeat::simulate::StoredFile;
 use simulators::jira::SimulatorOptions;

@@ -278,7 +278,6 @@ impl World {
             heartbeat::run::Tracker {
                 name: source.name.clone(),
                 source: Arc::new(Tracker(source.name.clone(), Arc::clone(outside))),
-                details: Arc::new(Tracker(source.name.clone(), Arc::clone(outside))),
                 publisher: publishes.then(publisher),
                 writer: None,
             }

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use heartbeat::fetch::{
-    CurrentState, Details, FetchError, FetchRequest, ItemFile, Page, Pages, Source,
-};
+use heartbeat::fetch::{CurrentState, FetchError, FetchRequest, ItemFile, Page, Pages, Source};
 use heartbeat::model::{
     Attachment, BoxFuture, FailureClass, Format, ItemId, ItemKey, LinkedContent, Links, TextField,
     WorkItem,
@@ -101,9 +99,7 @@ impl Source for Tracker {
         let scripted = Scripted { pages, until_failure, hangs: outside.tracker_hangs };
         Box::pin(async move { Ok(Box::new(scripted) as Box<dyn Pages>) })
     }
-}
 
-impl Details for Tracker {
     fn attached_files(
         &self,
         ids: Vec<ItemId>,
