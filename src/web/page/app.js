@@ -337,13 +337,14 @@ function findingsSoon() {
 }
 
 /** Enter in the header's field: the one item with this name or these words, or the list. */
-async function search(words) {
-  words = words.replace(/^#/, "");
-  const named = await read(`/api/items/${words.split("/").map(encodeURIComponent).join("/")}`).catch(() => null);
-  const found = named ? null : await read(`/api/items?limit=1&q=${encodeURIComponent(words)}`).catch(() => null);
+async function search(typed) {
+  const name = typed.replace(/^#/, "");
+  const found = await read(`/api/items?limit=50&q=${encodeURIComponent(name)}`).catch(() => ({ total: 0, items: [] }));
+  const known = found.items.find((item) => item.key.endsWith(`/${name}`)) ?? (found.total === 1 && found.items[0]);
+  // A tracker's own name, such as PARCEL-4, is not among the words.
+  const named = known ? known.key : await read(`/api/items/${typed.split("/").map(encodeURIComponent).join("/")}`).then((one) => one.item.key, () => null);
   page.filter = byId("filter").value = "";
-  const key = named?.item.key ?? (found?.total === 1 && found.items[0].key);
-  go(key ? itemPath(key) : `/items?q=${encodeURIComponent(words)}`);
+  go(named ? itemPath(named) : `/items?q=${encodeURIComponent(name)}`);
 }
 
 async function openList() {

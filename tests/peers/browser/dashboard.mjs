@@ -671,9 +671,9 @@ async function byKeyboard(page) {
   await tabTo(page, "#page .next a");
   await page.keyboard.press("Enter");
   await page.waitForFunction((before) => location.href !== before && document.querySelector("#page .found"), finding);
-  await page.keyboard.press("Alt+ArrowLeft");
+  await page.goBack(); // Alt and the left arrow are the browser's, not the page's.
   await page.waitForFunction((before) => location.href === before && document.querySelector("#page .opinions [aria-pressed=true]"), finding);
-  await page.keyboard.press("Alt+ArrowLeft");
+  await page.goBack();
   await page.waitForSelector("#start:not([hidden])");
   assert.equal(page.url(), `${origin}/`);
   done("by the keyboard alone: start, finding, its file, feedback, the next one, back");
