@@ -420,13 +420,14 @@ async fn why_says_where_an_item_stands_by_the_name_that_people_use() {
             change(&format!("UPDATE heartbeat_state SET {standing} WHERE key = '{key}'"));
             assert_eq!(why(&name).await, answer, "{name}: {standing}");
         }
-        // The oldest of a group is the one to keep.
+        // Of a group that says equally much, the oldest is the one to keep.
         change(&format!(
             "UPDATE heartbeat_state SET {} WHERE key = '{key}';
              INSERT INTO heartbeat_state (key, item_id, title, item_type, url, revision, last_changed,
                  fingerprint, phase, reason, first_seen, last_seen)
              SELECT '{source}/1', 1, 'The older one', item_type, '', 1, 0, '', 'done', 'baseline', 0, 0
                  FROM heartbeat_state WHERE key = '{key}';
+             UPDATE item_fields SET words = '' WHERE key = '{key}';
              INSERT INTO duplicates VALUES ('{key}', '{source}/1', 'The same.')",
             STANDINGS[2].0
         ));
