@@ -15,6 +15,7 @@ use crate::fetch::{
 };
 use crate::model::{FailureClass, ItemId, ItemKey, WorkItem, name_in};
 use crate::report::lines::short_key;
+use crate::report::moment::day;
 use crate::report::why;
 use crate::settings::{Config, Source, SourceKind};
 
@@ -45,12 +46,20 @@ impl Context {
         let why = match store.items().get(key.clone()).await? {
             Some(row) => {
                 let findings = store.findings().of_item(key.clone()).await?;
-                why::known(&row, !findings.is_empty())
+                let same = store.items().duplicates_of(key.clone()).await?;
+                why::known(&row, !findings.is_empty(), &same, |key| self.name_of(key))
             }
-            None => self.ask_tracker(&config, &key).await,
+            None => match self.ask_tracker(&config, &key).await {
+                // A tracker resolves names of projects that the source does not read.
+                told if told == NOT_THERE => elsewhere(&config, item).unwrap_or(told),
+                told => told,
+            },
         };
-        let item = self.names.get().map_or_else(|| short_key(&key), |names| names.name(&key));
-        self.say_why(Answer { item, why })
+        self.say_why(Answer { item: self.name_of(&key), why })
+    }
+
+    fn name_of(&self, key: &ItemKey) -> String {
+        self.names.get().map_or_else(|| short_key(key), |names| names.name(key))
     }
 
     fn say_why(&self, answer: Answer) -> Result<Code, CommandError> {
@@ -62,11 +71,7 @@ impl Context {
     /// the text is no such name. An error is the answer.
     async fn named(&self, config: &Config, item: &str) -> Result<Option<ItemKey>, String> {
         let name = name_in(item).unwrap_or_else(|| item.to_owned());
-        let kind = match name.rsplit_once('#') {
-            Some((repository, _)) if repository.contains('/') => SourceKind::Github,
-            None if name.contains('-') && !name.contains('/') => SourceKind::Jira,
-            _ => return Ok(None),
-        };
+        let Some((kind, _)) = named_in(&name) else { return Ok(None) };
         let mut refused_by = None;
         for source in config.sources().iter().filter(|source| source.kind == kind) {
             let asked = match self.tracker(config, source) {
@@ -79,9 +84,9 @@ impl Context {
                 Err(error) => refused_by = Some(refused(error.class, &error.to_string())),
             }
         }
-        let nowhere = "It does not exist in a tracker that is configured, or its account may not \
-                       read it.";
-        Err(refused_by.unwrap_or_else(|| nowhere.to_owned()))
+        // The other trackers may have said nothing because the item is in none of their projects.
+        let told = elsewhere(config, item).or(refused_by);
+        Err(told.unwrap_or_else(|| NOT_THERE.to_owned()))
     }
 
     fn tracker(&self, config: &Config, source: &Source) -> Result<Tracker, FetchError> {
@@ -114,6 +119,8 @@ impl Context {
     }
 }
 
+const NOT_THERE: &str = "It does not exist in the tracker, or its account may not read it.";
+
 /// Conditions that are tried one by one; each is a request.
 const MAX_TRIED: usize = 12;
 
@@ -132,9 +139,7 @@ async fn asked(
     };
     match tracker.still_matching(vec![id]).await {
         Ok(Some(ids)) if ids.contains(&id) => {
-            return "It matches the query, and no run has read it yet: the next run does, if it \
-                    changed within source.look_back."
-                .to_owned();
+            return unread(tracker, source, id, now).await;
         }
         Err(error) => return refused(error.class, &error.to_string()),
         Ok(_) => {}
@@ -171,16 +176,58 @@ async fn asked(
                 area.unwrap_or_default()
             )
         }
-        Ok(None) => "It does not exist in the tracker, or its account may not read it.".to_owned(),
+        Ok(None) => NOT_THERE.to_owned(),
         Err((class, message)) => refused(class, &message),
+    }
+}
+
+/// The answer for a name of a project or repository that no source reads.
+fn elsewhere(config: &Config, item: &str) -> Option<String> {
+    let name = name_in(item).unwrap_or_else(|| item.to_owned());
+    let (kind, own) = named_in(&name)?;
+    let of_kind = config.sources().iter().filter(|source| source.kind == kind);
+    let mut read: Vec<&str> =
+        of_kind.flat_map(|source| source.project.split(',')).map(str::trim).collect();
+    read.dedup();
+    let admits = |project: &&str| {
+        let owner = project.strip_suffix("/*").unwrap_or(project);
+        let all_of_owner = own.split_once('/').is_some_and(|(first, _)| first == owner);
+        project.is_empty() || own.eq_ignore_ascii_case(project) || all_of_owner
+    };
+    (!read.iter().any(admits)).then(|| match read.join(", ") {
+        none if none.is_empty() => format!("No source of the configuration reads {own}."),
+        projects => format!("No source reads {own}; the configuration has {projects}."),
+    })
+}
+
+/// The kind of tracker that has such names, and the name's project or repository.
+fn named_in(name: &str) -> Option<(SourceKind, &str)> {
+    match name.rsplit_once('#') {
+        Some((repository, _)) if repository.contains('/') => Some((SourceKind::Github, repository)),
+        None if !name.contains('/') => {
+            name.rsplit_once('-').map(|(project, _)| (SourceKind::Jira, project))
+        }
+        _ => None,
+    }
+}
+
+/// About an item that the query returns and no run has read.
+async fn unread(tracker: &dyn Tracker, source: &Source, id: ItemId, now: Timestamp) -> String {
+    let first = now.checked_sub(source.look_back).unwrap_or(Timestamp::UNIX_EPOCH);
+    match read(tracker, id, now).await {
+        Ok(Some(item)) if item.changed_at < first => format!(
+            "It matches the query, but it was last changed on {}, and nothing before {} is read \
+             (source.look_back). It is read when it changes.",
+            day(item.changed_at),
+            day(first)
+        ),
+        _ => "It matches the query, and no run has read it yet: the next run does.".to_owned(),
     }
 }
 
 fn refused(class: FailureClass, message: &str) -> String {
     match class {
-        FailureClass::Gone => {
-            "It does not exist in the tracker, or its account may not read it.".to_owned()
-        }
+        FailureClass::Gone => NOT_THERE.to_owned(),
         FailureClass::Auth | FailureClass::Denied => {
             format!("The tracker's account has no permission: {message}")
         }

@@ -2,10 +2,17 @@
 
 use super::moment::minute;
 use crate::dedupe::why::{Standing, why};
-use crate::store::ItemRow;
+use crate::model::ItemKey;
+use crate::store::{DuplicateGroup, ItemRow};
 
-/// The answer for an item that the query returned at some time.
-pub fn known(item: &ItemRow, has_finding: bool) -> String {
+/// The answer for an item that the query returned at some time; `name` gives an item's name.
+pub fn known(
+    item: &ItemRow,
+    has_finding: bool,
+    same: &DuplicateGroup,
+    name: impl Fn(&ItemKey) -> String,
+) -> String {
+    let keep = same.live().filter(|live| live.key != item.key);
     why(&Standing {
         phase: item.phase,
         reason: item.reason,
@@ -14,6 +21,7 @@ pub fn known(item: &ItemRow, has_finding: bool) -> String {
         next_attempt: item.next_attempt.map(minute),
         verdict: item.verdict.as_ref(),
         has_finding,
+        same_as: keep.map(|live| name(&live.key)),
     })
 }
 
@@ -27,8 +35,11 @@ mod tests {
     #[test]
     fn every_state_has_its_own_answer() {
         let row = report("words").open.first[0].clone();
+        let of_row = |row: &ItemRow, has_finding| {
+            known(row, has_finding, &DuplicateGroup::default(), ToString::to_string)
+        };
         let of = |phase, reason, verdict: Option<Verdict>| {
-            known(&ItemRow { phase, reason, verdict, ..row.clone() }, false)
+            of_row(&ItemRow { phase, reason, verdict, ..row.clone() }, false)
         };
         let settled = Verdict::new(ItemId(1), Complexity::Trivial, "a typo");
         let answers = [
@@ -40,7 +51,7 @@ mod tests {
             (of(Phase::Vanished, Reason::OutOfQuery, None), "left the query"),
             (of(Phase::Waiting, Reason::Backoff, None), "tried again"),
             (of(Phase::Claimed, Reason::InFlight, None), "working on it"),
-            (known(&ItemRow { phase: Phase::Done, ..row.clone() }, true), "its finding"),
+            (of_row(&ItemRow { phase: Phase::Done, ..row.clone() }, true), "its finding"),
         ];
         for (answer, part) in answers {
             assert!(answer.contains(part), "{answer}");

@@ -109,6 +109,7 @@ pub(super) async fn carry_out(cx: &RunContext, given: Vec<Given>) -> Result<(), 
                     next_attempt: row.next_attempt.map(|at| cx.journal.clock().local_time(at)),
                     verdict: row.verdict.as_ref(),
                     has_finding: !findings.is_empty(),
+                    same_as: None,
                 };
                 (Effect::Nothing, why(&standing))
             }

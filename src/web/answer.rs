@@ -1,11 +1,16 @@
 //! Builds responses with the headers that all of them need.
 
+use std::io::Write as _;
 use std::sync::LazyLock;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine as _;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -58,6 +63,46 @@ pub fn json<T: serde::Serialize>(value: &T) -> Response {
 pub fn refusal(status: StatusCode, code: &str, message: &str) -> Response {
     let body = json!({ "error": { "code": code, "message": message } });
     full_response(status, JSON, body.to_string())
+}
+
+/// Shorter bodies are sent as they are.
+const MIN_PACKED: u64 = 1024;
+
+/// Compresses whole bodies for clients that take it; a stream of events is sent as it is.
+pub async fn packed(request: Request, next: Next) -> Response {
+    let accepts = takes_gzip(request.headers());
+    let response = next.run(request).await;
+    let is_long = response.body().size_hint().exact().is_some_and(|bytes| bytes >= MIN_PACKED);
+    if !accepts || !is_long {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let pack = |bytes: &Bytes| {
+        let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+        encoder.write_all(bytes)?;
+        encoder.finish()
+    };
+    let packed = match to_bytes(body, usize::MAX).await {
+        Ok(bytes) => pack(&bytes),
+        Err(error) => Err(std::io::Error::other(error)),
+    };
+    match packed {
+        Ok(packed) => {
+            parts.headers.remove(header::CONTENT_LENGTH);
+            parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            parts.headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+            Response::from_parts(parts, Body::from(packed))
+        }
+        Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "not_packed", &error.to_string()),
+    }
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
+    accept.unwrap_or_default().split(',').any(|one| {
+        let (name, quality) = one.split_once(";q=").unwrap_or((one, "1"));
+        name.trim() == "gzip" && quality.trim().parse::<f32>().is_ok_and(|quality| quality > 0.0)
+    })
 }
 
 /// Redirects to an address and sets a cookie.

@@ -285,8 +285,10 @@ async fn item_history(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     let links = CodeLinks::configured(&hub.config());
     let findings: Vec<_> =
         findings.iter().map(|row| snapshot::whole(row, links.as_ref())).collect();
-    let why = crate::report::why::known(&row, !findings.is_empty());
     let duplicates = store.items().duplicates_of(key.clone()).await?;
+    let names = hub.names().await;
+    let why =
+        crate::report::why::known(&row, !findings.is_empty(), &duplicates, |key| names.name(key));
     let rows = store.suggestions().of_item(key.clone()).await?;
     let suggested = suggestions::lines(&rows, row.verdict.as_ref(), (&duplicates, &key));
     let page = json!({

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, Method};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{refusal, signed_in_at, unauthorized};
+use super::answer::{packed, refusal, signed_in_at, unauthorized};
 use super::connection::{BoundedListener, Origin};
 use super::guard::{Refusal, check_host, check_sign_in};
 use super::hooks::{self, Hooks};
@@ -282,6 +282,7 @@ fn routes(shared: Arc<Shared>) -> Router {
         .fold(Router::new(), |router, route| router.route(route.path, route.handler))
         .fallback(api::nothing)
         .layer(from_fn_with_state(Arc::clone(&shared), guarded))
+        .layer(from_fn(packed))
         .with_state(shared)
 }
 

@@ -254,9 +254,186 @@ async fn why_has_one_answer_for_any_number_on_every_tracker() {
     }
     let unread = why(&ado_key(some)).await;
     assert!(unread.contains("matches the query, and no run has read it yet"), "{unread}");
-    team.ado.set_token(Some("another".into()));
-    let refused = why(&ado_key(feature)).await;
-    assert!(refused.contains("no permission"), "{refused}");
+    for (item, answer) in [
+        ("OTHER-4", "No source reads OTHER; the configuration has PARCEL."),
+        ("contoso/elsewhere#12", "No source reads contoso/elsewhere; the configuration has"),
+    ] {
+        let told = why(item).await;
+        assert!(told.contains(answer), "{item}: {told}");
+    }
+    for name in ["ado", "gh", "cloud"] {
+        let other = || Some("another".to_owned());
+        match name {
+            "ado" => team.ado.set_token(other()),
+            "gh" => team.github.set_token(other()),
+            _ => jira.set_token(other()),
+        }
+        let item = match name {
+            "ado" => ado_key(feature),
+            "gh" => gh(labelled),
+            _ => key(done),
+        };
+        let refused = why(&item).await;
+        assert!(refused.contains("no permission"), "{item}: {refused}");
+    }
+}
+
+/// What changed before the sources' look back is not read, and that is the answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn why_names_the_look_back_on_every_tracker() {
+    let team = Team::new().await;
+    let old = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * 400);
+    let fields: [(&str, serde_json::Value); 3] = [
+        ("System.WorkItemType", "Bug".into()),
+        ("System.State", "Active".into()),
+        ("System.Title", "Old".into()),
+    ];
+    team.ado.add_past_item(9_001, old, &fields);
+    let number = team.github.add_issue(github::REPOSITORY, "Old", "words", &[]);
+    team.github.touch_all(github::REPOSITORY, &[number], old);
+    let (source, jira) = &team.jira[0];
+    let (id, _) = jira.report_at("Old", "words", old);
+    let items = [
+        "ado/9001".to_owned(),
+        format!("{}#{number}", github::REPOSITORY),
+        format!("{source}/{id}"),
+    ];
+    for item in items {
+        let mut why = team.command(&["why", &item, "--set", "source.look_back='30d'"]);
+        let told = said(&why.env("TZ", "UTC").output().await.unwrap());
+        let day = old.strftime("%F").to_string();
+        assert!(
+            told.contains(&format!("It matches the query, but it was last changed on {day}")),
+            "{told}"
+        );
+        assert!(told.contains("(source.look_back). It is read when it changes."), "{told}");
+    }
+}
+
+/// Where an item stands, and the whole answer.
+const STANDINGS: [(&str, &str); 14] = [
+    (
+        "phase = 'done', reason = 'baseline'",
+        "It existed before the first run, which marked all items as seen (baseline). It is triaged \
+         when it changes, or after `heartbeat retry`.",
+    ),
+    (
+        "phase = 'done', reason = 'same_fingerprint'",
+        "It is finished: no change since. It is read again when it changes.",
+    ),
+    (
+        "phase = 'done', reason = 'not_needed', verdict = json_object('id', 1, 'complexity', \
+         'trivial', 'needs_deep_analysis', json('false'), 'reason', 'A typo.')",
+        "Triage settled it without deep analysis (trivial): A typo.",
+    ),
+    (
+        "verdict = json_set(verdict, '$.ask', 'Which browser?')",
+        "Triage settled it without deep analysis (trivial): A typo. Information is missing; the \
+         question to ask: Which browser?",
+    ),
+    (
+        "verdict = NULL, phase = 'pending', reason = 'max_deep_per_run', deferrals = 2",
+        "It is queued: max deep per run (limits.max_deep_per_run). 2 runs did not get to it. The \
+         next run with room takes it.",
+    ),
+    (
+        "reason = 'budget', deferrals = 1",
+        "It is queued: budget (budget.per_run, budget.per_day, budget.per_month). 1 run did not get \
+         to it. The next run with room takes it.",
+    ),
+    (
+        "reason = 'first_seen', deferrals = 0",
+        "It is queued: first seen. The next run with room takes it.",
+    ),
+    (
+        "phase = 'parked', reason = 'stopped_by_operator', attempts = 0",
+        "It is parked: stopped by operator. It waits for a change of the item, or for `heartbeat \
+         retry`.",
+    ),
+    (
+        "reason = 'attempts_exhausted', attempts = 3",
+        "It is parked: attempts exhausted, after 3 attempts. It waits for a change of the item, or \
+         for `heartbeat retry`.",
+    ),
+    (
+        "phase = 'waiting', reason = 'backoff', attempts = 1, next_attempt = 4102444800000",
+        "1 attempt failed (backoff); it is tried again, not before 2100-01-01 00:00 UTC.",
+    ),
+    (
+        "phase = 'claimed', reason = 'in_flight', next_attempt = NULL",
+        "A session is working on it now.",
+    ),
+    (
+        "phase = 'vanished', reason = 'out_of_query'",
+        "It left the query: it is closed, or a condition of the query no longer admits it.",
+    ),
+    ("reason = 'deleted'", "The tracker no longer has it, or its account may not read it."),
+    (
+        "phase = 'done', reason = 'for_a_person'",
+        "It is finished: for a person. It is read again when it changes.",
+    ),
+];
+
+/// The names that people use, on every tracker, for items that a run has read.
+#[tokio::test(flavor = "multi_thread")]
+async fn why_says_where_an_item_stands_by_the_name_that_people_use() {
+    let team = Team::new().await;
+    let run = team.heartbeat(&["--once", "--json", "--quiet"]).await;
+    assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+    let database = team.folder.path().join("state").join(heartbeat::store::DATABASE);
+    let change = |sql: &str| {
+        rusqlite::Connection::open(&database).unwrap().execute_batch(sql).unwrap();
+    };
+    // Both Jiras have the same names; one of them is enough here.
+    change(
+        "DELETE FROM findings WHERE key LIKE 'server/%'; DELETE FROM heartbeat_state WHERE key LIKE 'server/%'",
+    );
+    let why = async |name: &str| {
+        let output = team.command(&["why", name]).env("TZ", "UTC").output().await.unwrap();
+        let told = said(&output);
+        let answer = told.trim().strip_prefix(&format!("{name}: ")).map(str::to_owned);
+        answer.unwrap_or_else(|| panic!("{name} is not its name in {told}"))
+    };
+    for source in ["ado", "gh", "cloud"] {
+        let (key, name) = {
+            let connection = rusqlite::Connection::open(&database).unwrap();
+            let sql = format!(
+                "SELECT key, url FROM findings JOIN heartbeat_state USING (key) WHERE key LIKE '{source}/%'"
+            );
+            let found =
+                |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+            let (key, url) = connection.query_row(&sql, [], found).unwrap();
+            let last = url.rsplit('/').next().unwrap().to_owned();
+            let name = match source {
+                "ado" => format!("#{last}"),
+                "gh" => format!("{}#{last}", github::REPOSITORY),
+                _ => last,
+            };
+            (key, name)
+        };
+        assert_eq!(why(&name).await, "It was analysed; its finding is stored.", "{name}");
+        change(&format!(
+            "DELETE FROM findings WHERE key = '{key}'; DELETE FROM duplicates; \
+             UPDATE heartbeat_state SET verdict = NULL WHERE key = '{key}'"
+        ));
+        for (standing, answer) in STANDINGS {
+            change(&format!("UPDATE heartbeat_state SET {standing} WHERE key = '{key}'"));
+            assert_eq!(why(&name).await, answer, "{name}: {standing}");
+        }
+        // Of a group that says equally much, the oldest is the one to keep.
+        change(&format!(
+            "UPDATE heartbeat_state SET {} WHERE key = '{key}';
+             INSERT INTO heartbeat_state (key, item_id, title, item_type, url, revision, last_changed,
+                 fingerprint, phase, reason, first_seen, last_seen)
+             SELECT '{source}/1', 1, 'The older one', item_type, '', 1, 0, '', 'done', 'baseline', 0, 0
+                 FROM heartbeat_state WHERE key = '{key}';
+             UPDATE item_fields SET words = '' WHERE key = '{key}';
+             INSERT INTO duplicates VALUES ('{key}', '{source}/1', 'The same.')",
+            STANDINGS[2].0
+        ));
+        let same = why(&name).await;
+        assert!(same.contains("A typo. It reports the same as "), "{name}: {same}");
+    }
 }
 
 /// A command is carried out and answered once, on every tracker, across runs and crashes.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use heartbeat::event::{Event, Sink};
 use heartbeat::web::bind;
-use support::web::serve;
+use support::web::{Served, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -305,4 +305,40 @@ async fn feedback_is_one_of_three_words_with_a_note() {
     assert_eq!(post(r#"{"opinion":"wrong","note":" not here "}"#).await, 200);
     let done = served.hands.0.lock().unwrap().clone();
     assert_eq!(done, ["feedback ado/7 useful ", "feedback ado/7 wrong not here"]);
+}
+
+/// The body and its head, as sent.
+async fn packed(served: &Served, path: &str, accepts: &str) -> (String, Vec<u8>) {
+    let bearer = served.bearer();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{bearer}{accepts}\r\n"
+    );
+    let answer = served.raw(request.as_bytes()).await;
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    (String::from_utf8_lossy(&answer[..end]).to_lowercase(), answer[end + 4..].to_vec())
+}
+
+#[tokio::test]
+async fn long_bodies_are_compressed_for_clients_that_take_it() {
+    let served = serve(None).await;
+    let plain = served.get("/views.js").await.body;
+    let (head, body) = packed(&served, "/views.js", "Accept-Encoding: br, gzip;q=0.8\r\n").await;
+    assert!(head.contains("content-encoding: gzip") && head.contains("vary: accept-encoding"));
+    assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+    assert!(body.len() * 2 < plain.len(), "{} of {}", body.len(), plain.len());
+    let mut unpacked = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&*body), &mut unpacked)
+        .unwrap();
+    assert!(unpacked == plain, "the same text");
+    for accepts in ["", "Accept-Encoding: br\r\n", "Accept-Encoding: gzip;q=0\r\n"] {
+        let (head, body) = packed(&served, "/views.js", accepts).await;
+        assert!(
+            !head.contains("content-encoding") && body == plain.as_bytes(),
+            "{accepts}: {head}"
+        );
+    }
+    let (head, _) = packed(&served, "/livez", "Accept-Encoding: gzip\r\n").await;
+    assert!(!head.contains("content-encoding"), "short: {head}");
+    let mut stream = served.listen("", "Accept-Encoding: gzip\r\n").await;
+    stream.until(|text| text.contains("event: state")).await;
 }

@@ -1,5 +1,5 @@
 // Connection and state: one snapshot, then events; a reconnect resumes after the last event seen.
-import { byId, capital, clock, h, learn, mark, moment, say, short, stageName, words } from "./dom.js";
+import { byId, capital, clock, h, itemPath, learn, mark, moment, say, short, stageName, words } from "./dom.js";
 import * as views from "./views.js";
 import { findingPage, findingsPage, missing, story } from "./finding.js";
 import * as items from "./items.js";
@@ -54,6 +54,7 @@ function show() {
   if (!state) return;
   const filter = page.filter.trim().toLowerCase();
   views.health(state);
+  views.doubts(state);
   views.run(state, now());
   views.sessions(state, now(), acts);
   views.limits(state, now());
@@ -102,7 +103,7 @@ function take(state) {
 }
 
 async function refreshLists() {
-  [page.runs, page.findings, page.figures] = await Promise.all([read("/api/runs?limit=60"), worthwhile(), read("/api/figures")]);
+  [page.runs, page.findings, page.figures] = await Promise.all([read("/api/runs?limit=40"), worthwhile(), read("/api/figures")]);
   showFigures();
   show();
 }
@@ -162,13 +163,16 @@ function happened(recorded) {
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".");
 
+/** Events that the page begins with; a run has its own log. */
+const FIRST_EVENTS = 80;
+
 async function start() {
   try {
     const [state, me] = await Promise.all([read("/api/state"), read("/api/me"), refreshLists()]);
     page.may = me.may_act;
     document.body.dataset.may = page.may ? "act" : "read";
     page.known = state.seq;
-    page.seq = Math.max(0, state.seq - 200);
+    page.seq = Math.max(0, state.seq - FIRST_EVENTS);
     page.lines = [];
     take(state);
     document.body.dataset.phase = "ready";
@@ -211,12 +215,13 @@ async function share(session, said) {
 
 /** Every page: the form of its address, and how it is made: title and content, or content that shows itself. */
 const PAGES = [
-  [/^\/findings$/, async () => ["Findings", findingsPage(byWorth(await read("/api/findings?limit=500")), location.search, isSeen)]],
+  [/^\/findings$/, async () => ["Findings", findingsPage(byWorth(await read("/api/findings?limit=500")), location.search, page.filter.trim().toLowerCase(), isSeen)]],
   [/^\/findings\/([^/]+)$/, async (id) => {
     const row = await read(`/api/findings/${id}`);
     const item = await read(`/api/items/${row.key}`);
     markSeen(row.session);
-    return [`${short(row.key)} ${row.title}`, findingPage(row, item, tools())];
+    const next = page.findings.find((other) => !isSeen(other));
+    return [`${short(row.key)} ${row.title}`, findingPage(row, item, next, tools())];
   }],
   [/^\/items$/, () => openList()],
   [/^\/items\/(.+)$/, async (id) => {
@@ -325,6 +330,23 @@ function matchesSoon() {
   }, 200);
 }
 
+let findingsDue = null;
+function findingsSoon() {
+  clearTimeout(findingsDue);
+  findingsDue = setTimeout(() => { if (location.pathname === "/findings") route(); }, 200);
+}
+
+/** Enter in the header's field: the one item with this name or these words, or the list. */
+async function search(typed) {
+  const name = typed.replace(/^#/, "");
+  const found = await read(`/api/items?limit=50&q=${encodeURIComponent(name)}`).catch(() => ({ total: 0, items: [] }));
+  const known = found.items.find((item) => item.key.endsWith(`/${name}`)) ?? (found.total === 1 && found.items[0]);
+  // A tracker's own name, such as PARCEL-4, is not among the words.
+  const named = known ? known.key : await read(`/api/items/${typed.split("/").map(encodeURIComponent).join("/")}`).then((one) => one.item.key, () => null);
+  page.filter = byId("filter").value = "";
+  go(named ? itemPath(named) : `/items?q=${encodeURIComponent(name)}`);
+}
+
 async function openList() {
   const inside = byId("page");
   const asked = items.asked(location.search);
@@ -366,14 +388,16 @@ function prepare() {
   byId("filter").addEventListener("input", (event) => {
     page.filter = event.target.value;
     if (page.filter.trim() && page.findings.length === SOME) read("/api/findings?limit=500").then((rows) => { page.findings = byWorth(rows); show(); }, () => {});
+    if (!["/", "/findings"].includes(location.pathname)) return;
     const address = new URL(location.href);
     if (page.filter) address.searchParams.set("q", page.filter);
     else address.searchParams.delete("q");
     history.replaceState(null, "", address);
-    if (location.pathname !== "/") return;
+    if (location.pathname === "/findings") return findingsSoon();
     show();
     matchesSoon();
   });
+  byId("filter").addEventListener("keydown", (event) => { if (event.key === "Enter" && page.filter.trim()) search(page.filter.trim()); });
   matchesSoon();
   byId("pause").addEventListener("click", (event) => {
     page.paused = !page.paused;
@@ -393,6 +417,13 @@ function prepare() {
     dialog.showModal();
   });
   byId("reasons").addEventListener("click", (event) => { if (event.target === byId("reasons")) byId("reasons").close(); });
+  // What another tab opened is read here too.
+  addEventListener("storage", (event) => {
+    if (event.key !== SEEN) return;
+    for (const session of stored()) seen.add(session);
+    page.findings = byWorth(page.findings);
+    show();
+  });
   addEventListener("popstate", () => route(true));
   // Our own links change the page without loading it again; a new tab or window is the browser's.
   addEventListener("click", (event) => {

@@ -15,6 +15,14 @@ export function h(name, ...rest) {
   return element;
 }
 
+/** An element of a drawing: text and numbers only, as the policy allows no style of its own. */
+export function svg(name, properties, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(properties)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
 export const byId = (id) => document.getElementById(id);
 
 /** Sets text only if it differs, so that screen readers do not repeat it and a selection stays. */
@@ -72,6 +80,8 @@ export const sessionPath = (session) => `/sessions/${session}`;
 
 /** Text with its `code` as code. */
 export const prose = (text) => String(text ?? "").split(/(`[^`\n]+`)/).filter(Boolean).map((piece) => (/^`.+`$/.test(piece) ? h("code", piece.slice(1, -1)) : piece));
+
+export const matches = (filter, ...texts) => !filter || texts.some((text) => String(text ?? "").toLowerCase().includes(filter));
 
 export const words = (code) => String(code ?? "").replaceAll("_", " ");
 

@@ -1,5 +1,5 @@
 // One item: its findings in full, its sessions and its events.
-import { because, clock, findingPath, h, isPage, itemPath, link, moment, phaseName, plural, prose, sessionPath, short, size, untimed, version, words } from "./dom.js";
+import { because, capital, clock, findingPath, h, isPage, itemPath, link, matches, moment, phaseName, plural, prose, sessionPath, short, size, untimed, version, words } from "./dom.js";
 import { sessionTable } from "./run.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
@@ -10,11 +10,12 @@ export function story(data, act) {
   return [
     h("div.bar", h("h2", { tabindex: "-1" }, h("span.number", short(item.key)), ` ${item.title}`), can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
     h("div.inside",
-      h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, version(item.revision)), isPage(item.url) && link(item.url, "Open the work item")),
+      h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), !findings.length && grade(undefined, because(item.reason)), item.area_path && grade(undefined, item.area_path), item.assigned_to && grade(undefined, item.assigned_to), grade(undefined, version(item.revision)), isPage(item.url) && link(item.url, "Open the work item")),
       data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. It was removed from the prompt or marked; check the work item's source before you trust it.`),
-      findings.length ? findings.map((row, index) => finding(row, index === 0 && act, item.key)) : why(data),
-      item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: `, prose(item.verdict.reason))),
       data.suggested?.length > 0 && suggested(data.suggested),
+      findings.length ? findings.map((row, index) => finding(row, index === 0 && act, item.key)) : why(data),
+      // Without a finding, why there is none says what triage said.
+      item.verdict && (findings.length > 0 || item.verdict.needs_deep_analysis) && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: `, prose(item.verdict.reason))),
       data.rule && part("Rule", h("p.prose", `${data.rule.rule}: ${data.rule.changes}`)),
       data.duplicates?.items.length > 0 && duplicates(data.duplicates, item.key),
       data.surroundings && around(data.surroundings),
@@ -25,10 +26,10 @@ export function story(data, act) {
 }
 
 /** Why there is no finding. */
-const why = (data) => (data.why ? part("Why there is no finding", h("p.prose", data.why)) : h("p.empty", "No findings yet."));
+const why = (data) => (data.why ? part("Why there is no finding", h("p.prose", prose(data.why))) : h("p.empty", "No findings yet."));
 
 /** The page of one finding; feedback is for the newest of its item. */
-export function findingPage(row, item, act) {
+export function findingPage(row, item, next, act) {
   const newest = item.findings[0]?.session === row.session;
   return [
     h("div.bar", h("h2", { tabindex: "-1" }, h("span.number", short(row.key)), ` ${row.title}`)),
@@ -36,7 +37,8 @@ export function findingPage(row, item, act) {
       h("p.note", h("a", { href: itemPath(row.key) }, "Item and its history"), " · ", h("a", { href: sessionPath(row.session) }, "Session"), isPage(row.url) && " · ", isPage(row.url) && link(row.url, "Open the work item")),
       shareRow(row, act),
       !newest && h("p.alarm-box", { role: "note" }, "There is a newer finding about this item: ", h("a", { href: findingPath(item.findings[0]?.session) }, moment(item.findings[0]?.created_at))),
-      finding(row, newest && act, row.key)),
+      finding(row, newest && act, row.key),
+      next ? h("p.next", h("a", { href: findingPath(next.session) }, "Next to read: ", h("span.number", short(next.key)), ` ${next.title}`)) : h("p.next.note", "That was the last unread finding. ", h("a", { href: "/findings" }, "All findings"))),
   ];
 }
 
@@ -55,27 +57,29 @@ export const findingRow = (row, seen) => h(seen ? "li.seen" : "li",
   h("p", prose(row.summary)),
   h("div.facts", !seen && h("span.unread", "unread"), h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`), h("span", row.proof ? words(row.proof) : "not checked"), row.area && h("span", row.area), row.feedback && h("span", `marked as ${row.feedback.opinion}`), row.fix && h("span", "fixed")));
 
-/** All findings with filters; `asked` is the address's query. */
-export function findingsPage(rows, asked, isSeen) {
+/** Filters that are folded away until one is in use. */
+const NARROWED = ["proof", "area", "person"];
+
+/** All findings with filters; `asked` is the address's query, `typed` what the header's field holds. */
+export function findingsPage(rows, asked, typed, isSeen) {
   const given = Object.fromEntries(new URLSearchParams(asked));
   const to = (more) => { const next = new URLSearchParams(Object.entries({ ...given, ...more }).filter(([, value]) => value)); return String(next) ? `/findings?${next}` : "/findings"; };
   const choice = (name, value, text) => h("a", { href: to({ [name]: value }), "aria-current": (given[name] ?? "") === value && "true" }, text);
-  const fits = (row) => ["risk", "area", "rung", "person"].every((name) => !given[name] || row[name] === given[name]) && (given.show !== "unread" || !isSeen(row));
+  const fits = (row) => NARROWED.concat("risk").every((name) => !given[name] || row[name] === given[name]) && matches(typed, short(row.key), row.title, row.summary, row.area) && (given.show !== "unread" || !isSeen(row));
   /** The values that the rows have, if there is a choice. */
   const facet = (name, label, any) => {
     const values = [...new Set(rows.map((row) => row[name]).filter(Boolean))].sort();
-    return (values.length > 1 || given[name]) && h("nav.facets", { "aria-label": label }, choice(name, "", any), values.map((value) => choice(name, value, name === "rung" ? words(value) : value)));
+    return (values.length > 1 || given[name]) && h("nav.facets", { "aria-label": label }, choice(name, "", any), values.map((value) => choice(name, value, name === "proof" ? words(value) : value)));
   };
   const shown = rows.filter(fits);
   return [
     h("div.bar", h("h2", { tabindex: "-1" }, "Findings")),
     h("div.inside",
-      h("nav.facets", { "aria-label": "Risk" }, choice("risk", "", `any risk, ${rows.length}`), ["high", "medium", "low"].map((risk) => choice("risk", risk, `${risk}, ${rows.filter((row) => row.risk === risk).length}`))),
-      h("nav.facets", { "aria-label": "Read" }, choice("show", "", "all"), choice("show", "unread", `unread, ${rows.filter((row) => !isSeen(row)).length}`)),
-      facet("rung", "Evidence", "any evidence"),
-      facet("area", "Area", "any area"),
-      facet("person", "Assigned to", "anybody's"),
-      h("p.note", { role: "status" }, shown.length ? `${plural(shown.length, "finding")}, the most worthwhile first` : "No finding matches."),
+      h("div.filters", h("nav.facets", { "aria-label": "Read" }, choice("show", "", `all ${rows.length}`), choice("show", "unread", `${rows.filter((row) => !isSeen(row)).length} unread`)),
+        h("nav.facets", { "aria-label": "Risk" }, choice("risk", "", "any risk"), ["high", "medium", "low"].map((risk) => choice("risk", risk, `${rows.filter((row) => row.risk === risk).length} ${risk}`)))),
+      h("details.narrow", { open: NARROWED.some((name) => given[name]) }, h("summary", "Filter by area, person or evidence"),
+        facet("area", "Area", "any area"), facet("person", "Assigned to", "anybody's"), facet("proof", "Evidence", "any evidence")),
+      h("p.note", { role: "status" }, shown.length ? `${plural(shown.length, "finding")}${typed ? ` with "${typed}"` : ""}, the most worthwhile first` : "No finding matches."),
       h("ul.list", shown.map((row) => findingRow(row, isSeen(row))))),
   ];
 }
@@ -109,7 +113,7 @@ function duplicates(group, own) {
 }
 
 /** Values that triage suggests for the item's fields, each with how often such values were right. */
-const suggested = (rows) => part("Suggested by triage", h("dl.suggested", rows.flatMap((row) => [h("dt", row.name), h("dd", h("strong", row.value), row.note && h("span.note", ` ${row.note}`))])));
+const suggested = (rows) => h("section.advice", h("h3", "Suggested by triage"), h("dl.suggested", rows.flatMap((row) => [h("dt", capital(row.name)), h("dd", h("strong", prose(row.value)), row.note && h("span.note", row.note))])));
 
 /** The commits that are not named. */
 const beyond = (stale) => (stale.total > stale.commits.length ? ` and ${stale.total - stale.commits.length} more` : "");

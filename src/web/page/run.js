@@ -1,5 +1,5 @@
 // The pages of one run and of one session, and the figures by day and week.
-import { because, booked, capital, clock, dollars, ending, h, itemPath, lasted, moment, partly, plural, prose, runPath, sessionPath, short, span, stageName, untimed, words } from "./dom.js";
+import { because, booked, capital, clock, dollars, ending, h, itemPath, lasted, moment, partly, plural, prose, runPath, sessionPath, short, span, stageName, svg, untimed, words } from "./dom.js";
 
 const tag = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const part = (title, ...content) => h("section", h("h3", title), ...content);
@@ -40,7 +40,7 @@ export function runPage(data, tools) {
       h("p.note", "Report: ", report("html", "HTML"), " · ", report("md", "Markdown"), " · ", report("json", "JSON")),
       part(`Items (${items.total})`, items.total ? h("ul.list", items.listed.map((item) => itemRow(item))) : h("p.empty", "This run made no decision about any item."),
         items.total > items.listed.length && h("p.note", `and ${items.total - items.listed.length} more`)),
-      part(`Sessions (${sessions.length})`, sessions.length ? sessionTable(sessions) : h("p.empty", "No session was started.")),
+      part(`Sessions (${sessions.length})`, sessions.length ? sessionTable([...sessions].sort((a, b) => Date.parse(a.started_at) - Date.parse(b.started_at)), run) : h("p.empty", "No session was started.")),
       spending.length > 0 && part("Cost", table("Cost by stage", ["Stage", ".Sessions", ".Billed", ".Assumed", ".Reserved"],
         spending.map((row) => [stageName(row.stage), String(row.sessions), partly(row.billed, row.estimated), dollars(row.assumed), dollars(row.reserved)]))),
       part("Log", data.older_lines > 0 && h("p.note", `The newest ${data.lines.length} lines; ${data.older_lines} older ones are in events.ndjson of the state folder.`),
@@ -63,10 +63,21 @@ function itemRow(item) {
     item.triage && h("p", "Triage: ", prose(item.triage)), h("div.facts", [...new Set(facts.filter(Boolean))].map((fact) => h("span", fact))));
 }
 
-/** Sessions, each with a link to its page. */
-export const sessionTable = (sessions) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
+/** Sessions, each with a link to its page; those of one run with their place in it. */
+export const sessionTable = (sessions, run) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ...(run ? ["When in the run"] : []), ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
   link(sessionPath(row.session), moment(row.started_at)), stageName(row.stage), row.item ? link(itemPath(row.item), short(row.item)) : "–",
-  row.outcome || row.alive ? ending(row.outcome, row.host) : "crashed", String(row.attempt), time(row), booked(row.money)]));
+  row.outcome || row.alive ? ending(row.outcome, row.host) : "crashed", ...(run ? [timeline(row, run)] : []), String(row.attempt), time(row), booked(row.money)]));
+
+/** From when to when a session ran, within its run. */
+function timeline(row, run) {
+  const [from, to] = [Date.parse(run.started_at), Date.parse(run.ended_at ?? new Date().toISOString())];
+  const share = (at) => Math.min(1, Math.max(0, (at - from) / Math.max(1, to - from))) * 160;
+  const [begun, ended] = [Date.parse(row.started_at), Date.parse(row.ended_at ?? run.ended_at ?? new Date().toISOString())];
+  const tone = row.outcome?.kind === "completed" ? "good" : row.outcome ? "bad" : "now";
+  const label = `from ${lasted(begun - from)} to ${lasted(ended - from)} of ${lasted(to - from)}`;
+  return svg("svg", { class: "timeline", viewBox: "0 0 160 12", preserveAspectRatio: "none", role: "img", "aria-label": label },
+    svg("title", {}, label), svg("rect", { class: "whole", x: 0, y: 5, width: 160, height: 2 }), svg("rect", { class: tone, x: share(begun), y: 1, width: Math.max(2, share(ended) - share(begun)), height: 10, rx: 2 }));
+}
 
 const TRANSCRIPT = { said: "said", read: "read", tool: "tool", failed: "failed" };
 
@@ -97,7 +108,7 @@ export function sessionPage(data, tools) {
     ["Processes", life.most_processes ? `at most ${life.most_processes}, ${Math.round(life.most_memory_kib / 1024)} MiB` : null],
     ["Processes left", session.survivors === null ? null : String(session.survivors)],
     ["Host", session.host],
-    ["Containment", session.tier],
+    ["Containment", session.tier?.replaceAll("+", " + ")],
   ].filter(([, text]) => text);
   const title = session.item ? `${short(session.item)} ${data.title ?? ""}` : "all changed items";
   return [

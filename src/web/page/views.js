@@ -1,6 +1,6 @@
 // The parts of the page, each a function of the newest state.
 import { findingRow } from "./finding.js";
-import { STATES, because, booked, byId, clock, dollars, h, itemPath, keyed, lasted, mark, moment, partly, phaseName, plural, runPath, say, sessionPath, short, span, stageName, untimed, words } from "./dom.js";
+import { STATES, because, booked, byId, capital, clock, dollars, h, itemPath, keyed, lasted, mark, matches, moment, partly, phaseName, plural, runPath, say, sessionPath, short, span, stageName, svg, untimed, words } from "./dom.js";
 
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
 const VERDICT_TONES = { working: "good", starting: "info", waiting_for_model: "info", quiet: "info", retrying: "warn", finished_not_exiting: "warn", suspect: "warn", hung: "bad" };
@@ -17,9 +17,18 @@ export function health(state) {
   say(pill, count ? `${state.health.status} · ${plural(count, "reason")}` : state.health.status);
 }
 
+const toneOfDoubt = (doubt) => (doubt.status === "unhealthy" || doubt.status === "blocked" ? "bad" : "warn");
+
+/** What needs attention, in full: nobody should have to ask for it. */
+export function doubts(state) {
+  const list = byId("doubts");
+  const rows = state.health.reasons;
+  list.hidden = !rows.length;
+  keyed(list, rows, (doubt) => `${doubt.code} ${doubt.message}`, (doubt) => h("li", { "data-tone": toneOfDoubt(doubt) }, h("strong", `${capital(words(doubt.code))}: `), doubt.message), () => {});
+}
+
 export function reasons(state, close) {
-  const list = state.health.reasons.map((doubt) =>
-    h("li", tag(doubt.status === "unhealthy" || doubt.status === "blocked" ? "bad" : "warn", words(doubt.code)), " ", doubt.message));
+  const list = state.health.reasons.map((doubt) => h("li", tag(toneOfDoubt(doubt), words(doubt.code)), " ", doubt.message));
   return [
     h("div.bar", h("h2", { id: "reasons-title" }, `Health: ${state.health.status}`), h("button", { onclick: close }, "Close")),
     h("div.inside", list.length ? h("ul.bullets", list) : h("p", "No problems: sessions, load, source, state, budget and the last run are fine.")),
@@ -166,7 +175,7 @@ function fillSlot(element, row, now) {
   const tool = row.beat?.open_tool ? `tool ${row.beat.open_tool}, ` : "";
   say(part("what"), `${tool}${plural(row.progress ?? 0, "step")}`);
   say(part("money"), `max ${dollars(row.worst_case)}`);
-  say(part("who"), [row.session.slice(-8), row.model, row.host === "" ? "waiting for a host" : row.host ? `host ${row.host}` : null, row.pid ? `pid ${row.pid}` : null, row.tier, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
+  say(part("who"), [row.session.slice(-8), row.model, row.host === "" ? "waiting for a host" : row.host ? `host ${row.host}` : null, row.pid ? `pid ${row.pid}` : null, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
 }
 
 const PROVIDER = { outage: "does not answer, no sessions", probing: "is being probed, no sessions", limit: "limit reached, no sessions", credential: "refuses the credential, no sessions" };
@@ -256,8 +265,6 @@ export function findings(rows, filter, isSeen) {
   keyed(byId("findings"), shown, (row) => `${row.session}${isSeen(row)}${row.feedback?.opinion ?? ""}`, (row) => findingRow(row, isSeen(row)), () => {});
 }
 
-export const matches = (filter, ...texts) => !filter || texts.some((text) => String(text ?? "").toLowerCase().includes(filter));
-
 const LIMIT = 400;
 export function activity(lines, paused) {
   if (paused) return;
@@ -284,12 +291,6 @@ export function history(runs, measure) {
 }
 
 function chart(runs, valueOf, text, measure) {
-  const svg = (name, properties, ...children) => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(properties)) element.setAttribute(key, value);
-    element.append(...children);
-    return element;
-  };
   const [width, height] = [400, 84];
   const top = Math.max(...runs.map(valueOf), 1e-9);
   const slot = Math.min(24, width / runs.length);

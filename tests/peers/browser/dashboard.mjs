@@ -2,6 +2,8 @@
 //
 //   HEARTBEAT_TEST_BINARY   the program under test
 //   HEARTBEAT_TEST_CHROMIUM, HEARTBEAT_TEST_NODE_MODULES   the browser and the two npm packages
+//   HEARTBEAT_TEST_LARGE_STATE   a state with 5,000 items and 500 findings
+//   HEARTBEAT_TEST_ROUTES   the router's changing routes, as JSON
 //   HEARTBEAT_TEST_SCREENSHOTS   a folder for screenshots; none are taken without it
 //
 // Prints one line per check and leaves with 1 at the first that fails.
@@ -31,22 +33,22 @@ const freePort = () => new Promise((resolve) => {
 let signInAddress = null;
 
 /** A browser that has signed in, as a person does it: by the printed address. */
-async function signedIn(options) {
+async function signedIn(options, by = signInAddress) {
   // Colours that are still on their way are nobody's colours.
   const context = await browser.newContext({ reducedMotion: "reduce", ...options });
   const page = await context.newPage();
-  await page.goto(signInAddress);
-  assert.equal(page.url(), `${address}/`, "the address without the token");
+  await page.goto(by);
+  assert.equal(page.url(), `${new URL(by).origin}/`, "the address without the token");
   await page.close();
   return context;
 }
 
 /** Starts the demo and waits until it says where its dashboard is. */
-function start(port) {
+function start(port, state = join(folder, "state"), more = []) {
   const set = (key, value) => ["--set", `${key}=${value}`];
   // A second to begin with, so that a session is seen starting before it is seen at work.
   const agent = JSON.stringify(["/bin/sh", "-c", 'sleep 1; exec "$0" simulate agent --pace 6000 "$@"', binary]);
-  const child = spawn(binary, ["--demo", "--state-dir", join(folder, "state"),
+  const child = spawn(binary, ["--demo", "--state-dir", state, ...more.flatMap(([key, value]) => set(key, value)),
     ...set("http.listen", `"127.0.0.1:${port}"`), ...set("schedule.cron", '"0 0 1 1 *"'),
     ...set("agent.command", agent), ...set("limits.max_deep_per_run", "6"), ...set("timeouts.liveness", '"500ms"')],
   { stdio: ["ignore", "ignore", "pipe"] });
@@ -58,7 +60,7 @@ function start(port) {
       const printed = said.match(/dashboard  (http:\S+\?token=[0-9a-f]{64})/)?.[1];
       if (!printed || child.isUp) return;
       child.isUp = true; // What it prints later is not looked at: the token may have been replaced.
-      signInAddress = printed;
+      child.printed = printed;
       resolve(child);
     });
   });
@@ -92,6 +94,7 @@ async function picture(page, name, whole = true) {
 const port = await freePort();
 const address = `http://127.0.0.1:${port}`;
 let heartbeat = await start(port);
+signInAddress = heartbeat.printed;
 const browser = await chromium.launch({ executablePath: process.env.HEARTBEAT_TEST_CHROMIUM, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
 let failed = null;
 try {
@@ -224,7 +227,9 @@ async function drive() {
   await truth();
   await hostile();
   await odd();
+  await report(page);
   await restart(page);
+  await large();
   assert.deepEqual(problems, []);
   done("no error on the page");
 }
@@ -474,7 +479,8 @@ async function truth() {
       const state = await (await route.fetch()).json();
       const at = new Date().toISOString();
       const run = { run: "newest", trigger: "schedule", started_at: at, ended_at: at, outcome, notices: [why], stages: { fetch: report("failed", why), triage: skipped, analyse: skipped, result: report("failed", outcome) }, source_failed: outcome === "source_unavailable" };
-      await route.fulfill({ json: { ...state, run, last_useful: useful } });
+      const health = { status: "degraded", reasons: [{ code: "source", status: "degraded", message: "it did not answer" }] };
+      await route.fulfill({ json: { ...state, health, run, last_useful: useful } });
     });
     await page.goto(address);
     await page.waitForSelector("body[data-phase=ready]");
@@ -483,6 +489,7 @@ async function truth() {
     assert.deepEqual(await page.locator("#notices li").allTextContents(), [`Fetch failed: ${why}`]);
     assert.match(await page.textContent("#last-useful"), /Last run with work: .*4 items triaged, 2 settled, 2 findings/);
     assert.equal(/the last read failed/.test(await page.textContent("#limits")), outcome === "source_unavailable");
+    assert.deepEqual(await page.locator("#doubts li").allTextContents(), ["Source: it did not answer"], "what is wrong is not behind a button");
     await picture(page, `${name}-light`, false);
     await accessible(page, name);
     await context.close();
@@ -562,6 +569,7 @@ async function restart(page) {
   await picture(page, "lost-light", false);
   await accessible(page, "connection lost");
   heartbeat = await start(port);
+  signInAddress = heartbeat.printed;
   await page.waitForSelector("body[data-link=live]");
   assert.ok((await page.locator("#activity li").count()) >= before, "what was shown stays");
   await page.waitForFunction(() => !document.querySelector("#run-now").disabled);
@@ -571,4 +579,180 @@ async function restart(page) {
   await page.waitForFunction(() => /Run started/.test(document.querySelector("#toast").textContent));
   await page.waitForFunction((newest) => [...document.querySelectorAll("#activity li")].some((line) => Number(line.dataset.key) > newest && /run +started/.test(line.textContent)), newest);
   done("over a restart the page reconnects, catches up, and can still act");
+}
+
+/** The report is a page of its own, in every mode. */
+async function report(page) {
+  const html = await (await page.request.get(`${address}/api/report?days=7&format=html`)).text();
+  const [{ session }] = await (await page.request.get(`${address}/api/findings`)).json();
+  const one = await (await page.request.get(`${address}/api/report?finding=${session}&format=html`)).text();
+  for (const [name, text] of [["report", html], ["one finding as a file", one]]) {
+    for (const [colorScheme, width] of [["light", 1360], ["dark", 1360], ["light", 390], ["dark", 390]]) {
+      const context = await browser.newContext({ viewport: { width, height: 844 }, colorScheme, bypassCSP: true });
+      const tab = await context.newPage();
+      await tab.setContent(text);
+      assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth) <= 0, `${name} fits ${width} px`);
+      await accessible(tab, `${name}, ${colorScheme}, ${width} px`);
+      await context.close();
+    }
+  }
+}
+
+/** Bytes that a view loads: as sent, with headers, and unpacked. An open stream counts so far. */
+async function weighed(page, view) {
+  const client = await page.context().newCDPSession(page);
+  const sent = new Map();
+  let unpacked = 0;
+  await client.send("Network.enable");
+  client.on("Network.responseReceived", ({ requestId, response }) => sent.set(requestId, response.encodedDataLength));
+  client.on("Network.dataReceived", ({ requestId, dataLength, encodedDataLength }) => {
+    unpacked += dataLength;
+    sent.set(requestId, (sent.get(requestId) ?? 0) + encodedDataLength);
+  });
+  client.on("Network.loadingFinished", ({ requestId, encodedDataLength }) => sent.set(requestId, encodedDataLength));
+  await view();
+  await client.detach();
+  return { transferred: [...sent.values()].reduce((sum, bytes) => sum + bytes, 0), unpacked };
+}
+
+/** With 5,000 items and 500 findings: the first view is small, and a reader needs no mouse and changes nothing. */
+async function large() {
+  const state = process.env.HEARTBEAT_TEST_LARGE_STATE;
+  if (!state) return;
+  const large = await start(await freePort(), state, [["report.code_url", '"https://code.example/{path}"']]);
+  const origin = new URL(large.printed).origin;
+  try {
+    const context = await signedIn({ viewport: { width: 1360, height: 900 }, bypassCSP: true }, large.printed);
+    const page = await context.newPage();
+    const ready = async () => {
+      await page.goto(origin);
+      await page.waitForSelector("body[data-phase=ready][data-link=live]");
+      await page.waitForFunction(() => document.querySelectorAll("#activity li").length > 0);
+    };
+    const { transferred, unpacked } = await weighed(page, ready);
+    assert.equal((await (await page.request.get(`${origin}/api/findings?limit=500`)).json()).length, 500);
+    assert.ok((await (await page.request.get(`${origin}/api/items?limit=1`)).json()).total >= 5000);
+    assert.ok(unpacked > 100_000 && transferred > 20_000, `weighed: ${transferred} of ${unpacked}`);
+    assert.ok(transferred <= 150_000, `the first view transfers ${transferred} bytes (${unpacked} unpacked)`);
+    done(`5,000 items and 500 findings: the first view transfers ${transferred} bytes, ${unpacked} unpacked`);
+    await picture(page, "large-light");
+    await accessible(page, "5,000 items");
+    await byKeyboard(page);
+    await twoTabs(page, origin);
+    await searched(page, origin);
+    await sharedLink(page, origin, state);
+    await context.close();
+    await readOnly(origin, state);
+  } finally {
+    await stop(large);
+  }
+}
+
+/** Presses Tab until the focus is on what is looked for. */
+async function tabTo(page, selector) {
+  for (let presses = 0; presses < 200; presses += 1) {
+    await page.keyboard.press("Tab");
+    if (await page.evaluate((selector) => document.activeElement.matches(selector), selector)) return;
+  }
+  assert.fail(`${selector} cannot be reached with the keyboard`);
+}
+
+/** From the start to a finding, its file, feedback, the next one, and back. */
+async function byKeyboard(page) {
+  const origin = new URL(page.url()).origin;
+  await tabTo(page, "#findings a");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#page .found");
+  const finding = page.url();
+  await tabTo(page, '#page .files a[href^="https://code.example/"]');
+  await tabTo(page, ".opinions button");
+  await page.keyboard.press("Space");
+  await page.waitForSelector(".opinions [aria-pressed=true]");
+  await tabTo(page, "#page .next a");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((before) => location.href !== before && document.querySelector("#page .found"), finding);
+  await page.goBack(); // Alt and the left arrow are the browser's, not the page's.
+  await page.waitForFunction((before) => location.href === before && document.querySelector("#page .opinions [aria-pressed=true]"), finding);
+  await page.goBack();
+  await page.waitForSelector("#start:not([hidden])");
+  assert.equal(page.url(), `${origin}/`);
+  done("by the keyboard alone: start, finding, its file, feedback, the next one, back");
+}
+
+/** What one tab read, the other shows as read. */
+async function twoTabs(page, origin) {
+  const other = await page.context().newPage();
+  await other.goto(origin);
+  await other.waitForSelector("#findings li");
+  const [key] = await other.locator("#findings li").evaluateAll((rows) => rows.map((row) => row.dataset.key));
+  const session = key.slice(0, 36);
+  await page.goto(`${origin}/findings/${session}`);
+  await page.waitForSelector("#page .found");
+  await other.waitForFunction((session) => !document.querySelector("#findings li")?.dataset.key.startsWith(session), session);
+  assert.notEqual(await page.title(), await other.title());
+  await other.close();
+  done("a finding read in one tab is read in the other");
+}
+
+/** The header's field narrows the findings and finds an item by its name from any page. */
+async function searched(page, origin) {
+  await page.goto(`${origin}/findings?proof=cited`);
+  await page.waitForSelector("#page ul.list li");
+  const all = await page.locator("#page ul.list li").count();
+  assert.ok(all > 0 && all < 500, `${all} cited findings`);
+  await page.fill("#filter", "RetryQueue");
+  await page.waitForFunction((all) => document.querySelectorAll("#page ul.list li").length < all, all);
+  await page.goto(`${origin}/runs`);
+  await page.waitForSelector("#page tbody");
+  await page.fill("#filter", "#4106");
+  await page.press("#filter", "Enter");
+  await page.waitForFunction(() => /^#4106 /.test(document.querySelector("#page h2").textContent));
+  done("the header's field narrows the findings, and opens an item by its name");
+}
+
+/** A shared link opens one finding without sign-in, and nothing once it is revoked. */
+async function sharedLink(page, origin, state) {
+  const [{ session, title }] = await (await page.request.get(`${origin}/api/findings`)).json();
+  await page.goto(`${origin}/findings/${session}`);
+  await page.click("#page button:text-is('Share a link')");
+  const link = await page.locator("#page a:text-is('Link to this finding only')").getAttribute("href");
+  const stranger = await (await browser.newContext()).newPage();
+  assert.equal((await stranger.goto(link)).status(), 200);
+  assert.match(await stranger.textContent("body"), new RegExp(title.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")));
+  for (const path of ["/", "/findings", `/findings/${session}`, `/api/findings/${session}`]) {
+    assert.equal((await stranger.goto(origin + path)).status(), 401, path);
+  }
+  const revoked = spawnSync(binary, ["share", "--revoke", "--state-dir", state], { encoding: "utf8", cwd: folder });
+  assert.equal(revoked.status, 0, revoked.stderr);
+  assert.equal((await stranger.goto(link)).status(), 401, "revoked");
+  await stranger.context().close();
+  done("a shared link opens its finding and nothing else, until it is revoked");
+}
+
+/** A reader sees no control that changes anything, and every changing route of the router refuses. */
+async function readOnly(origin, state) {
+  const made = spawnSync(binary, ["dashboard", "--reader", "--no-open", "--state-dir", state], { encoding: "utf8", cwd: folder });
+  assert.equal(made.status, 0, made.stderr);
+  const by = made.stdout.match(/http:\S+token=\S+/)[0];
+  const context = await signedIn({ viewport: { width: 1360, height: 900 } }, by);
+  const page = await context.newPage();
+  await page.goto(origin);
+  await page.waitForSelector("body[data-phase=ready]");
+  const [{ session, key }] = await (await page.request.get(`${origin}/api/findings`)).json();
+  for (const path of ["/", `/findings/${session}`, `/items/${key}`, "/items?state=parked"]) {
+    await page.goto(origin + path);
+    await page.waitForSelector(path === "/" ? "body[data-phase=ready]" : "#page h2");
+    const named = /^(Run now|Pause schedule|Resume schedule|Stop|Retry|Analyse again|Share a link|useful|wrong|done|Requeue.*)$/;
+    const offered = (await page.locator("button:visible").allTextContents()).filter((text) => named.test(text));
+    assert.deepEqual(offered, [], path);
+  }
+  const routes = JSON.parse(process.env.HEARTBEAT_TEST_ROUTES);
+  for (const route of routes) {
+    const path = route.replace("{*key}", key).replace(/\{\w+\}/, session);
+    const status = await page.evaluate((path) => fetch(path, { method: "POST", body: "{}", headers: { "content-type": "application/json" } }).then((answer) => answer.status), path);
+    assert.equal(status, 403, path);
+  }
+  assert.ok(routes.length >= 8, routes.join());
+  await context.close();
+  done(`a reader is offered nothing that changes, and ${routes.length} changing routes refuse`);
 }
