@@ -19,6 +19,7 @@
 //! - Only names in code marks are claims. They are known to the code base, come from the item, are
 //!   proposed as new by the change, or are unknown.
 
+pub mod halves;
 mod names;
 pub mod patch;
 mod quote;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::model::{Confidence, Doubt, Evidence, Finding, Proof, Rung, Standing, Step, Unfound};
+pub use names::occurs_in;
 use names::{Proposals, Wanted};
 use quote::{Quote, Squeezed};
 

@@ -334,13 +334,6 @@ fn applied(file: &FilePatch, old: &str) -> Result<String, PatchError> {
     Ok(new)
 }
 
-/// Both halves of a patch: what it changes in tests, and everything else. Without a test that it
-/// brings, nothing shows that its change is needed.
-pub fn halves(patch: &Patch, is_test: impl Fn(&str) -> bool) -> (Patch, Patch) {
-    let (tests, rest) = patch.files.iter().cloned().partition(|file| is_test(file.path()));
-    (Patch { files: tests }, Patch { files: rest })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
