@@ -162,7 +162,8 @@ type Rungs = Vec<(Rung, bool, String)>;
 enum Ended {
     /// With its output.
     Passed(String),
-    Failed(String),
+    /// With its status and output.
+    Failed(i32, String),
     /// It says nothing about the code.
     NoAnswer(String),
 }
@@ -180,7 +181,7 @@ impl Ladder<'_> {
     }
 
     async fn steps(&self, finding: &Finding) -> Result<Rungs, String> {
-        let halves = self.halves(finding)?;
+        let halves = self.halves(finding).await?;
         let mut rungs = Rungs::new();
         let after = self.copy(&halves.whole).await?;
         if let Err(why) = self.build(&after).await {
@@ -210,11 +211,14 @@ impl Ladder<'_> {
         Ok(rungs)
     }
 
-    fn halves(&self, finding: &Finding) -> Result<Halves, String> {
-        let said = |error: patch::PatchError| error.to_string();
-        let whole = patch::parse(&finding.patch).map_err(said)?;
-        let code = CommitCode::new(&self.repository, self.commit.as_deref(), None);
-        halves(&whole, is_test, |path| code.file(path)).map_err(said)
+    async fn halves(&self, finding: &Finding) -> Result<Halves, String> {
+        let (repository, commit) = (self.repository.clone(), self.commit.clone());
+        let whole = patch::parse(&finding.patch).map_err(|error| error.to_string())?;
+        let divided = tokio::task::spawn_blocking(move || {
+            let code = CommitCode::new(&repository, commit.as_deref(), None);
+            halves(&whole, is_test, |path| code.file(path)).map_err(|error| error.to_string())
+        });
+        divided.await.unwrap_or_else(|_| Err("reading the patch panicked (a bug)".to_owned()))
     }
 
     async fn build(&self, copy: &Copy) -> Result<(), String> {
@@ -223,7 +227,8 @@ impl Ladder<'_> {
         }
         match self.run(copy, &self.commands.build).await {
             Ended::Passed(_) => Ok(()),
-            Ended::Failed(why) | Ended::NoAnswer(why) => Err(why),
+            Ended::Failed(code, output) => Err(failure(code, &output)),
+            Ended::NoAnswer(why) => Err(why),
         }
     }
 
@@ -244,7 +249,7 @@ impl Ladder<'_> {
         })?;
         let name = finding.patch_test.as_str();
         let began = Instant::now();
-        let mut output = String::new();
+        let mut ended = [None, None];
         let mut rounds = 0;
         while rounds < LEAST_ROUNDS || (rounds < MOST_ROUNDS && began.elapsed() < self.timeout) {
             let mut round = [(&before, false), (after, true)];
@@ -253,45 +258,54 @@ impl Ladder<'_> {
                 round.reverse();
             }
             for (copy, passes) in round {
-                if let Some(printed) = self.test(name, copy, passes).await? {
-                    output = printed;
-                }
+                ended[usize::from(passes)] = Some(self.test(name, copy, passes).await?);
             }
             rounds += 1;
         }
-        self.is_told_from_none(name, &output, after).await?;
+        if let [Some(failed), Some(passed)] = &ended {
+            if !self.is_about(name, passed, after).await {
+                return Err(
+                    "the test command does and prints the same for a test that is not there"
+                        .to_owned(),
+                );
+            }
+            if !self.is_about(name, failed, &before).await {
+                let why = "without the change its test cannot even be loaded, so it shows no fault";
+                return Err(why.to_owned());
+            }
+        }
         Ok(format!("failed without the change and passed with it, {rounds} times each"))
     }
 
-    /// Runs a test that is expected to pass or to fail; returns what it printed when it passed.
-    async fn test(&self, name: &str, copy: &Copy, passes: bool) -> Result<Option<String>, String> {
+    /// Runs a test that is expected to pass or to fail; returns how it did.
+    async fn test(&self, name: &str, copy: &Copy, passes: bool) -> Result<Ended, String> {
         let command = self.commands.test.replace("{test}", &quoted(name));
         match (self.run(copy, &command).await, passes) {
-            (Ended::Passed(output), true) => Ok(Some(output)),
-            (Ended::Failed(_), false) => Ok(None),
+            (ended @ Ended::Passed(_), true) | (ended @ Ended::Failed(..), false) => Ok(ended),
             (Ended::Passed(_), false) => Err("its test passes without the change too".to_owned()),
-            (Ended::Failed(why), true) => Err(format!("its test fails with the change: {why}")),
+            (Ended::Failed(code, output), true) => {
+                Err(format!("its test fails with the change: {}", failure(code, &output)))
+            }
             (Ended::NoAnswer(why), _) => Err(format!("its test could not be run: {why}")),
         }
     }
 
-    /// Many runners are content if no test has the name. Then only one that printed the name has run
-    /// it; what it prints of a name that no test has, such as the command, does not count.
-    async fn is_told_from_none(
-        &self,
-        name: &str,
-        output: &str,
-        after: &Copy,
-    ) -> Result<(), String> {
-        let none = format!("{name}{}", &random_name()[..8]);
+    /// Whether the end of a test is about that test. Many runners are content if no test has the name,
+    /// and all fail if the tests cannot be loaded: a name that no test has must end otherwise, or with
+    /// another output.
+    async fn is_about(&self, name: &str, ended: &Ended, copy: &Copy) -> bool {
+        let none = format!("{name}{}", random_name());
         let command = self.commands.test.replace("{test}", &quoted(&none));
-        let Ended::Passed(of_none) = self.run(after, &command).await else { return Ok(()) };
-        let (name, none) = (bare_name(name), bare_name(&none));
-        match output.matches(name).count() > of_none.matches(none).count() {
-            true => Ok(()),
-            false => Err("the test command also passes for a test that is not there, and its \
-                          output does not name the tests that it ran"
-                .to_owned()),
+        let differs = |output: &str, of_none: &str| {
+            let of_none = of_none.replace(bare_name(&none), bare_name(name));
+            lasting_lines(output) != lasting_lines(&of_none)
+        };
+        match (ended, self.run(copy, &command).await) {
+            (Ended::Passed(output), Ended::Passed(of_none)) => differs(output, &of_none),
+            (Ended::Failed(code, output), Ended::Failed(other, of_none)) => {
+                *code != other || differs(output, &of_none)
+            }
+            _ => true,
         }
     }
 
@@ -348,10 +362,8 @@ impl Ladder<'_> {
         match end {
             BriefEnd::Code(0) => Ended::Passed(output),
             // The shell found no such program, or may not run it.
-            BriefEnd::Code(code @ (126 | 127)) => {
-                Ended::NoAnswer(format!("exit status {code}: {}", tail(&output)))
-            }
-            BriefEnd::Code(code) => Ended::Failed(format!("exit status {code}: {}", tail(&output))),
+            BriefEnd::Code(code @ (126 | 127)) => Ended::NoAnswer(failure(code, &output)),
+            BriefEnd::Code(code) => Ended::Failed(code, output),
             BriefEnd::Signal(signal) => {
                 Ended::NoAnswer(format!("signal {signal}: {}", tail(&output)))
             }
@@ -409,6 +421,19 @@ fn bare_name(test: &str) -> &str {
     }
 }
 
+/// What a command prints each time: without words with figures, such as times, and in no order.
+fn lasting_lines(output: &str) -> Vec<String> {
+    let lasting = |line: &str| -> String {
+        let words =
+            line.split_whitespace().filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut lines: Vec<String> =
+        output.lines().map(lasting).filter(|line| !line.is_empty()).collect();
+    lines.sort_unstable();
+    lines
+}
+
 /// Says nothing about what it names.
 fn random_name() -> String {
     uuid::Uuid::now_v7().simple().to_string().split_off(20)
@@ -456,6 +481,10 @@ fn is_test(path: &str) -> bool {
 /// One word of a shell command.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn failure(code: i32, output: &str) -> String {
+    format!("exit status {code}: {}", tail(output))
 }
 
 fn tail(output: &str) -> String {

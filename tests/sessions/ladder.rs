@@ -171,19 +171,34 @@ async fn both_copies_are_built_alike_and_cannot_be_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_runner_that_is_content_with_no_test_has_to_name_what_it_ran() {
+async fn a_runner_that_is_content_with_no_test_has_to_show_what_it_ran() {
     let bench = Bench::new();
     // Fails to load without the change, then has no test of this name.
     let loads = TEST.replace("# total_is_four\n", "# total_is_four is not a test\n");
     let content = "sh src/total.sh | grep -q 4 || exit 1; set -- {test}; \
                    grep -q \"^# $1$\" tests/*.sh && echo \"ok $1\"; true";
     let rungs = bench.climb(&format!("{FIX}{loads}"), "", content).await;
-    assert!(last(&rungs).2.contains("passes for a test that is not there"), "{rungs:?}");
+    assert!(last(&rungs).2.contains("the same for a test that is not there"), "{rungs:?}");
     let rungs = bench.climb(&format!("{FIX}{TEST}"), "", content).await;
     assert!(last(&rungs).1, "{rungs:?}");
     // Printing the command is not running the test.
     let rungs = bench.climb(&format!("{FIX}{loads}"), "", &format!("echo run {{test}}; {content}"));
     assert!(!last(&rungs.await).1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_that_cannot_be_loaded_without_the_change_shows_no_fault() {
+    let bench = Bench::new();
+    let new = "--- /dev/null\n+++ b/src/new.sh\n@@ -0,0 +1,1 @@\n+echo new\n";
+    let empty = TEST.replace("[ \"$(sh src/total.sh)\" = 4 ]", "true");
+    // Loads all that the tests need, then runs the one that is named.
+    let runner = "[ -e src/new.sh ] || exit 1; FILE=$(grep -l {test} tests/*.sh) || exit 1; \
+                  sh $FILE && echo ok {test} || { echo failed {test}; exit 1; }";
+    let rungs = bench.climb(&format!("{new}{empty}"), "", runner).await;
+    assert!(last(&rungs).2.contains("cannot even be loaded"), "{rungs:?}");
+    let loaded = runner.replacen("src/new.sh", "src/total.sh", 1);
+    let rungs = bench.climb(&format!("{FIX}{TEST}"), "", &loaded).await;
+    assert!(last(&rungs).1, "{rungs:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
