@@ -306,7 +306,7 @@ impl Proposals {
             texts.extend(fenced(text).map(str::to_owned));
             for sentence in sentences(text) {
                 let proposed = spans(sentence).filter(|span| {
-                    proposes(span.before, Wanted::Fact) || is_named_as_new(span.before)
+                    proposes(span.before, span.code, Wanted::Fact) || is_named_as_new(span.before)
                 });
                 texts.extend(proposed.map(|span| span.code.to_owned()));
             }
@@ -401,7 +401,9 @@ fn fenced(text: &str) -> impl Iterator<Item = &str> {
     text.split("```").skip(1).step_by(2)
 }
 
-fn proposes(before: &str, wanted: Wanted) -> bool {
+fn proposes(before: &str, code: &str, wanted: Wanted) -> bool {
+    // Something new may be in a new file, and a plan may be about what is new.
+    let may_be_place = wanted == Wanted::Fact && !is_path(code);
     // A name or a clause in between begins something else.
     let clause = before.rsplit([',', ';', ':', '(']).next().unwrap_or(before);
     let most = if wanted == Wanted::Fact { BEFORE_FACT } else { BEFORE_PLAN };
@@ -414,7 +416,7 @@ fn proposes(before: &str, wanted: Wanted) -> bool {
         if wanted == Wanted::Plan && PLANNING.contains(&word.as_str()) {
             return true;
         }
-        if PLACES.contains(&word.as_str()) && !REFERRING.contains(&before) {
+        if may_be_place && PLACES.contains(&word.as_str()) && !REFERRING.contains(&before) {
             return false;
         }
         if PROPOSING.contains(&word.as_str()) {
@@ -440,7 +442,7 @@ pub fn claims(sentence: &str, wanted: Wanted) -> Vec<Claim> {
         if COMMANDS.contains(&first) && code.contains(' ') || first.starts_with('-') {
             continue;
         }
-        if proposes(span.before, wanted) || is_named_as_new(span.before) {
+        if proposes(span.before, span.code, wanted) || is_named_as_new(span.before) {
             continue;
         }
         if !code.contains(char::is_whitespace) && is_path(code) && code.contains('/') {

@@ -182,8 +182,9 @@ async fn a_runner_that_is_content_with_no_test_has_to_show_what_it_ran() {
     let rungs = bench.climb(&format!("{FIX}{TEST}"), "", content).await;
     assert!(last(&rungs).1, "{rungs:?}");
     // Printing the command is not running the test.
-    let rungs = bench.climb(&format!("{FIX}{loads}"), "", &format!("echo run {{test}}; {content}"));
-    assert!(!last(&rungs.await).1);
+    let printing = format!("echo run {{test}}; {content}");
+    let rungs = bench.climb(&format!("{FIX}{loads}"), "", &printing).await;
+    assert!(!last(&rungs).1, "{rungs:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
