@@ -7,25 +7,27 @@
 //! own, and nothing outside of the confinement reads or writes a copy in which a command has run.
 //!
 //! A finding is reproduced if the test that its patch brings fails without the rest of the patch and
-//! passes with it, twice, in an order in which neither habit nor chance gives that picture. Everything
-//! else is a lower rung, with the reason.
+//! passes with it, each time of at least two and up to [`MOST_ROUNDS`] in an order that it cannot know.
+//! Both copies are built alike and have names that say nothing. A test that fails or passes by chance
+//! gives that picture once in 65,536 times. Everything else is a lower rung, with the reason.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 
 use super::Setting;
 use crate::context::tree::BorrowedTree;
 use crate::context::{CommitCode, Kind, Language, code_base_of};
-use crate::evidence::patch::{self, Mark, Outcome, Patch};
-use crate::evidence::{Code as _, stays_inside};
+use crate::evidence::halves::{Halves, halves};
+use crate::evidence::patch::{self, Outcome};
+use crate::evidence::{Code as _, occurs_in, stays_inside};
 use crate::model::{Finding, Rung, Step};
 use crate::private::{self, beneath};
-use crate::session::brief::{Brief, BriefEnd, Briefly};
+use crate::session::brief::{Brief, BriefEnd, Briefly, Room};
 use crate::session::confinement::{Confinement, Strength};
 use crate::settings::VerifiedCodeBase;
 use crate::store::{Journal, Store, StoreError, UnverifiedFinding};
@@ -37,6 +39,11 @@ const TAIL: usize = 600;
 /// Bounds of a code base without a git history, which is copied file by file.
 const MAX_FILES: usize = 5_000;
 const MAX_BYTES: u64 = 64 << 20;
+/// Rounds with and without the change, unless a slow test uses up the time of one command before.
+const MOST_ROUNDS: usize = 8;
+const LEAST_ROUNDS: usize = 2;
+/// Files and folders that all copies of one verification may have together.
+const MAX_ENTRIES: u64 = 2_000_000;
 /// The shell that runs the configured commands.
 const SHELL: &str = "/bin/sh";
 /// Landlock's first version that restricts TCP.
@@ -109,6 +116,7 @@ async fn climb(
         place: place.clone(),
         commands,
         timeout: setting.config.verify.timeout,
+        max_disk: setting.config.verify.max_disk,
         path: setting.environment.raw("PATH").map(OsString::from).unwrap_or_default(),
         readable: setting.config.agent.read_paths.clone(),
     };
@@ -139,6 +147,8 @@ pub struct Ladder<'a> {
     pub place: PathBuf,
     pub commands: &'a VerifiedCodeBase,
     pub timeout: Duration,
+    /// Bytes that all copies may have together.
+    pub max_disk: u64,
     /// The search path.
     pub path: OsString,
     /// What commands may read and execute besides the system: toolchains.
@@ -150,8 +160,10 @@ type Rungs = Vec<(Rung, bool, String)>;
 
 /// How a command ended.
 enum Ended {
-    Passed,
-    Failed(String),
+    /// With its output.
+    Passed(String),
+    /// With its status and output.
+    Failed(i32, String),
     /// It says nothing about the code.
     NoAnswer(String),
 }
@@ -169,39 +181,27 @@ impl Ladder<'_> {
     }
 
     async fn steps(&self, finding: &Finding) -> Result<Rungs, String> {
-        let whole = patch::parse(&finding.patch).map_err(|error| error.to_string())?;
-        let (tests, change) = patch::halves(&whole, is_test);
+        let halves = self.halves(finding).await?;
         let mut rungs = Rungs::new();
-        if !self.commands.build.is_empty() {
-            let base = self.copy("base", &Patch::default()).await?;
-            if let Ended::Failed(why) | Ended::NoAnswer(why) =
-                self.run(&base, &self.commands.build).await
-            {
-                let note = format!("the code base does not build here without the patch: {why}");
-                return Ok(vec![(Rung::Builds, false, note)]);
-            }
-        }
-        let after = self.copy("after", &whole).await?;
-        if !self.commands.build.is_empty() {
-            match self.run(&after, &self.commands.build).await {
-                Ended::Passed => rungs.push((Rung::Builds, true, String::new())),
-                Ended::Failed(why) | Ended::NoAnswer(why) => {
-                    return Ok(vec![(Rung::Builds, false, format!("the build failed: {why}"))]);
+        let after = self.copy(&halves.whole).await?;
+        if let Err(why) = self.build(&after).await {
+            let base = self.copy(&Outcome::new()).await?;
+            let note = match self.build(&base).await {
+                Ok(()) => format!("the build failed: {why}"),
+                Err(why) => {
+                    format!("the code base does not build here without the patch: {why}")
                 }
-            }
+            };
+            return Ok(vec![(Rung::Builds, false, note)]);
+        }
+        if !self.commands.build.is_empty() {
+            rungs.push((Rung::Builds, true, String::new()));
         }
         if self.commands.test.is_empty() {
             return Ok(rungs);
         }
-        let tested = match cannot_show(finding, &tests, &change) {
-            Some(why) => Err(why.to_owned()),
-            None => {
-                let before = self.copy("before", &tests).await?;
-                self.test(&finding.patch_test, &before, &after).await
-            }
-        };
-        let (reached, note) = match tested {
-            Ok(()) => (true, String::new()),
+        let (reached, note) = match self.reproduce(finding, &halves, &after).await {
+            Ok(note) => (true, note),
             Err(why) => (false, why),
         };
         if self.commands.build.is_empty() && reached {
@@ -211,37 +211,111 @@ impl Ladder<'_> {
         Ok(rungs)
     }
 
-    /// Fails before, passes after, passes after, fails before. A test that changes its mind by turns,
-    /// or that passes once something has run, does not give this picture.
-    async fn test(&self, name: &str, before: &Copy, after: &Copy) -> Result<(), String> {
-        let command = self.commands.test.replace("{test}", &quoted(name));
-        for (copy, passes) in [(before, false), (after, true), (after, true), (before, false)] {
-            match (self.run(copy, &command).await, passes) {
-                (Ended::Passed, true) | (Ended::Failed(_), false) => {}
-                (Ended::Passed, false) => {
-                    return Err("its test passes without the change too".to_owned());
-                }
-                (Ended::Failed(why), true) => {
-                    return Err(format!("its test fails with the change: {why}"));
-                }
-                (Ended::NoAnswer(why), _) => {
-                    return Err(format!("its test could not be run: {why}"));
-                }
-            }
-        }
-        Ok(())
+    async fn halves(&self, finding: &Finding) -> Result<Halves, String> {
+        let (repository, commit) = (self.repository.clone(), self.commit.clone());
+        let whole = patch::parse(&finding.patch).map_err(|error| error.to_string())?;
+        let divided = tokio::task::spawn_blocking(move || {
+            let code = CommitCode::new(&repository, commit.as_deref(), None);
+            halves(&whole, is_test, |path| code.file(path)).map_err(|error| error.to_string())
+        });
+        divided.await.unwrap_or_else(|_| Err("reading the patch panicked (a bug)".to_owned()))
     }
 
-    /// A private copy of the code base with a patch applied.
-    async fn copy(&self, name: &'static str, patch: &Patch) -> Result<Copy, String> {
+    async fn build(&self, copy: &Copy) -> Result<(), String> {
+        if self.commands.build.is_empty() {
+            return Ok(());
+        }
+        match self.run(copy, &self.commands.build).await {
+            Ended::Passed(_) => Ok(()),
+            Ended::Failed(code, output) => Err(failure(code, &output)),
+            Ended::NoAnswer(why) => Err(why),
+        }
+    }
+
+    /// Whether the test of a patch shows that its change is needed, and how often it did.
+    async fn reproduce(
+        &self,
+        finding: &Finding,
+        halves: &Halves,
+        after: &Copy,
+    ) -> Result<String, String> {
+        if let Some(why) = cannot_show(finding, halves) {
+            return Err(why.to_owned());
+        }
+        let before = self.copy(&halves.tests).await?;
+        // A test that needs what a build leaves has to find it in both.
+        self.build(&before).await.map_err(|why| {
+            format!("with its test alone the code base does not build, so it shows nothing: {why}")
+        })?;
+        let name = finding.patch_test.as_str();
+        let began = Instant::now();
+        let mut ended = [None, None];
+        let mut rounds = 0;
+        while rounds < LEAST_ROUNDS || (rounds < MOST_ROUNDS && began.elapsed() < self.timeout) {
+            let mut round = [(&before, false), (after, true)];
+            // The first two rounds catch what goes by turns, whatever chance says.
+            if rounds == 1 || (rounds > 1 && chance()) {
+                round.reverse();
+            }
+            for (copy, passes) in round {
+                ended[usize::from(passes)] = Some(self.test(name, copy, passes).await?);
+            }
+            rounds += 1;
+        }
+        if let [Some(failed), Some(passed)] = &ended {
+            if !self.is_about(name, passed, after).await {
+                return Err(
+                    "the test command does and prints the same for a test that is not there"
+                        .to_owned(),
+                );
+            }
+            if !self.is_about(name, failed, &before).await {
+                let why = "without the change its test cannot even be loaded, so it shows no fault";
+                return Err(why.to_owned());
+            }
+        }
+        Ok(format!("failed without the change and passed with it, {rounds} times each"))
+    }
+
+    /// Runs a test that is expected to pass or to fail; returns how it did.
+    async fn test(&self, name: &str, copy: &Copy, passes: bool) -> Result<Ended, String> {
+        let command = self.commands.test.replace("{test}", &quoted(name));
+        match (self.run(copy, &command).await, passes) {
+            (ended @ Ended::Passed(_), true) | (ended @ Ended::Failed(..), false) => Ok(ended),
+            (Ended::Passed(_), false) => Err("its test passes without the change too".to_owned()),
+            (Ended::Failed(code, output), true) => {
+                Err(format!("its test fails with the change: {}", failure(code, &output)))
+            }
+            (Ended::NoAnswer(why), _) => Err(format!("its test could not be run: {why}")),
+        }
+    }
+
+    /// Whether the end of a test is about that test. Many runners are content if no test has the name,
+    /// and all fail if the tests cannot be loaded: a name that no test has must end otherwise, or with
+    /// another output.
+    async fn is_about(&self, name: &str, ended: &Ended, copy: &Copy) -> bool {
+        let none = format!("{name}{}", random_name());
+        let command = self.commands.test.replace("{test}", &quoted(&none));
+        let differs = |output: &str, of_none: &str| {
+            let of_none = of_none.replace(bare_name(&none), bare_name(name));
+            lasting_lines(output) != lasting_lines(&of_none)
+        };
+        match (ended, self.run(copy, &command).await) {
+            (Ended::Passed(output), Ended::Passed(of_none)) => differs(output, &of_none),
+            (Ended::Failed(code, output), Ended::Failed(other, of_none)) => {
+                *code != other || differs(output, &of_none)
+            }
+            _ => true,
+        }
+    }
+
+    /// A private copy of the code base with changed files.
+    async fn copy(&self, outcome: &Outcome) -> Result<Copy, String> {
         let (repository, place) = (self.repository.clone(), self.place.clone());
-        let (commit, patch) = (self.commit.clone(), patch.clone());
+        let (commit, outcome) = (self.commit.clone(), outcome.clone());
         let made = tokio::task::spawn_blocking(move || {
             private::create_folder(&place).map_err(|error| error.to_string())?;
-            let copy = lay_out(&repository, commit.as_deref(), &place, name)?;
-            let code = CommitCode::new(&repository, commit.as_deref(), None);
-            let outcome =
-                patch::apply(&patch, |path| code.file(path)).map_err(|e| e.to_string())?;
+            let copy = lay_out(&repository, commit.as_deref(), &place, &random_name())?;
             write(&copy.code, &outcome)
                 .map_err(|error| format!("cannot write the patch: {error}"))?;
             Ok(copy)
@@ -275,23 +349,30 @@ impl Ladder<'_> {
             folder: copy.inputs.clone(),
             confinement,
             timeout: self.timeout,
+            room: Some(Room {
+                folder: self.place.clone(),
+                max_bytes: self.max_disk,
+                max_entries: MAX_ENTRIES,
+            }),
         };
         let (output, end) = match self.briefly.watch(&brief).await {
             Ok(watched) => watched,
             Err(error) => return Ended::NoAnswer(error.to_string()),
         };
         match end {
-            BriefEnd::Code(0) => Ended::Passed,
+            BriefEnd::Code(0) => Ended::Passed(output),
             // The shell found no such program, or may not run it.
-            BriefEnd::Code(code @ (126 | 127)) => {
-                Ended::NoAnswer(format!("exit status {code}: {}", tail(&output)))
-            }
-            BriefEnd::Code(code) => Ended::Failed(format!("exit status {code}: {}", tail(&output))),
+            BriefEnd::Code(code @ (126 | 127)) => Ended::NoAnswer(failure(code, &output)),
+            BriefEnd::Code(code) => Ended::Failed(code, output),
             BriefEnd::Signal(signal) => {
                 Ended::NoAnswer(format!("signal {signal}: {}", tail(&output)))
             }
             BriefEnd::TimedOut => {
                 Ended::NoAnswer(format!("it took longer than {:?}", self.timeout))
+            }
+            BriefEnd::NoRoom => {
+                let most = self.max_disk >> 20;
+                Ended::NoAnswer(format!("the copies take more than verify.max_disk ({most} MiB)"))
             }
         }
     }
@@ -307,26 +388,59 @@ fn has_walls() -> bool {
 }
 
 /// Why the test of a patch shows nothing about its change.
-fn cannot_show(finding: &Finding, tests: &Patch, change: &Patch) -> Option<&'static str> {
-    let name = finding.patch_test.rsplit(['.', ':', '/', '>', ' ', '#']).next().unwrap_or_default();
-    let added = tests.files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines);
-    let mut added = added.filter(|(mark, _)| *mark == Mark::Added);
-    let is_product = |path: &str| {
-        Kind::of_path(path, Language::of_path(path).is_code()) == Kind::Source && !is_recipe(path)
+fn cannot_show(finding: &Finding, halves: &Halves) -> Option<&'static str> {
+    let name = bare_name(&finding.patch_test);
+    let is_harmless = |path: &String| {
+        let kind = Kind::of_path(path, Language::of_path(path).is_code());
+        let is_prose = [".md", ".rst", ".adoc"].iter().any(|ending| path.ends_with(ending));
+        (kind == Kind::Source && !is_recipe(path)) || (kind == Kind::Document && is_prose)
     };
     if finding.patch_test.is_empty() {
         Some("the patch names no test")
-    } else if tests.files.is_empty() {
-        Some("the patch brings no test in a file of its own")
-    } else if change.files.is_empty() {
+    } else if halves.tests.is_empty() {
+        Some("the patch brings no test that can be told from its change")
+    } else if halves.changed.is_empty() {
         Some("the patch changes nothing but tests")
-    } else if name.is_empty() || !added.any(|(_, text)| text.contains(name)) {
+    } else if !halves.added.iter().any(|line| occurs_in(name, line)) {
         Some("the patch does not bring a test of the name that it gives")
-    } else if !change.files.iter().all(|file| is_product(file.path())) {
+    } else if !halves.changed.iter().all(is_harmless) {
         Some("the patch also changes files that decide how tests are run")
+    } else if halves.mixed.is_some() {
+        Some("the patch changes a file with code for tests beside the code that it changes")
     } else {
         None
     }
+}
+
+/// The last part of `tests/a.py::test_b`, `Class.test_b` or `suite > rounds half up`.
+fn bare_name(test: &str) -> &str {
+    let last = test.rsplit(" > ").next().unwrap_or(test).trim();
+    match last.contains(' ') {
+        true => last,
+        false => last.rsplit(['.', ':', '/', '>', '#']).next().unwrap_or(last),
+    }
+}
+
+/// What a command prints each time: without words with figures, such as times, and in no order.
+fn lasting_lines(output: &str) -> Vec<String> {
+    let lasting = |line: &str| -> String {
+        let words =
+            line.split_whitespace().filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut lines: Vec<String> =
+        output.lines().map(lasting).filter(|line| !line.is_empty()).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Says nothing about what it names.
+fn random_name() -> String {
+    uuid::Uuid::now_v7().simple().to_string().split_off(20)
+}
+
+fn chance() -> bool {
+    uuid::Uuid::now_v7().as_bytes()[15] & 1 == 0
 }
 
 /// Files that look like code and say how a project is built or tested.
@@ -367,6 +481,10 @@ fn is_test(path: &str) -> bool {
 /// One word of a shell command.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn failure(code: i32, output: &str) -> String {
+    format!("exit status {code}: {}", tail(output))
 }
 
 fn tail(output: &str) -> String {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::code_bases::Opened;
-use code_context::Index;
 use code_context::git::Objects;
 use code_context::tree::BorrowedTree;
+use code_context::{Index, Kind, Language};
 
-use crate::evidence::{Code, File, MAX_FILE};
+use crate::evidence::{Code, File, MAX_FILE, Role};
 use crate::private::beneath;
 
 /// A code base at one commit; without one, the folder as it is.
@@ -114,6 +114,14 @@ impl Code for CommitCode<'_> {
 
     fn files_with(&self, words: &[&str], most: usize) -> Vec<String> {
         self.index().map_or_else(Vec::new, |index| index.files_with(words, most))
+    }
+
+    fn role(&self, path: &str) -> Role {
+        match Kind::of_path(path, Language::of_path(path).is_code()) {
+            Kind::Source => Role::Product,
+            Kind::Test => Role::Test,
+            _ => Role::Other,
+        }
     }
 
     fn has_file_named(&self, end: &str) -> bool {

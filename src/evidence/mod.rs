@@ -16,9 +16,12 @@
 //! - A quote that another file has (a renamed one, or a mistaken name) is corrected and told.
 //! - What is only in uncommitted changes is not in the analysed commit, and that is said.
 //! - A path that leads out of the code base is never looked at.
+//! - Code that stands only behind a comment's mark is not code, unless the mark is quoted too. What
+//!   the product is said to do is not looked for in tests and documents.
 //! - Only names in code marks are claims. They are known to the code base, come from the item, are
 //!   proposed as new by the change, or are unknown.
 
+pub mod halves;
 mod names;
 pub mod patch;
 mod quote;
@@ -31,6 +34,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::model::{Confidence, Doubt, Evidence, Finding, Proof, Rung, Standing, Step, Unfound};
+pub use names::occurs_in;
 use names::{Proposals, Wanted};
 use quote::{Quote, Squeezed};
 
@@ -61,8 +65,23 @@ pub trait Code: Send + Sync {
     /// Paths of files that have all of these words, at most `most`.
     fn files_with(&self, words: &[&str], most: usize) -> Vec<String>;
 
+    /// What a file is for, by its path.
+    fn role(&self, path: &str) -> Role {
+        let _ = path;
+        Role::Product
+    }
+
     /// Whether there is a file whose path ends with these parts.
     fn has_file_named(&self, end: &str) -> bool;
+}
+
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Product,
+    Test,
+    /// Documents, settings, examples, generated and third-party code.
+    Other,
 }
 
 /// A file, as far as it can be checked.
@@ -312,7 +331,13 @@ impl<'a> Check<'a> {
             File::Text(_) => Unfound::NotInFile,
         };
         if let Some(squeezed) = squeezed {
-            let places = squeezed.places(&quote);
+            let (commented, places): (Vec<_>, Vec<_>) = squeezed
+                .places(&quote)
+                .into_iter()
+                .partition(|place| squeezed.is_commented_out(&quote, *place));
+            if places.is_empty() && !commented.is_empty() {
+                return not_found(Unfound::Comment);
+            }
             let named = (entry.line, entry.last_line.max(entry.line));
             if let Some(place) = places.iter().find(|place| quote::is_at(**place, named)) {
                 (entry.line, entry.last_line) = *place;
@@ -373,8 +398,14 @@ impl<'a> Check<'a> {
             {
                 continue;
             }
+            // A test or a document does not show what the product does.
+            let of_product = self.code.role(named) == Role::Product;
+            if of_product && self.code.role(&path) != Role::Product && !of_finding.contains(&path) {
+                continue;
+            }
             let Some(squeezed) = self.prepared(&path, true).1 else { continue };
-            if let Some(place) = squeezed.places(quote).first() {
+            let found = squeezed.places(quote);
+            if let Some(place) = found.iter().find(|at| !squeezed.is_commented_out(quote, **at)) {
                 places.push((path, *place));
             }
         }
@@ -451,12 +482,11 @@ impl<'a> Check<'a> {
     ) {
         for sentence in names::sentences(text) {
             for claim in names::claims(sentence, wanted) {
-                if self.is_known(&claim.name, claim.is_path) {
-                    continue;
-                }
-                let why = match claim.is_path {
-                    true => "the analysed commit has no such file",
-                    false => "this name is not in the code",
+                let why = match (self.is_known(&claim.name, claim.is_path), claim.is_path) {
+                    (true, _) if !claim.is_call || self.is_live(&claim.name) => continue,
+                    (true, _) => "this name is only in texts and comments",
+                    (false, true) => "the analysed commit has no such file",
+                    (false, false) => "this name is not in the code",
                 };
                 let struck = struck(sentence.to_owned());
                 self.doubt(place, &format!("`{}`", claim.name), why, Some(struck));
@@ -477,6 +507,41 @@ impl<'a> Check<'a> {
             };
         self.known.insert(name.to_owned(), known);
         known
+    }
+
+    /// Whether something that is called is in the code, or cannot be told.
+    fn is_live(&mut self, name: &str) -> bool {
+        if self.proposals.has(name) || names::occurs_in(name, &self.seen.item) {
+            return true;
+        }
+        let files = self.code.files_with(&[name], MAX_CANDIDATES + 1);
+        if files.is_empty() || files.len() > MAX_CANDIDATES {
+            return true;
+        }
+        let is_prose =
+            |path: &str| [".md", ".rst", ".txt", ".adoc"].iter().any(|e| path.ends_with(e));
+        let texts: Vec<Arc<Text>> = files
+            .iter()
+            .filter(|path| !is_prose(path))
+            .filter_map(|path| self.file(path).text().cloned())
+            .collect();
+        texts.iter().any(|text| names::is_live_in(name, &text.text))
+    }
+
+    /// Whether some file has a test of this name, or that cannot be told.
+    fn has_test(&mut self, name: &str) -> bool {
+        let words: Vec<&str> = names::identifiers(name).filter(|word| word.len() > 2).collect();
+        let files = self.code.files_with(&words, MAX_CANDIDATES + 1);
+        if words.is_empty() || files.is_empty() || files.len() > MAX_CANDIDATES {
+            return self.is_known(name, false);
+        }
+        files.iter().any(|path| {
+            let is_test = self.code.role(path) == Role::Test;
+            self.file(path).text().is_some_and(|text| {
+                tests_named::has_test(&text.text, name)
+                    && (is_test || tests_named::has_tests(&text.text))
+            })
+        })
     }
 
     /// The files of the finding are read anyway, also where the index did not look inside.
@@ -505,7 +570,7 @@ impl<'a> Check<'a> {
             }
             for name in &named.names {
                 let there = inside.iter().any(|text| tests_named::has_test(&text.text, name))
-                    || (inside.is_empty() && self.is_known(name, false))
+                    || (inside.is_empty() && self.has_test(name))
                     || self.proposals.has(name);
                 if !there && failed.is_none() {
                     failed = Some((name.clone(), "there is no such test"));

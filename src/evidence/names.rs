@@ -19,6 +19,8 @@ pub enum Wanted {
 pub struct Claim {
     pub name: String,
     pub is_path: bool,
+    /// It is said to be called.
+    pub is_call: bool,
 }
 
 /// Words before a name that make it a proposal, or say that it is missing.
@@ -38,8 +40,6 @@ const PROPOSING: &[&str] = &[
     "create",
     "creates",
     "creating",
-    "called",
-    "named",
     "extract",
     "define",
     "absent",
@@ -71,11 +71,19 @@ const PLANNING: &[&str] = &[
     "example",
     "e.g",
     "such",
+    "called",
+    "named",
     "run",
     "set",
     "pass",
     "call",
 ];
+/// Words before a name that say where something is: what is new or missing is not the name.
+const PLACES: &[&str] =
+    &["to", "in", "from", "inside", "within", "for", "at", "on", "by", "before", "after", "around"];
+/// `no call to x` says nothing about a place.
+const REFERRING: &[&str] = &["call", "calls", "reference", "references", "equivalent"];
+
 /// How many words before a name are looked at.
 const BEFORE_FACT: usize = 4;
 const BEFORE_PLAN: usize = 6;
@@ -297,7 +305,9 @@ impl Proposals {
         for text in [&finding.suggested_change].into_iter().chain(&finding.tests) {
             texts.extend(fenced(text).map(str::to_owned));
             for sentence in sentences(text) {
-                let proposed = spans(sentence).filter(|span| proposes(span.before, Wanted::Fact));
+                let proposed = spans(sentence).filter(|span| {
+                    proposes(span.before, span.code, Wanted::Fact) || is_named_as_new(span.before)
+                });
                 texts.extend(proposed.map(|span| span.code.to_owned()));
             }
         }
@@ -320,9 +330,17 @@ impl Proposals {
 
     /// Whether a file that is not there is one to create.
     pub fn is_new_file(&self, path: &str, reason: &str) -> bool {
-        let says = |word: &str| matches!(word, "new" | "create" | "created" | "add" | "added");
-        let words = reason.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
-        self.files.iter().any(|file| file == path) || words.take(6).any(|word| says(&word))
+        let is_made = |word: &str| matches!(word, "new" | "create" | "created" | "add" | "added");
+        let is_it = |word: &str| {
+            matches!(word, "file" | "module" | "helper" | "test" | "tests" | "class" | "script")
+        };
+        let words = reason.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let words: Vec<String> = words.take(6).map(str::to_lowercase).collect();
+        // `Handles new orders` is about a file that should be there.
+        self.files.iter().any(|file| file == path)
+            || words.first().is_some_and(|word| is_made(word))
+            || words.windows(2).any(|pair| is_made(&pair[0]) && is_it(&pair[1]))
+            || words.windows(2).any(|pair| pair[0] == "be" && is_made(&pair[1]))
     }
 }
 
@@ -383,15 +401,36 @@ fn fenced(text: &str) -> impl Iterator<Item = &str> {
     text.split("```").skip(1).step_by(2)
 }
 
-fn proposes(before: &str, wanted: Wanted) -> bool {
+fn proposes(before: &str, code: &str, wanted: Wanted) -> bool {
+    // Something new may be in a new file, and a plan may be about what is new.
+    let may_be_place = wanted == Wanted::Fact && !is_path(code);
     // A name or a clause in between begins something else.
     let clause = before.rsplit([',', ';', ':', '(']).next().unwrap_or(before);
     let most = if wanted == Wanted::Fact { BEFORE_FACT } else { BEFORE_PLAN };
     let words = clause.split_whitespace().rev().take(most);
-    words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()).any(|word| {
-        PROPOSING.contains(&word.as_str())
-            || (wanted == Wanted::Plan && PLANNING.contains(&word.as_str()))
-    })
+    let words: Vec<String> = words
+        .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase())
+        .collect();
+    for (at, word) in words.iter().enumerate() {
+        let before = words.get(at + 1).map_or("", String::as_str);
+        if wanted == Wanted::Plan && PLANNING.contains(&word.as_str()) {
+            return true;
+        }
+        if may_be_place && PLACES.contains(&word.as_str()) && !REFERRING.contains(&before) {
+            return false;
+        }
+        if PROPOSING.contains(&word.as_str()) {
+            return true;
+        }
+    }
+    false
+}
+
+/// `Add a helper to the cart named x`.
+fn is_named_as_new(before: &str) -> bool {
+    let clause = before.rsplit([',', ';', ':', '(']).next().unwrap_or(before).to_lowercase();
+    let is_named = ["called", "named"].iter().any(|word| clause.trim_end().ends_with(word));
+    is_named && clause.split_whitespace().any(|word| PROPOSING.contains(&word))
 }
 
 /// The names that a sentence says are in the code.
@@ -403,11 +442,12 @@ pub fn claims(sentence: &str, wanted: Wanted) -> Vec<Claim> {
         if COMMANDS.contains(&first) && code.contains(' ') || first.starts_with('-') {
             continue;
         }
-        if proposes(span.before, wanted) {
+        if proposes(span.before, span.code, wanted) || is_named_as_new(span.before) {
             continue;
         }
         if !code.contains(char::is_whitespace) && is_path(code) && code.contains('/') {
-            claims.push(Claim { name: without_line(code).to_owned(), is_path: true });
+            let name = without_line(code).to_owned();
+            claims.push(Claim { name, is_path: true, is_call: false });
             continue;
         }
         let root = code.split(['.', ':', '(']).next().unwrap_or_default();
@@ -422,8 +462,10 @@ pub fn claims(sentence: &str, wanted: Wanted) -> Vec<Claim> {
                 Wanted::Plan => single && is_compound(name),
             };
             let of_language = OF_LANGUAGES.contains(&name.to_lowercase().as_str());
-            if claimed && name.len() > 2 && !of_language && name.is_ascii() {
-                claims.push(Claim { name: name.to_owned(), is_path: false });
+            if claimed && name.len() > 2 && !of_language && (name.is_ascii() || is_disguised(name))
+            {
+                let is_call = code.contains(&format!("{name}("));
+                claims.push(Claim { name: name.to_owned(), is_path: false, is_call });
             }
         }
     }
@@ -434,6 +476,21 @@ pub fn claims(sentence: &str, wanted: Wanted) -> Vec<Claim> {
 fn is_one_name(code: &str) -> bool {
     let head = code.split('(').next().unwrap_or(code);
     !head.is_empty() && head.chars().all(|c| c.is_alphanumeric() || "_.:$".contains(c))
+}
+
+/// Letters of another alphabet between Latin ones, which look the same.
+fn is_disguised(name: &str) -> bool {
+    let is_foreign = |c: char| matches!(c, '\u{370}'..='\u{58f}' | '\u{ff01}'..='\u{ff5e}');
+    name.chars().any(|c| c.is_ascii_alphabetic()) && name.chars().any(is_foreign)
+}
+
+/// Whether a name stands in code outside of comments and strings.
+pub fn is_live_in(name: &str, text: &str) -> bool {
+    text.lines().filter(|line| line.contains(name)).any(|line| {
+        let bare = line.trim_start();
+        let is_comment = ["//", "#", "-- ", "*", "/*", "<!--"].iter().any(|m| bare.starts_with(m));
+        !is_comment && occurs_in(name, &without_strings(line))
+    })
 }
 
 fn is_compound(name: &str) -> bool {
@@ -547,6 +604,12 @@ mod tests {
             ("Use `isSafeInteger` there.", Plan, vec![]),
             ("Use `isSafeInteger` there.", Fact, vec!["isSafeInteger"]),
             ("In `lineTotal`, round once.", Plan, vec!["lineTotal"]),
+            ("There is no guard in `lineTotal`.", Fact, vec!["lineTotal"]),
+            ("Add a check to `lineTotal`.", Fact, vec!["lineTotal"]),
+            ("It is called by `lineTotal`.", Fact, vec!["lineTotal"]),
+            ("There is no call to `validateInput`.", Fact, vec![]),
+            ("Add a helper to the cart named `roundOnce`.", Plan, vec![]),
+            ("`c\u{430}rtTotal` rounds twice.", Fact, vec!["c\u{430}rtTotal"]),
         ] {
             assert_eq!(claimed(sentence, wanted), names, "{sentence}");
         }

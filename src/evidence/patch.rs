@@ -17,6 +17,8 @@ pub enum PatchError {
     Nothing,
     #[error("it has a binary part")]
     Binary,
+    #[error("it makes a link of {path}")]
+    Link { path: String },
     #[error("it touches too many files")]
     TooManyFiles,
     #[error("it touches {path}, outside of the code base")]
@@ -101,6 +103,10 @@ pub fn parse(text: &str) -> Result<Patch, PatchError> {
         } else if line.starts_with("Binary files ") || line.starts_with("GIT binary patch") {
             return Err(PatchError::Binary);
         } else if let Some(file) = &mut file {
+            // Links to files and to other repositories.
+            if line.contains("mode 12") || line.contains("mode 16") {
+                return Err(PatchError::Link { path: file.path().to_owned() });
+            }
             extended_head(line, file);
         }
         at += 1;
@@ -271,7 +277,14 @@ pub fn apply(patch: &Patch, read: impl Fn(&str) -> File) -> Result<Outcome, Patc
             }
         }
     }
-    Ok(outcome)
+    let is_same = |path: &str, text: &Option<String>| match (read(path), text) {
+        (File::Text(old), Some(new)) => old.text == *new,
+        _ => false,
+    };
+    match !outcome.is_empty() && outcome.iter().all(|(path, text)| is_same(path, text)) {
+        true => Err(PatchError::Nothing),
+        false => Ok(outcome),
+    }
 }
 
 fn applied(file: &FilePatch, old: &str) -> Result<String, PatchError> {
@@ -334,13 +347,6 @@ fn applied(file: &FilePatch, old: &str) -> Result<String, PatchError> {
     Ok(new)
 }
 
-/// Both halves of a patch: what it changes in tests, and everything else. Without a test that it
-/// brings, nothing shows that its change is needed.
-pub fn halves(patch: &Patch, is_test: impl Fn(&str) -> bool) -> (Patch, Patch) {
-    let (tests, rest) = patch.files.iter().cloned().partition(|file| is_test(file.path()));
-    (Patch { files: tests }, Patch { files: rest })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -394,6 +400,12 @@ mod tests {
         assert_eq!(patched(there, OLD), Err(PatchError::AlreadyThere { path: "a.txt".into() }));
         let binary = "diff --git a/a.txt b/a.txt\nBinary files a/a.txt and b/a.txt differ\n";
         assert_eq!(patched(binary, OLD), Err(PatchError::Binary));
+        let link = "diff --git a/b.txt b/b.txt\nnew file mode 120000\n--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+/etc/passwd\n";
+        assert_eq!(patched(link, OLD), Err(PatchError::Link { path: "b.txt".into() }));
+        let same = head("@@ -1,2 +1,2 @@\n one\n-two\n+two\n");
+        assert_eq!(patched(&same, OLD), Err(PatchError::Nothing));
+        let mode = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n";
+        assert_eq!(patched(mode, OLD), Err(PatchError::Nothing));
     }
 
     #[test]

@@ -21,26 +21,27 @@ pub struct Squeezed {
     ascii: Vec<u8>,
     /// Where each line begins, in both.
     lines: Vec<(usize, usize)>,
+    /// Lines that are a comment as a whole, in order.
+    comments: Vec<u32>,
 }
 
 impl Squeezed {
     pub fn of(text: &str) -> Self {
-        let mut squeezed =
-            Self { text: Vec::with_capacity(text.len()), ascii: Vec::new(), lines: vec![(0, 0)] };
-        let mut buffer = [0; 4];
+        let (mut whole, mut ascii) = (Squeezer::default(), Squeezer::default());
+        whole.text.reserve(text.len());
+        let mut lines = vec![(0, 0)];
         let plain = text.is_ascii();
         for c in text.chars() {
-            if is_blank(c) {
-                if c == '\n' {
-                    squeezed.lines.push((squeezed.text.len(), squeezed.ascii.len()));
-                }
-                continue;
+            if c == '\n' {
+                lines.push((whole.text.len(), ascii.text.len()));
             }
-            squeezed.text.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
+            whole.push(c);
             if !plain && c.is_ascii() {
-                squeezed.ascii.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
+                ascii.push(c);
             }
         }
+        let comments = comments(text);
+        let mut squeezed = Self { text: whole.text, ascii: ascii.text, lines, comments };
         if plain {
             squeezed.lines.iter_mut().for_each(|line| line.1 = line.0);
         }
@@ -58,7 +59,16 @@ impl Squeezed {
         Vec::new()
     }
 
+    /// Whether a quote is code that somebody put behind a comment's mark, which it leaves out.
+    pub fn is_commented_out(&self, quote: &Quote, place: (u32, u32)) -> bool {
+        quote.is_bare_code() && self.comments.binary_search(&place.0).is_ok()
+    }
+
     fn places_of(&self, pieces: &[Vec<u8>], ascii: bool) -> Vec<(u32, u32)> {
+        // A text that is readable as a whole has nothing that could not be read.
+        if ascii && self.ascii.is_empty() {
+            return Vec::new();
+        }
         let text = if ascii && !self.ascii.is_empty() { &self.ascii } else { &self.text };
         let in_ascii = ascii && !self.ascii.is_empty();
         let Some((first, rest)) = pieces.split_first() else { return Vec::new() };
@@ -89,8 +99,50 @@ impl Squeezed {
     }
 }
 
-fn is_blank(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '\u{feff}' | '\u{200b}')
+/// Drops white space, except where it keeps two words or signs apart: `a - -b` is not `a--b`.
+#[derive(Default)]
+struct Squeezer {
+    text: Vec<u8>,
+    last: Option<char>,
+    gap: bool,
+}
+
+impl Squeezer {
+    fn push(&mut self, c: char) {
+        if matches!(c, '\u{feff}' | '\u{200b}') {
+            return;
+        }
+        if c.is_whitespace() {
+            self.gap = true;
+            return;
+        }
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let parts =
+            |last: char| (is_word(last) && is_word(c)) || (last == c && matches!(c, '+' | '-'));
+        if self.gap && self.last.is_some_and(parts) {
+            self.text.push(b' ');
+        }
+        self.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        (self.last, self.gap) = (Some(c), false);
+    }
+}
+
+/// Marks at the begin of a line that make it a comment.
+const COMMENT_MARKS: [&str; 4] = ["//", "#", "-- ", "<!--"];
+
+/// The lines that are a comment as a whole: by their mark, or from a line that begins with `/*` on.
+fn comments(text: &str) -> Vec<u32> {
+    let mut lines = Vec::new();
+    let mut open = false;
+    for (line, number) in text.lines().zip(1..) {
+        let bare = line.trim_start();
+        open |= bare.starts_with("/*");
+        if open || COMMENT_MARKS.iter().any(|mark| bare.starts_with(mark)) {
+            lines.push(number);
+        }
+        open &= !bare.contains("*/");
+    }
+    lines
 }
 
 /// Whether a place is the one that an entry names.
@@ -124,7 +176,12 @@ impl Quote {
     }
 
     pub fn is_too_short(&self) -> bool {
+        // Crumbs with gaps between them are found in almost any file.
+        let crumbs = |pieces: &Vec<Vec<u8>>| {
+            pieces.len() > 1 && pieces.iter().all(|piece| piece.len() < TELLING)
+        };
         self.readings.is_empty()
+            || self.readings.iter().all(crumbs)
             || self.text.chars().filter(|c| c.is_alphanumeric()).count() < LEAST
     }
 
@@ -132,6 +189,13 @@ impl Quote {
     pub fn is_telling(&self) -> bool {
         let length = |pieces: &Vec<Vec<u8>>| pieces.iter().map(Vec::len).max().unwrap_or_default();
         self.readings.iter().map(length).max().unwrap_or_default() >= TELLING
+    }
+
+    /// Code without a comment's mark before it.
+    fn is_bare_code(&self) -> bool {
+        let start = self.text.trim_start();
+        self.text.contains(['(', ')', '{', '}', '=', ';'])
+            && !COMMENT_MARKS.iter().chain(&["/*", "*"]).any(|mark| start.starts_with(mark))
     }
 
     /// Its longest words, to find files that may have it.
@@ -167,21 +231,18 @@ fn without_fence(quote: &str) -> String {
 
 /// The text between lines that consist of dots.
 fn pieces(text: &str, ascii: bool) -> Vec<Vec<u8>> {
-    let mut all = vec![Vec::new()];
-    let mut buffer = [0; 4];
+    let mut all = vec![Squeezer::default()];
     for line in text.lines() {
         let bare = line.trim().trim_start_matches(['/', '#', '-', ' ']);
         if matches!(bare, "..." | "\u{2026}" | "[...]" | "(...)") {
-            all.push(Vec::new());
+            all.push(Squeezer::default());
             continue;
         }
         let Some(piece) = all.last_mut() else { continue };
-        for c in line.chars().filter(|c| !is_blank(*c) && (!ascii || c.is_ascii())) {
-            piece.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
-        }
+        line.chars().filter(|c| !ascii || c.is_ascii()).for_each(|c| piece.push(c));
+        piece.push('\n');
     }
-    all.retain(|piece| !piece.is_empty());
-    all
+    all.into_iter().map(|piece| piece.text).filter(|piece| !piece.is_empty()).collect()
 }
 
 /// The quote without the line numbers that tools print: `12<tab>`, `12→`, `12:` or `12 |`.
@@ -233,6 +294,20 @@ mod tests {
         assert_eq!(places(text, "// Gr\u{fffd}\u{fffd}e in Zoll"), [(2, 2)]);
         assert_eq!(places(text, "// Gr\u{f6}\u{df}e in Zoll"), [(2, 2)]);
         assert_eq!(places(text, "// Gr\u{e4}\u{df}e in Zoll"), []);
+    }
+
+    #[test]
+    fn white_space_matters_where_it_keeps_words_and_signs_apart() {
+        let text = "let total = a - -b;\nnot_found(is Valid);\n";
+        assert_eq!(places(text, "lettotal = a - -b;"), []);
+        assert_eq!(places(text, "let total = a--b;"), []);
+        assert_eq!(places(text, "not_found(isValid);"), []);
+        assert_eq!(places(text, "let\n  total=a - -b ;"), [(1, 1)]);
+    }
+
+    #[test]
+    fn a_mark_for_the_unreadable_stands_for_nothing_else() {
+        assert_eq!(places("if (isValid(x)) {\n", "if (is\u{fffd}Valid(x)) {"), []);
     }
 
     #[test]

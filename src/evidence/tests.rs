@@ -42,6 +42,14 @@ impl Code for Memory {
             .collect()
     }
 
+    fn role(&self, path: &str) -> Role {
+        match path.split('/').next() {
+            Some("test") => Role::Test,
+            Some("vendor" | "docs") => Role::Other,
+            _ => Role::Product,
+        }
+    }
+
     fn has_file_named(&self, end: &str) -> bool {
         self.files.keys().any(|path| names::ends_with_path(path, end))
     }
@@ -57,6 +65,9 @@ fn code() -> Memory {
     let files = [
         ("src/total.ts", b"import { round } from \"./round\";\n\nexport function lineTotal(price: number) {\n\treturn round(price * 100) / 100;\n}\n\nexport function cartTotal(lines: Line[]) {\n  return round(sum(lines.map(lineTotal)));\n}\n".to_vec()),
         ("src/round.ts", b"export const round = (value: number) => Math.round(value);\r\n".to_vec()),
+        ("src/old.ts", b"// return roundTwice(price) / 2;\n/* first\n   const ledger = openLedger(7);\n*/\nconst note = \"sendReceipt(order) was here\";\nexport const four = a - -b;\n".to_vec()),
+        ("vendor/lib.ts", b"export const vendored = withCare(1, 2, 3);\n".to_vec()),
+        ("docs/notes.md", b"`removedLongAgo()` was removed.\n".to_vec()),
         ("src/copy.ts", b"export function other() {\n  return somethingElse(1, 2);\n}\n".to_vec()),
         ("test/total.test.ts", b"it(\"rounds half up\", () => {\n  expect(lineTotal(1.005)).toBe(1.01);\n});\n".to_vec()),
         ("old/latin.c", latin),
@@ -265,4 +276,106 @@ fn evidence_that_falls_takes_a_cause_that_rests_on_it_alone() {
     let after = checked(finding);
     assert_eq!(after.likely_causes, ["The one [1].", "Both [1, 2]."]);
     assert_eq!(after.confidence, Confidence::Low, "half of what it cites is not there");
+}
+
+/// What somebody would try who wants an untrue claim confirmed.
+#[test]
+fn what_only_looks_like_evidence_is_not_found() {
+    let is = |path, line, quote| standing(entry(path, line, quote)).0;
+    let not = |why| Standing::NotFound { why };
+    for (what, path, line, quote, why) in [
+        ("commented out", "src/old.ts", 1, "return roundTwice(price) / 2;", Unfound::Comment),
+        ("in a block comment", "src/old.ts", 3, "const ledger = openLedger(7);", Unfound::Comment),
+        ("words run together", "src/old.ts", 6, "exportconst four = a - -b;", Unfound::NotInFile),
+        ("signs run together", "src/old.ts", 6, "export const four = a--b;", Unfound::NotInFile),
+        ("brackets", "src/total.ts", 5, "}\n\n{ ( ) }", Unfound::TooShort),
+        ("white space", "src/total.ts", 2, " \n\t ", Unfound::TooShort),
+        ("crumbs", "src/total.ts", 1, "import\n...\nreturn\n...\n}", Unfound::TooShort),
+        (
+            "a look-alike",
+            "src/total.ts",
+            4,
+            "return r\u{43e}und(price * 100) / 100;",
+            Unfound::NotInFile,
+        ),
+        (
+            "unreadable",
+            "src/total.ts",
+            4,
+            "return \u{fffd}round(price * 100) / 100;",
+            Unfound::NotInFile,
+        ),
+        (
+            "only vendored",
+            "src/total.ts",
+            1,
+            "export const vendored = withCare(1, 2, 3);",
+            Unfound::NotInFile,
+        ),
+        ("only in a test", "src/total.ts", 1, "rounds half up", Unfound::NotInFile),
+        ("the item's own words", "src/total.ts", 1, "See `reportedName`", Unfound::NotInFile),
+    ] {
+        assert_eq!(is(path, line, quote), not(why), "{what}");
+    }
+    // With its mark it is what it says, and where it is it may be cited.
+    assert_eq!(is("src/old.ts", 1, "// return roundTwice(price) / 2;"), Standing::Confirmed);
+    let cited = "export const vendored = withCare(1, 2, 3);";
+    assert_eq!(is("vendor/lib.ts", 1, cited), Standing::Confirmed);
+    let (swapped, entry) = standing(Evidence {
+        last_line: 2,
+        ..super::tests::entry("src/total.ts", 9, "return round(price * 100) / 100;")
+    });
+    assert_eq!((swapped, entry.line, entry.last_line), (Standing::Moved { named: 9 }, 4, 4));
+}
+
+#[test]
+fn names_in_strings_documents_and_disguise_are_not_in_the_code() {
+    let with = |cause: &str| {
+        let mut finding = good();
+        finding.likely_causes.push(cause.into());
+        let after = checked(finding);
+        doubted(&after).into_iter().map(|(_, claim)| claim.to_owned()).collect::<Vec<_>>()
+    };
+    for (cause, doubts) in [
+        ("`sendReceipt()` is called twice [1].", vec!["`sendReceipt`"]),
+        ("`removedLongAgo()` is called twice [1].", vec!["`removedLongAgo`"]),
+        ("`c\u{430}rtTotal` rounds twice [1].", vec!["`c\u{430}rtTotal`"]),
+        ("There is no guard in `frobnicateLedger` [1].", vec!["`frobnicateLedger`"]),
+        ("It is called by `frobnicateLedger` [1].", vec!["`frobnicateLedger`"]),
+        ("`cartTotal()` calls `lineTotal(x)` [1].", vec![]),
+        ("The text `sendReceipt` is shown [1].", vec![]),
+    ] {
+        assert_eq!(with(cause), doubts, "{cause}");
+    }
+    let mut finding = good();
+    finding.suggested_change = "Add a check to `frobnicateLedger`.".into();
+    finding.likely_causes.push("`frobnicateLedger` rounds twice [1].".into());
+    assert_eq!(checked(finding).likely_causes.len(), 1, "a place is not a proposal");
+}
+
+#[test]
+fn a_test_exists_by_its_whole_name_where_it_is_said_to_be() {
+    let with = |test: &str| {
+        let mut finding = good();
+        finding.tests = vec![test.into()];
+        checked(finding).tests.len()
+    };
+    assert_eq!(with("existing: `test/total.test.ts` `rounds half up`"), 1);
+    assert_eq!(with("existing: `rounds half up`"), 1);
+    assert_eq!(with("existing: `rounds half`"), 0, "a part of a name");
+    assert_eq!(with("existing: `src/copy.ts` `rounds half up`"), 0, "in another file");
+    assert_eq!(with("existing: `cartTotal`"), 0, "code of the product is no test");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_new_only_if_that_is_said_of_it() {
+    let with = |reason: &str| {
+        let mut finding = good();
+        finding.files[0].path = "src/ledger.ts".into();
+        finding.files[0].reason = reason.into();
+        checked(finding).files.len()
+    };
+    assert_eq!(with("Handles new orders."), 0);
+    assert_eq!(with("New file for the ledger."), 1);
+    assert_eq!(with("To be created."), 1);
 }

@@ -1,6 +1,6 @@
 //! Tests that a finding says exist.
 
-use super::names::{is_path, without_line};
+use super::names::{is_path, occurs_in, without_line};
 
 /// Paths and names in an entry about an existing test.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,12 +97,37 @@ fn read(code: &str, named: &mut Named) {
     }
 }
 
-/// Whether a file has a test of this name, white space aside.
+/// Whether a file has a test of this name, white space aside: as a whole, and not in a comment.
 pub fn has_test(text: &str, name: &str) -> bool {
-    text.contains(name) || {
-        let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        name.contains(' ') && squeeze(text).contains(&squeeze(name))
+    if !name.contains(' ') {
+        return text.lines().any(|line| !is_comment(line) && occurs_in(name, line));
     }
+    let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<&str> = text.lines().filter(|line| !is_comment(line)).collect();
+    let (text, name) = (squeeze(&lines.join("\n")), squeeze(name));
+    // `rounds half` is not the test `rounds half up`.
+    let ends = |at: usize| !text[at..].starts_with(|c: char| c.is_alphanumeric() || c == ' ');
+    text.match_indices(&name).any(|(at, _)| ends(at + name.len()))
+}
+
+fn is_comment(line: &str) -> bool {
+    ["//", "#", "-- ", "*", "/*"].iter().any(|mark| line.trim_start().starts_with(mark))
+}
+
+/// Whether a file outside of the folders of tests has tests too.
+pub fn has_tests(text: &str) -> bool {
+    const SIGNS: [&str; 9] = [
+        "#[test]",
+        "::test]",
+        "@Test",
+        "def test",
+        "func Test",
+        "[Fact]",
+        "[Test",
+        "TEST(",
+        "describe(",
+    ];
+    SIGNS.iter().any(|sign| text.contains(sign))
 }
 
 #[cfg(test)]

@@ -78,6 +78,8 @@ pub enum Unfound {
     TooShort,
     #[strum(serialize = "it is only in changes that are not committed")]
     Uncommitted,
+    #[strum(serialize = "it stands only in a comment")]
+    Comment,
 }
 
 /// How far a finding is proven. Each rung includes the ones before it.

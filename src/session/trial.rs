@@ -125,6 +125,7 @@ impl Bench<'_> {
             folder: folder.clone(),
             confinement,
             timeout,
+            room: None,
         };
         let answer = self.briefly.run(&brief).await;
         remove_folder(&folder).await;

@@ -235,6 +235,9 @@ pub struct Verify {
     /// For each command.
     #[serde(with = "human::duration")]
     pub timeout: Duration,
+    /// Bytes that the copies of one verification may have together.
+    #[serde(with = "human::size")]
+    pub max_disk: u64,
     /// Commands of other code bases.
     pub code_bases: Vec<VerifiedCodeBase>,
 }

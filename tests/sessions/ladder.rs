@@ -56,6 +56,7 @@ impl Bench {
             place: place.clone(),
             commands: &commands,
             timeout: Duration::from_secs(60),
+            max_disk: 64 << 20,
             path: "/usr/bin:/bin".into(),
             readable: Vec::new(),
         };
@@ -98,10 +99,8 @@ fn last(rungs: &[(Rung, bool, String)]) -> (Rung, bool, &str) {
 async fn only_a_test_that_fails_without_the_change_and_passes_with_it_is_a_proof() {
     let bench = Bench::new();
     let good = bench.climb(&format!("{FIX}{TEST}"), BUILD, RUN).await;
-    assert_eq!(
-        good,
-        [(Rung::Builds, true, String::new()), (Rung::Reproduced, true, String::new())]
-    );
+    let often = "failed without the change and passed with it, 8 times each".to_owned();
+    assert_eq!(good, [(Rung::Builds, true, String::new()), (Rung::Reproduced, true, often)]);
     let passes_before = TEST.replace("= 4 ]", "!= 5 ]");
     let fails_after = TEST.replace("= 4 ]", "= 5 ]");
     let broken = FIX.replace("+echo 4", "+if then");
@@ -113,7 +112,7 @@ async fn only_a_test_that_fails_without_the_change_and_passes_with_it_is_a_proof
             (Rung::Reproduced, "passes without the change"),
         ),
         ("fails after", format!("{FIX}{fails_after}"), (Rung::Reproduced, "fails with the change")),
-        ("no test", FIX.to_owned(), (Rung::Reproduced, "no test in a file")),
+        ("no test", FIX.to_owned(), (Rung::Reproduced, "no test that can be told")),
         ("only a test", TEST.to_owned(), (Rung::Reproduced, "nothing but tests")),
         (
             "another test",
@@ -152,6 +151,65 @@ async fn a_test_that_passes_once_something_ran_or_by_turns_is_no_proof() {
         TEST.replace("= 4 ]", "= 5 ] || { [ -e ran ] && rm ran || { touch ran; false; }; }");
     let rungs = bench.climb(&format!("{FIX}{turns}"), "", RUN).await;
     assert!(!last(&rungs).1, "{rungs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_copies_are_built_alike_and_cannot_be_told_apart() {
+    let bench = Bench::new();
+    // It needs what the build leaves, and has nothing to do with the change.
+    let built = TEST.replace("[ \"$(sh src/total.sh)\" = 4 ]", "[ -e built ]");
+    let rungs = bench.climb(&format!("{FIX}{built}"), "touch built", RUN).await;
+    assert!(last(&rungs).2.contains("passes without the change"), "{rungs:?}");
+    for place in ["after", "before"] {
+        let by_name = TEST.replace(
+            "[ \"$(sh src/total.sh)\" = 4 ]",
+            &format!("case \"$PWD\" in *{place}*) true;; *) false;; esac"),
+        );
+        let rungs = bench.climb(&format!("{FIX}{by_name}"), "", RUN).await;
+        assert!(!last(&rungs).1, "{rungs:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_that_is_content_with_no_test_has_to_show_what_it_ran() {
+    let bench = Bench::new();
+    // Fails to load without the change, then has no test of this name.
+    let loads = TEST.replace("# total_is_four\n", "# total_is_four is not a test\n");
+    let content = "sh src/total.sh | grep -q 4 || exit 1; set -- {test}; \
+                   grep -q \"^# $1$\" tests/*.sh && echo \"ok $1\"; true";
+    let rungs = bench.climb(&format!("{FIX}{loads}"), "", content).await;
+    assert!(last(&rungs).2.contains("the same for a test that is not there"), "{rungs:?}");
+    let rungs = bench.climb(&format!("{FIX}{TEST}"), "", content).await;
+    assert!(last(&rungs).1, "{rungs:?}");
+    // Printing the command is not running the test.
+    let printing = format!("echo run {{test}}; {content}");
+    let rungs = bench.climb(&format!("{FIX}{loads}"), "", &printing).await;
+    assert!(!last(&rungs).1, "{rungs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_that_cannot_be_loaded_without_the_change_shows_no_fault() {
+    let bench = Bench::new();
+    let new = "--- /dev/null\n+++ b/src/new.sh\n@@ -0,0 +1,1 @@\n+echo new\n";
+    let empty = TEST.replace("[ \"$(sh src/total.sh)\" = 4 ]", "true");
+    // Loads all that the tests need, then runs the one that is named.
+    let runner = "[ -e src/new.sh ] || exit 1; FILE=$(grep -l {test} tests/*.sh) || exit 1; \
+                  sh $FILE && echo ok {test} || { echo failed {test}; exit 1; }";
+    let rungs = bench.climb(&format!("{new}{empty}"), "", runner).await;
+    assert!(last(&rungs).2.contains("cannot even be loaded"), "{rungs:?}");
+    let loaded = runner.replacen("src/new.sh", "src/total.sh", 1);
+    let rungs = bench.climb(&format!("{FIX}{TEST}"), "", &loaded).await;
+    assert!(last(&rungs).1, "{rungs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_fills_the_disk_is_ended() {
+    let bench = Bench::new();
+    let build = "while :; do head -c 8388608 /dev/zero >> big; done";
+    let rungs = bench.climb(&format!("{FIX}{TEST}"), build, "").await;
+    let (rung, reached, note) = last(&rungs);
+    assert_eq!((rung, reached), (Rung::Builds, false));
+    assert!(note.contains("more than verify.max_disk (64 MiB)"), "{note}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{ChildStderr, ChildStdout};
 
 use super::confinement::Confinement;
-use super::keeper::launch::{self, Keeper};
+use super::keeper::launch::{self, Keeper, Receiver};
 use super::keeper::protocol::{Exit, FromKeeper, Order, ToKeeper};
 use super::mark;
 use crate::Containment;
+use crate::folder::FolderWatch;
 use crate::private::beneath;
 use crate::{SessionId, milliseconds};
 
@@ -21,6 +23,8 @@ use crate::{SessionId, milliseconds};
 const MAX_OUTPUT: u64 = 1 << 20;
 /// From the end of the program to the certificate that nothing of it is left.
 const END_WITHIN: Duration = Duration::from_secs(15);
+/// Between two measurements of what a program has written.
+const MEASURE_EVERY: Duration = Duration::from_millis(500);
 
 /// What to run. The folder of `input` must be closed to the program.
 #[derive(Debug)]
@@ -34,6 +38,27 @@ pub struct Brief {
     pub folder: PathBuf,
     pub confinement: Confinement,
     pub timeout: Duration,
+    /// `None`: what it writes is not watched.
+    pub room: Option<Room>,
+}
+
+/// What a program may take on disk.
+#[derive(Debug)]
+pub struct Room {
+    pub folder: PathBuf,
+    pub max_bytes: u64,
+    pub max_entries: u64,
+}
+
+impl Room {
+    /// Returns once the folder has more.
+    async fn is_used_up(room: Option<&Self>) {
+        let Some(room) = room else { return std::future::pending().await };
+        let watch = FolderWatch::of(room.max_bytes, room.max_entries);
+        while !watch.is_over(&room.folder) {
+            tokio::time::sleep(MEASURE_EVERY).await;
+        }
+    }
 }
 
 /// Starts programs like sessions.
@@ -50,6 +75,8 @@ pub enum BriefEnd {
     Code(i32),
     Signal(i32),
     TimedOut,
+    /// It wrote more than it may.
+    NoRoom,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +100,8 @@ impl Briefly {
         keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
         // The keeper ends it at its limit; if it does not, dropping its socket does.
         let limit = brief.timeout + END_WITHIN;
-        let over = tokio::time::timeout(limit, follow(&mut keeper)).await;
+        let Keeper { from, stdout, stderr, .. } = &mut keeper;
+        let over = tokio::time::timeout(limit, follow(from, stdout, stderr)).await;
         let Ok((out, complaint, ended)) = over else {
             return Err(BriefError::TimedOut(brief.timeout));
         };
@@ -106,7 +134,21 @@ impl Briefly {
         let mut keeper = launched.map_err(|error| not_started(&error))?;
         keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
         let limit = brief.timeout + END_WITHIN;
-        match tokio::time::timeout(limit, follow(&mut keeper)).await {
+        let Keeper { to, from, stdout, stderr, .. } = &mut keeper;
+        let mut has_room = true;
+        let followed = tokio::time::timeout(limit, follow(from, stdout, stderr));
+        tokio::pin!(followed);
+        let over = loop {
+            tokio::select! {
+                over = &mut followed => break over,
+                () = Room::is_used_up(brief.room.as_ref()), if has_room => {
+                    has_room = false;
+                    to.send(&ToKeeper::Kill).await;
+                }
+            }
+        };
+        match over {
+            Ok((out, _, Ok(_))) if !has_room => Ok((out.text, BriefEnd::NoRoom)),
             Err(_) => Ok((String::new(), BriefEnd::TimedOut)),
             Ok((out, _, ended)) => Ok((
                 out.text,
@@ -144,8 +186,11 @@ fn order(brief: &Brief, session: SessionId) -> io::Result<Order> {
 /// Output, complaints, and how it ended; `None`: it was ended at its limit.
 type Followed = (Output, Output, Result<Option<Exit>, BriefError>);
 
-async fn follow(keeper: &mut Keeper) -> Followed {
-    let Keeper { from, stdout, stderr, .. } = keeper;
+async fn follow(
+    from: &mut Receiver,
+    stdout: &mut ChildStdout,
+    stderr: &mut ChildStderr,
+) -> Followed {
     let messages = async {
         let (mut ending, mut late) = (None, false);
         loop {

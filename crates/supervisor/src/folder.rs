@@ -12,21 +12,35 @@ const MAX_BYTES: u64 = 1 << 30;
 const MAX_ENTRIES: u64 = 50_000;
 
 /// Watches a folder beside the loop of its session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FolderWatch {
+    max_bytes: u64,
+    max_entries: u64,
     is_over: Arc<AtomicBool>,
     is_measuring: Arc<AtomicBool>,
 }
 
+impl Default for FolderWatch {
+    fn default() -> Self {
+        Self::of(MAX_BYTES, MAX_ENTRIES)
+    }
+}
+
 impl FolderWatch {
+    pub fn of(max_bytes: u64, max_entries: u64) -> Self {
+        let (is_over, is_measuring) = Default::default();
+        Self { max_bytes, max_entries, is_over, is_measuring }
+    }
+
     /// Whether a finished measurement found too much; begins the next one.
     pub fn is_over(&self, folder: &Path) -> bool {
         if !self.is_measuring.swap(true, Ordering::AcqRel) {
             let folder = folder.to_path_buf();
+            let (max_bytes, max_entries) = (self.max_bytes, self.max_entries);
             let (over, measuring) = (Arc::clone(&self.is_over), Arc::clone(&self.is_measuring));
             // A large folder takes long to read, and the loop has other work.
             tokio::task::spawn_blocking(move || {
-                if exceeds(folder, MAX_BYTES, MAX_ENTRIES) {
+                if exceeds(folder, max_bytes, max_entries) {
                     over.store(true, Ordering::Release);
                 }
                 measuring.store(false, Ordering::Release);

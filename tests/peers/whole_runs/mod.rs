@@ -4,6 +4,7 @@
 //! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE`; prints a message and passes if it is missing.
 
 mod blame;
+mod evidence;
 mod kinds;
 mod limits;
 mod login;

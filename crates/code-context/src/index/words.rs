@@ -34,7 +34,8 @@ impl Index {
         Some(holders.iter().any(has))
     }
 
-    /// Paths of files that have all of these words, at most so many.
+    /// Paths of files that have all of these words, at most so many. The rarest come first: once few
+    /// files are left, the other words are not asked for, since the caller reads these anyway.
     pub fn files_with(&self, words: &[&str], most: usize) -> Vec<String> {
         let words = words.iter().filter(|word| word.len() <= MAX_NAME_LEN);
         let mut common: Option<Vec<u32>> = None;
@@ -46,10 +47,11 @@ impl Index {
                     before.into_iter().filter(|file| holders.binary_search(file).is_ok()).collect()
                 }
             };
-            if left.is_empty() {
-                return Vec::new();
-            }
+            let are_few = left.len() < most.min(FEW);
             common = Some(left);
+            if are_few {
+                break;
+            }
         }
         let numbers = common.unwrap_or_default().into_iter().take(most);
         numbers.filter_map(|number| Some(self.files().get(number as usize)?.path.clone())).collect()
@@ -60,7 +62,10 @@ impl Index {
         let mut files = Vec::new();
         // A damaged index answers nothing; it is rebuilt when the next context is built.
         drop(self.postings(term_of(word), |file, _| files.push(file)));
-        files.sort_unstable();
+        // One segment has them in order, and most indexes have one.
+        if !files.is_sorted() {
+            files.sort_unstable();
+        }
         files.dedup();
         files
     }
