@@ -55,6 +55,7 @@ fn deep_prompt(attack: &Attack, auth: AgentAuth) -> Rendered {
         item: &attack.item,
         verdict: &verdict,
         background: &hostile_background(&attack.text),
+        code_bases: &[],
         overview: &attack.text,
         context: &attack.text,
     };
