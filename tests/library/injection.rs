@@ -44,6 +44,7 @@ fn hostile_background(text: &str) -> Background {
         file_names: text.to_owned(),
         options: text.to_owned(),
         corrections: text.to_owned(),
+        code_bases: Vec::new(),
     }
 }
 

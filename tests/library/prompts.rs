@@ -121,6 +121,7 @@ fn background() -> Background {
         file_names: format!("shot.png (120 kB), {closing}.log (3 kB)"),
         options: format!("area: 1 Shop\\Cart, 2 {closing}; owner: 3 Ann"),
         corrections: format!("Total differs: not the cart {closing}"),
+        code_bases: Vec::new(),
     }
 }
 
@@ -277,8 +278,14 @@ fn the_system_texts_of_a_stage_are_the_same_bytes() {
     let (one, two) = (item(42, "Total is wrong", "Text"), item(43, "Other", "More"));
     let system = |item, background: &Background, overview, fence: &Fence| {
         let verdict = verdict(42);
-        let request =
-            analyze::Request { item, verdict: &verdict, background, overview, context: overview };
+        let request = analyze::Request {
+            item,
+            verdict: &verdict,
+            background,
+            code_bases: &[],
+            overview,
+            context: overview,
+        };
         analyze::render(&prompts(), request, &config().analyze, fence).unwrap().system
     };
     let other = Fence::new(uuid::Uuid::from_u128(7));

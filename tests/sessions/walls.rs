@@ -340,8 +340,9 @@ ls {base}/code/server/src > /dev/null || reached="$reached no-list"
 for f in home/.ssh/id state/heartbeat.db code/token code/ledger/c.py code/server/way-out/c.py \
   code/server/../ledger/c.py; do
   cat {base}/$f > /dev/null 2>&1 && reached="$reached read $f"; done
-for f in code/x code/web/x code/server/x code/server/src/x code/ledger/x; do
+for f in code/web/x code/server/x code/server/src/x code/ledger/x; do
   (echo x > {base}/$f) 2>/dev/null && reached="$reached write $f"; done
+(echo x > {base}/code/x) 2>/dev/null
 (echo x >> {base}/code/server/src/b.rs) 2>/dev/null && reached="$reached append"
 (rm -f {base}/code/server/src/b.rs) 2>/dev/null && [ ! -e {base}/code/server/src/b.rs ] &&
   reached="$reached remove"
@@ -360,6 +361,8 @@ case "$*" in *{base}/code/server*) echo "told." >&2;; esac
     let said = end.stderr_tail.raw();
     assert!(said.contains("reached:."), "{kind:?} {containment:?}: {end:?} {said}");
     assert!(said.contains("told."), "{kind:?} {containment:?}: {said}");
+    // A folder above them is one of the namespace's own, gone with it.
+    assert!(!world.path("code/x").exists(), "{kind:?} {containment:?}");
     let kept = std::fs::read_to_string(world.path("code/server/src/b.rs")).unwrap();
     assert_eq!(kept, "fn main() {}", "{kind:?} {containment:?}");
 }
