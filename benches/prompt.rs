@@ -123,6 +123,7 @@ fn deep_prompt(prompts: &Prompts, config: &Config, fence: &Fence, item: &CleanIt
         item,
         verdict: &verdict,
         background: &Background::default(),
+        code_bases: &[],
         overview: "",
         context: &context,
     };

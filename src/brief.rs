@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::analyze::parts::{Body, Grade, Place, parts};
-use crate::model::plain_text;
 use crate::model::text::clip;
+use crate::model::{Finding, plain_text};
 use crate::prompt::Fence;
 use crate::report::fixes::stale_line;
 use crate::report::lines::short_key;
@@ -46,9 +46,10 @@ pub fn brief(item: &ItemRow, row: &FindingRow, fence: &Fence) -> String {
     let mut text = format!("# Task: resolve work item {key}\n\n");
     let _: std::fmt::Result = write!(
         text,
-        "Make the change in this repository that resolves the work item described below. An analysis \
+        "Make the change in {} that resolves the work item described below. An analysis \
          of {} found the evidence; it rates its own confidence as {}, the risk as {} and the effort \
          as {}. It did not run anything.\n\n",
+        repositories(finding),
         day(row.created_at),
         finding.confidence,
         finding.risk,
@@ -76,6 +77,20 @@ pub fn brief(item: &ItemRow, row: &FindingRow, fence: &Fence) -> String {
         version(row.revision),
     );
     text
+}
+
+/// Where the change is to be made.
+fn repositories(finding: &Finding) -> String {
+    let several = finding.proof.iter().flat_map(|proof| &proof.code_bases);
+    let names: Vec<&str> = several.map(|code| code.name.as_str()).collect();
+    match names.as_slice() {
+        [] => "this repository".to_owned(),
+        names => format!(
+            "the repositories {} (paths begin with the name of theirs, as in {}:README.md)",
+            names.join(", "),
+            names[0]
+        ),
+    }
 }
 
 fn section(text: &mut String, title: &str, body: &str) {

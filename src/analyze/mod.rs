@@ -8,7 +8,7 @@ pub mod parts;
 
 use minijinja::context;
 
-use crate::model::{Background, CleanItem, Verdict};
+use crate::model::{AnalysedCode, Background, CleanItem, Verdict};
 use crate::prompt::{
     DEEP_SCHEMA, Detail, Fence, PromptError, Prompts, Rendered, Template, earlier_text, item_text,
     known_text,
@@ -23,6 +23,8 @@ pub struct Request<'a> {
     pub item: &'a CleanItem,
     pub verdict: &'a Verdict,
     pub background: &'a Background,
+    /// The code bases of an item with several, beginning with the working directory; else empty.
+    pub code_bases: &'a [AnalysedCode],
     /// Overview of the repository; may be empty.
     pub overview: &'a str,
     /// Relevant places in the code; may be empty.
@@ -52,6 +54,7 @@ pub fn render(
     let system = context! {
         fence => fence.tag(),
         max_files_read,
+        code_bases => folders(request.code_bases),
         overview => !overview.is_empty(),
         context => !context.is_empty(),
         earlier => !earlier.is_empty(),
@@ -76,6 +79,15 @@ pub fn render(
     };
     let schema = serde_json::from_str(DEEP_SCHEMA)?;
     prompts.compose((Template::DeepSystem, system), (Template::DeepUser, values), schema)
+}
+
+/// Where each of several code bases is, in one sentence.
+fn folders(code_bases: &[AnalysedCode]) -> String {
+    let folder = |(at, code): (usize, &AnalysedCode)| match at {
+        0 => format!("`{}` is the working directory", code.name),
+        _ => format!("`{}` is {}", code.name, code.root.display()),
+    };
+    code_bases.iter().enumerate().map(folder).collect::<Vec<_>>().join(", ")
 }
 
 fn verdict_text(verdict: &Verdict) -> String {

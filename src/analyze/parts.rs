@@ -7,7 +7,9 @@
 use serde::Serialize;
 
 use crate::model::text::clip;
-use crate::model::{Doubt, Evidence, FileReference, FileRole, Finding, Rung, Standing, Step};
+use crate::model::{
+    AnalysedCode, Doubt, Evidence, FileReference, FileRole, Finding, Rung, Standing, Step,
+};
 
 /// One or more fields that are shown together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -111,6 +113,7 @@ pub fn parts(finding: &Finding) -> Vec<Part> {
         part(&["patch"], "Patch", Body::Code(patch(finding))),
         part(&["patch_test"], "Test in the patch", Body::Text(finding.patch_test.clone())),
         part(&[], "Proof", Body::List(steps(finding))),
+        part(&[], "Analysed code", Body::List(code_bases(finding))),
         part(&[], "Could not be confirmed", Body::List(doubts(finding))),
         part(&["not_checked"], "Not checked", list(&finding.not_checked)),
         part(&["open_questions"], "Open questions", list(&finding.open_questions)),
@@ -163,6 +166,15 @@ fn steps(finding: &Finding) -> Vec<String> {
         format!("{not}{} ({day}{}){note}", step.rung, commit.unwrap_or_default())
     };
     finding.proof.iter().flat_map(|proof| &proof.steps).map(one).collect()
+}
+
+/// `web at commit 0123456789`, if there are several.
+fn code_bases(finding: &Finding) -> Vec<String> {
+    let one = |code: &AnalysedCode| match &code.commit {
+        Some(commit) => format!("{} at commit {}", code.name, clip(commit, 10)),
+        None => format!("{} as it was, without a git history", code.name),
+    };
+    finding.proof.iter().flat_map(|proof| &proof.code_bases).map(one).collect()
 }
 
 fn doubts(finding: &Finding) -> Vec<String> {

@@ -1,13 +1,13 @@
 //! After a run: scores findings by later commits.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::backtest::{Awaited, LaterFix, fixes_of};
 use crate::clock::Clock;
-use crate::context::{CodeCopies, code_base_of};
+use crate::context::{CodeCopies, NamedRoot, code_bases_of};
 use crate::fixes::ItemName;
 use crate::model::{Fix, FixCommit, ItemKey, SessionId};
 use crate::settings::{Config, Fixes};
@@ -29,17 +29,35 @@ pub async fn score_findings(
     let now = clock.now();
     let back = |span| now.checked_sub(span).unwrap_or(Timestamp::MIN);
     let waiting = store.findings().awaiting_fix(back(WAIT_FOR_FIX), back(FIX_MAY_GROW)).await?;
-    let mut by_code_base: BTreeMap<(PathBuf, String), Vec<UnfixedFinding>> = BTreeMap::new();
-    for finding in waiting {
-        let source = finding.key.source().to_owned();
-        let root = code_base_of(config, &source, &[&finding.area], &finding.item_type);
-        by_code_base.entry((copies.latest(root), source)).or_default().push(finding);
+    // By folder, name among several, and source.
+    type Place = (PathBuf, String, String);
+    let mut by_code_base: BTreeMap<Place, Vec<UnfixedFinding>> = BTreeMap::new();
+    for finding in &waiting {
+        let (source, area) = (finding.key.source(), [finding.area.as_str()]);
+        for NamedRoot { name, root } in code_bases_of(config, source, &area, &finding.item_type) {
+            let place = (copies.latest(&root), name, source.to_owned());
+            by_code_base.entry(place).or_default().push(finding.clone());
+        }
     }
-    let mut found = Vec::new();
-    for ((root, source), findings) in by_code_base {
+    let mut fixed: BTreeMap<SessionId, Changes> = BTreeMap::new();
+    for ((root, name, source), findings) in by_code_base {
         let fixes = config.fixes_of(&source);
-        let searched = tokio::task::spawn_blocking(move || search(&root, &fixes, &findings)).await;
-        found.extend(searched.unwrap_or_default());
+        let part = NamedRoot { name, root };
+        let searched = tokio::task::spawn_blocking(move || search(&part, &fixes, &findings)).await;
+        for (session, at, commits, files) in searched.unwrap_or_default() {
+            let known = fixed.entry(session).or_insert_with(|| (at, Vec::new(), Vec::new()));
+            known.0 = known.0.min(at);
+            known.1.extend(commits);
+            known.2.extend(files);
+        }
+    }
+    let mut found: Vec<(SessionId, ItemKey, Fix)> = Vec::new();
+    for finding in waiting {
+        let Some((at, commits, files)) = fixed.remove(&finding.session) else { continue };
+        let fix = Fix::new(at, commits, files, &finding.finding);
+        if finding.fix.as_ref() != Some(&fix) {
+            found.push((finding.session, finding.key, fix));
+        }
     }
     let count = found.len();
     if count > 0 {
@@ -49,12 +67,16 @@ pub async fn score_findings(
     Ok(count)
 }
 
-/// New commits for these findings. A code base without a readable history yields nothing.
+/// When an item was fixed, by which commits, and the files they changed.
+type Changes = (Timestamp, Vec<FixCommit>, Vec<String>);
+
+/// Commits for these findings. A code base without a readable history yields nothing.
 fn search(
-    root: &Path,
+    part: &NamedRoot,
     fixes: &Fixes,
     findings: &[UnfixedFinding],
-) -> Vec<(SessionId, ItemKey, Fix)> {
+) -> Vec<(SessionId, Timestamp, Vec<FixCommit>, Vec<String>)> {
+    let root = part.root.as_path();
     let number = |key: &ItemKey| key.item_id().map(|id| id.0);
     let mut items: BTreeMap<i64, Awaited> = BTreeMap::new();
     for finding in findings {
@@ -69,21 +91,20 @@ fn search(
             return Vec::new();
         }
     };
-    let news = |finding: &UnfixedFinding| {
-        let fix = stored_form(fixes.get(&number(&finding.key)?)?, finding)?;
-        let is_new = finding.fix.as_ref() != Some(&fix);
-        is_new.then(|| (finding.session, finding.key.clone(), fix))
+    let changes = |finding: &UnfixedFinding| {
+        let (at, commits, files) = stored_form(fixes.get(&number(&finding.key)?)?)?;
+        let files = files.iter().map(|path| part.full(path)).collect();
+        Some((finding.session, at, commits, files))
     };
-    findings.iter().filter_map(news).collect()
+    findings.iter().filter_map(changes).collect()
 }
 
-fn stored_form(fix: &LaterFix, finding: &UnfixedFinding) -> Option<Fix> {
+fn stored_form(fix: &LaterFix) -> Option<Changes> {
     let fixed_at =
         Timestamp::from_second(fix.commits.iter().map(|commit| commit.time).min()?).ok()?;
     let commit = |commit: &crate::backtest::PastCommit| FixCommit {
         id: commit.id.clone(),
         why: commit.reason.text().to_owned(),
     };
-    let commits = fix.commits.iter().map(commit).collect();
-    Some(Fix::new(fixed_at, commits, fix.files.clone(), &finding.finding))
+    Some((fixed_at, fix.commits.iter().map(commit).collect(), fix.files.clone()))
 }

@@ -24,7 +24,7 @@ use crate::session::brief::Briefly;
 use crate::session::{
     LiveSessions, MachineGate, StopHandle, SupervisedSessions, Supervisor, SupervisorSettings,
 };
-use crate::settings::{Config, Environment, LogFormat, LogLevel};
+use crate::settings::{Config, Environment, LogFormat, LogLevel, Route};
 use crate::store::{Journal, Owner};
 
 /// In the state folder: work trees of the code bases' newest commits.
@@ -324,11 +324,18 @@ fn resolve_code_bases(config: &mut Config, cwd: &Path) -> Result<(), CommandErro
         routes.push(&mut source.routes);
     }
     paths.retain(|path| !path.as_os_str().is_empty());
-    paths.extend(routes.into_iter().flatten().map(|route| &mut route.path));
+    let mut routes: Vec<&mut Route> = routes.into_iter().flatten().collect();
+    for route in &mut routes {
+        paths.extend(std::iter::once(&mut route.path).chain(&mut route.also));
+    }
     for path in paths {
         *path = repository(path, cwd)?;
     }
-    Ok(())
+    // Links are resolved only now, so folders may have other names.
+    match routes.iter().find_map(|route| route.contradiction()) {
+        Some(why) => Err(CommandError::Repository(why)),
+        None => Ok(()),
+    }
 }
 
 /// The configured folder, or the working directory if it is a repository.

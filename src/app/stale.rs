@@ -1,13 +1,14 @@
 //! After a run: marks findings whose files changed since with the commits, and requeues their items
 //! if configured.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::clock::Clock;
-use crate::context::{CodeCopies, changes_since, code_base_of};
+use crate::context::{CodeCopies, NamedRoot, changes_since, code_bases_of};
 use crate::model::{FileRole, ItemKey, SessionId, Stale};
 use crate::settings::{Config, Reanalyse};
 use crate::store::{AgeingFinding, Journal, Store, StoreError};
@@ -28,15 +29,31 @@ pub async fn mark_stale(
 ) -> Result<(usize, u32), StoreError> {
     let now = clock.now();
     let back = |span| now.checked_sub(span).unwrap_or(Timestamp::MIN);
-    let mut by_code_base: BTreeMap<PathBuf, Vec<AgeingFinding>> = BTreeMap::new();
-    for finding in store.findings().ageing(back(LOOK_BACK)).await? {
-        let root = code_base_of(config, finding.key.source(), &[&finding.area], &finding.item_type);
-        by_code_base.entry(copies.latest(root)).or_default().push(finding);
+    let ageing = store.findings().ageing(back(LOOK_BACK)).await?;
+    let mut by_code_base: BTreeMap<(PathBuf, String), Vec<AgeingFinding>> = BTreeMap::new();
+    for finding in &ageing {
+        let (source, area) = (finding.key.source(), [finding.area.as_str()]);
+        for NamedRoot { name, root } in code_bases_of(config, source, &area, &finding.item_type) {
+            let place = (copies.latest(&root), name);
+            by_code_base.entry(place).or_default().push(finding.clone());
+        }
     }
-    let mut found = Vec::new();
-    for (root, findings) in by_code_base {
-        let searched = tokio::task::spawn_blocking(move || search(&root, &findings)).await;
-        found.extend(searched.unwrap_or_default());
+    let mut changed: BTreeMap<SessionId, Stale> = BTreeMap::new();
+    for ((root, name), findings) in by_code_base {
+        let searched = tokio::task::spawn_blocking(move || search(&root, &name, &findings)).await;
+        for (session, stale) in searched.unwrap_or_default() {
+            match changed.entry(session) {
+                Entry::Vacant(first) => drop(first.insert(stale)),
+                Entry::Occupied(mut known) => known.get_mut().add(stale, MAX_COMMITS),
+            }
+        }
+    }
+    let mut found: Vec<(SessionId, ItemKey, Stale, bool)> = Vec::new();
+    for finding in ageing {
+        if let Some(stale) = changed.remove(&finding.session) {
+            let is_new = finding.stale.as_ref() != Some(&stale);
+            found.push((finding.session, finding.key, stale, is_new));
+        }
     }
     // A finding that was already stale may become due only now.
     let requeue_before = (config.analyze.reanalyse == Reanalyse::Stale).then(|| back(QUIET));
@@ -51,9 +68,9 @@ pub async fn mark_stale(
     Ok((news, queued))
 }
 
-/// Every stale finding, and whether that is new. A code base without a readable history yields
-/// nothing.
-fn search(root: &Path, findings: &[AgeingFinding]) -> Vec<(SessionId, ItemKey, Stale, bool)> {
+/// What makes findings stale. A code base without a readable history yields nothing. `name` is that of
+/// one of several code bases.
+fn search(root: &Path, name: &str, findings: &[AgeingFinding]) -> Vec<(SessionId, Stale)> {
     let Some(oldest) = findings.iter().map(|finding| finding.created_at).min() else {
         return Vec::new();
     };
@@ -68,7 +85,8 @@ fn search(root: &Path, findings: &[AgeingFinding]) -> Vec<(SessionId, ItemKey, S
         // Files that are only to be understood may change.
         let named =
             finding.finding.files.iter().filter(|file| file.role != Some(FileRole::Understand));
-        let named: BTreeSet<&str> = named.map(|file| file.path.as_str()).collect();
+        let part = NamedRoot { name: name.to_owned(), root: PathBuf::new() };
+        let named: BTreeSet<&str> = named.filter_map(|file| part.own(&file.path)).collect();
         let later = changes.iter().filter(|(commit, _)| commit.at > finding.created_at);
         let (mut commits, mut files, mut total) = (Vec::new(), BTreeSet::new(), 0_u32);
         for (commit, touched) in later {
@@ -77,15 +95,14 @@ fn search(root: &Path, findings: &[AgeingFinding]) -> Vec<(SessionId, ItemKey, S
             if hit.is_empty() {
                 continue;
             }
-            files.extend(hit.into_iter().cloned());
+            files.extend(hit.into_iter().map(|path| part.full(path)));
             total = total.saturating_add(1);
             if commits.len() < MAX_COMMITS {
                 commits.push(commit.clone());
             }
         }
         let stale = Stale { commits, total, files: files.into_iter().collect() };
-        let is_new = finding.stale.as_ref() != Some(&stale);
-        (total > 0).then(|| (finding.session, finding.key.clone(), stale, is_new))
+        (total > 0).then_some((finding.session, stale))
     };
     findings.iter().filter_map(stale).collect()
 }

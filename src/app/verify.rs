@@ -21,11 +21,11 @@ use jiff::SignedDuration;
 
 use super::Setting;
 use crate::context::tree::BorrowedTree;
-use crate::context::{CommitCode, Kind, Language, code_base_of};
+use crate::context::{CommitCode, Kind, Language, code_bases_of};
 use crate::evidence::halves::{Halves, halves};
 use crate::evidence::patch::{self, Outcome};
 use crate::evidence::{Code as _, occurs_in, stays_inside};
-use crate::model::{Finding, Rung, Step};
+use crate::model::{AnalysedCode, Finding, Rung, Step};
 use crate::private::{self, beneath};
 use crate::session::brief::{Brief, BriefEnd, Briefly, Room};
 use crate::session::confinement::{Confinement, Strength};
@@ -69,7 +69,18 @@ pub async fn verify_findings(setting: &Setting, store: &Store) -> Result<usize, 
     let gate = setting.machine_gate(&journal);
     let mut count = 0;
     for waiting in store.findings().unverified(since).await? {
-        let Some(commands) = commands_for(setting, &waiting).filter(has_commands) else { continue };
+        let code_base = match only_code_base(&waiting.finding) {
+            Ok(code_base) => code_base,
+            Err(why) => {
+                let step = not_built(setting, why);
+                if journal.findings().begin_verification(waiting.session).await? {
+                    journal.findings().end_verification(waiting.session, vec![step]).await?;
+                }
+                continue;
+            }
+        };
+        let commands = commands_for(setting, &waiting, code_base.as_ref()).filter(has_commands);
+        let Some(commands) = commands else { continue };
         let applies = waiting.finding.rung() >= Some(Rung::Applies);
         // A busy machine is for sessions; the next run goes on here.
         if crate::session::Gate::admit(&gate).await.is_err() {
@@ -78,7 +89,7 @@ pub async fn verify_findings(setting: &Setting, store: &Store) -> Result<usize, 
         if !applies || !journal.findings().begin_verification(waiting.session).await? {
             continue;
         }
-        let steps = climb(setting, &briefly, &waiting, &commands).await;
+        let steps = climb(setting, &briefly, &waiting, &commands, code_base).await;
         journal.findings().end_verification(waiting.session, steps).await?;
         count += 1;
     }
@@ -92,9 +103,34 @@ fn all_commands(setting: &Setting) -> Vec<VerifiedCodeBase> {
     verify.code_bases.iter().cloned().chain([own]).collect()
 }
 
-fn commands_for(setting: &Setting, finding: &UnverifiedFinding) -> Option<VerifiedCodeBase> {
-    let source = finding.key.source();
-    let root = code_base_of(&setting.config, source, &[&finding.area], &finding.item_type);
+/// Of a finding over several code bases, the one that its patch changes.
+fn only_code_base(finding: &Finding) -> Result<Option<AnalysedCode>, &'static str> {
+    let Some(proof) = finding.proof.as_ref().filter(|proof| !proof.code_bases.is_empty()) else {
+        return Ok(None);
+    };
+    let whole = patch::parse(&finding.patch).unwrap_or_default();
+    let mut all = whole.files.iter().map(|file| Some(proof.code_base_of(file.path())?.0));
+    let first = all.next().flatten();
+    match first.filter(|first| all.all(|one| one == Some(*first))) {
+        Some(one) => Ok(Some(one.clone())),
+        None => Err("the patch changes several code bases, which are not built together"),
+    }
+}
+
+fn not_built(setting: &Setting, why: &str) -> Step {
+    let (at, note) = (setting.clock.now(), why.to_owned());
+    Step { rung: Rung::Builds, reached: false, at, commit: None, note }
+}
+
+fn commands_for(
+    setting: &Setting,
+    finding: &UnverifiedFinding,
+    code_base: Option<&AnalysedCode>,
+) -> Option<VerifiedCodeBase> {
+    let (source, area) = (finding.key.source(), [finding.area.as_str()]);
+    let roots = code_bases_of(&setting.config, source, &area, &finding.item_type);
+    let name = code_base.map_or("", |code_base| &code_base.name);
+    let root = roots.into_iter().find(|root| root.name == name)?.root;
     all_commands(setting).into_iter().find(|commands| commands.path == root)
 }
 
@@ -104,8 +140,13 @@ async fn climb(
     briefly: &Briefly,
     waiting: &UnverifiedFinding,
     commands: &VerifiedCodeBase,
+    code_base: Option<AnalysedCode>,
 ) -> Vec<Step> {
-    let commit = waiting.finding.proof.as_ref().and_then(|proof| proof.commit()).map(str::to_owned);
+    let proof = waiting.finding.proof.as_ref();
+    let commit = match &code_base {
+        Some(code_base) => code_base.commit.clone(),
+        None => proof.and_then(|proof| proof.commit()).map(str::to_owned),
+    };
     // What a crash left is in the way of a new attempt and nowhere else.
     let place = setting.state.join("verify").join(waiting.session.to_string());
     drop(private::remove_folder(&place));
@@ -113,6 +154,7 @@ async fn climb(
         briefly: briefly.clone(),
         repository: setting.code.latest(&commands.path),
         commit: commit.clone(),
+        code_base,
         place: place.clone(),
         commands,
         timeout: setting.config.verify.timeout,
@@ -143,6 +185,8 @@ pub struct Ladder<'a> {
     pub repository: PathBuf,
     /// `None`: the folder as it is.
     pub commit: Option<String>,
+    /// Paths of the patch begin with its name.
+    pub code_base: Option<AnalysedCode>,
     /// A private folder of its own.
     pub place: PathBuf,
     pub commands: &'a VerifiedCodeBase,
@@ -213,10 +257,15 @@ impl Ladder<'_> {
 
     async fn halves(&self, finding: &Finding) -> Result<Halves, String> {
         let (repository, commit) = (self.repository.clone(), self.commit.clone());
-        let whole = patch::parse(&finding.patch).map_err(|error| error.to_string())?;
+        let mut whole = patch::parse(&finding.patch).map_err(|error| error.to_string())?;
+        if let Some(code_base) = &self.code_base {
+            for path in whole.files.iter_mut().flat_map(|file| [&mut file.old, &mut file.new]) {
+                *path = path.as_deref().and_then(|path| code_base.own(path)).map(str::to_owned);
+            }
+        }
         let divided = tokio::task::spawn_blocking(move || {
             let code = CommitCode::new(&repository, commit.as_deref(), None);
-            halves(&whole, is_test, |path| code.file(path)).map_err(|error| error.to_string())
+            halves(&whole, is_test, &code).map_err(|error| error.to_string())
         });
         divided.await.unwrap_or_else(|_| Err("reading the patch panicked (a bug)".to_owned()))
     }

@@ -138,6 +138,7 @@ fn job_of(recording: &Recording) -> Job {
             schema: recording.schema.clone(),
         },
         repository: recording.repository.clone().filter(|path| path.is_dir()),
+        beside: recording.beside.iter().filter(|path| path.is_dir()).cloned().collect(),
         examiner: None,
         triage: None,
         analyze: None,

@@ -212,7 +212,7 @@ fn named_in(name: &str) -> Option<(SourceKind, &str)> {
 }
 
 /// About an item that the query returns and no run has read.
-async fn unread(tracker: &dyn Tracker, source: &Source, id: ItemId, now: Timestamp) -> String {
+async fn unread(tracker: &Tracker, source: &Source, id: ItemId, now: Timestamp) -> String {
     let first = now.checked_sub(source.look_back).unwrap_or(Timestamp::UNIX_EPOCH);
     match read(tracker, id, now).await {
         Ok(Some(item)) if item.changed_at < first => format!(

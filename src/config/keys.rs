@@ -231,6 +231,11 @@ pub(super) fn resolve_paths(entry: &mut Entry, base: &Path, environment: &Enviro
             if let Some(Value::String(text)) = route.get_mut("path") {
                 *text = absolute(text);
             }
+            for more in route.get_mut("also").and_then(Value::as_array_mut).into_iter().flatten() {
+                if let Value::String(text) = more {
+                    *text = absolute(text);
+                }
+            }
         }
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::error::{ConfigError, Origin, Problem};
 use super::load::Layered;
 use super::{agents, credential_files, keys, list, source};
-use crate::model::{Field, Usd};
+use crate::model::{Field, Stage, Usd};
 use crate::schedule::{Schedule, ScheduleError};
-use crate::settings::{AgentKind, Config, WatchedField};
+use crate::settings::{AgentKind, Config, Route, WatchedField};
 
 /// Variables that make an agent trust the repository that it reads.
 const UNSAFE: [&str; 1] = ["COPILOT_ALLOW_ALL"];
@@ -108,6 +108,27 @@ fn repository(checker: &mut Checker<'_>, config: &Config) {
         && !name.contains(|c: char| c.is_whitespace() || c.is_control() || ":~^?*[\\".contains(c));
     checker.require(is_plain, "repository.ref", "write a branch or a tag, such as main");
     positive(checker, config.repository.fetch_timeout, "repository.fetch_timeout");
+    let own = config.source_list.iter().chain([&config.source]).map(|source| &source.routes);
+    for (routes, key) in own
+        .map(|routes| (routes, "source.routes"))
+        .chain([(&config.repository.routes, "repository.routes")])
+    {
+        let why = routes.iter().find_map(Route::contradiction);
+        checker.require(why.is_none(), key, why.as_deref().unwrap_or_default());
+        checker.require_consistent(
+            !config.fleet.is_on() || routes.iter().all(|route| route.also.is_empty()),
+            [key, "fleet.address"],
+            "a host of a fleet gets one code base for a session: run the items of routes with `also` \
+             by a heartbeat without [fleet], or leave `also` out",
+        );
+        checker.require_consistent(
+            config.agent_of(Stage::Deep) != AgentKind::Copilot
+                || routes.iter().all(|route| route.also.is_empty()),
+            [key, if config.analyze.agent.is_some() { "analyze.agent" } else { "agent.kind" }],
+            "Copilot trusts the agents and skills in every further folder that it may read: use another \
+             agent for analyses, or leave `also` out",
+        );
+    }
 }
 
 fn suggest(checker: &mut Checker<'_>, config: &Config) {

@@ -12,12 +12,12 @@ use super::hints::{CodeHints, FILES, Lately};
 use super::upstream::{CodeCommit, CodeSource, Upstream};
 use super::{subject_of, weights_of};
 use crate::evidence;
-use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
-use crate::settings::{Config, Repository, Route};
+use crate::model::{AnalysedCode, BoxFuture, CleanItem, Verdict, is_within_area};
+use crate::settings::{Config, MAX_CODE_BASES, Repository, Route, code_base_name};
 use code_context::git::{self, Bounds};
 use code_context::{
-    BuildReport, Choice, Chosen, ContextError, Index, Options, Query, Weights, choices,
-    is_confident, overview, pack_chosen, rank, reorder,
+    BuildReport, Choice, Chosen, ContextError, Index, Options, Part, Query, Weights, choices_of,
+    is_confident, overview, pack_all, rank, rank_all, reorder,
 };
 
 /// Far above the time for the largest measured code base.
@@ -37,7 +37,11 @@ const MAX_TOUCHED: usize = 30;
 /// The code context of an item, computed before the agent starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeContext {
+    /// The working directory of the session.
     pub root: PathBuf,
+    /// Of an item with several code bases, those that matter, beginning with that of `root`. Paths
+    /// then begin with the name of their code base.
+    pub code_bases: Vec<AnalysedCode>,
     /// An overview, the same for all items.
     pub overview: String,
     /// The places that matter for this item.
@@ -46,17 +50,35 @@ pub struct CodeContext {
     pub files: u32,
     /// Estimated.
     pub tokens: u64,
-    /// The commit that is analysed; `None` without a git history.
+    /// The commit of `root` that is analysed; `None` without a git history.
     pub commit: Option<CodeCommit>,
     /// Why the code may not be the remote's newest.
     pub outdated: Option<String>,
 }
 
 impl CodeContext {
+    /// The folders of all its code bases.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        match self.code_bases.as_slice() {
+            [] => vec![self.root.clone()],
+            several => several.iter().map(|code| code.root.clone()).collect(),
+        }
+    }
+
     /// Without any context of the code in `root`.
     pub fn empty(root: PathBuf) -> Self {
         let (overview, context) = (String::new(), String::new());
-        Self { root, overview, context, files: 0, tokens: 0, commit: None, outdated: None }
+        let code_bases = Vec::new();
+        Self {
+            root,
+            code_bases,
+            overview,
+            context,
+            files: 0,
+            tokens: 0,
+            commit: None,
+            outdated: None,
+        }
     }
 }
 
@@ -96,9 +118,27 @@ pub trait CodeBase: Send + Sync {
         Box::pin(async { Vec::new() })
     }
 
+    /// The names of an item's code bases; empty if it has only one.
+    fn names(&self, _item: &CleanItem) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A short overview of each code base that these items belong to; unreadable ones are omitted.
     fn overviews(&self, _items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async { Vec::new() })
+    }
+
+    /// The same for several code bases.
+    fn at_commits(&self, of: Vec<AnalysedCode>) -> BoxFuture<'_, Arc<dyn evidence::Code>> {
+        Box::pin(async move {
+            let mut all = Vec::new();
+            for code_base in of {
+                let (root, commit) = (code_base.root.clone(), code_base.commit.clone());
+                all.push((code_base, self.at_commit(root, commit).await));
+            }
+            let code: Arc<dyn evidence::Code> = Arc::new(evidence::Several::new(all));
+            code
+        })
     }
 
     /// The files of a code base at a commit, to check findings against.
@@ -155,27 +195,93 @@ impl CodeBases {
         Self { config: config.clone(), cache: cache.into(), upstream, opened: Arc::default() }
     }
 
-    fn root_for(&self, item: &CleanItem) -> PathBuf {
+    fn roots_for(&self, item: &CleanItem) -> Vec<NamedRoot> {
         let areas: Vec<&str> = item.facts.areas().collect();
         let source = item.facts.key.source();
-        code_base_of(&self.config, source, &areas, &item.facts.item_type).to_owned()
+        code_bases_of(&self.config, source, &areas, &item.facts.item_type)
+    }
+
+    /// Those of them that matter by triage's word, with the code to read.
+    async fn newest_of(&self, item: &CleanItem, verdict: &Verdict) -> Vec<(String, CodeSource)> {
+        let mut roots = self.roots_for(item);
+        let matters = |root: &NamedRoot| verdict.code_bases.contains(&root.name);
+        if roots.iter().any(matters) {
+            roots.retain(matters);
+        }
+        let mut newest = Vec::new();
+        for NamedRoot { name, root } in roots {
+            newest.push((name, self.upstream.newest(&root).await));
+        }
+        newest
     }
 }
 
-/// The code base for items of this source, areas and type: by a route of the source, then the
+/// A code base of an item; without a name if it is the only one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedRoot {
+    pub name: String,
+    pub root: PathBuf,
+}
+
+impl NamedRoot {
+    fn part(&self) -> AnalysedCode {
+        AnalysedCode { name: self.name.clone(), commit: None, root: PathBuf::new() }
+    }
+
+    /// A path of this code base as a finding names it.
+    pub fn full(&self, path: &str) -> String {
+        if self.name.is_empty() { path.to_owned() } else { self.part().full(path) }
+    }
+
+    /// The path in this code base; `None` for one of another.
+    pub fn own<'p>(&self, full: &'p str) -> Option<&'p str> {
+        if self.name.is_empty() { Some(full) } else { self.part().own(full) }
+    }
+}
+
+/// The code bases for items of this source, areas and type: by a route of the source, then the
 /// source's own, then the same for `[repository]`.
+pub fn code_bases_of(
+    config: &Config,
+    source: &str,
+    areas: &[&str],
+    item_type: &str,
+) -> Vec<NamedRoot> {
+    let (path, also) = led_to(config, source, areas, item_type);
+    if also.is_empty() {
+        return vec![NamedRoot { name: String::new(), root: path.to_owned() }];
+    }
+    let named = |path: &PathBuf| NamedRoot { name: code_base_name(path), root: path.clone() };
+    std::iter::once(path).chain(also).map(named).collect()
+}
+
+/// The first of them.
 pub fn code_base_of<'a>(
     config: &'a Config,
     source: &str,
     areas: &[&str],
     item_type: &str,
 ) -> &'a Path {
-    let led = |routes: &'a [Route]| Some(&route_for(routes, areas, item_type)?.path);
+    led_to(config, source, areas, item_type).0
+}
+
+fn led_to<'a>(
+    config: &'a Config,
+    source: &str,
+    areas: &[&str],
+    item_type: &str,
+) -> (&'a PathBuf, &'a [PathBuf]) {
+    let led = |routes: &'a [Route]| {
+        let route = route_for(routes, areas, item_type)?;
+        Some((&route.path, route.also.as_slice()))
+    };
+    let alone = |path: &'a PathBuf| (path, &[] as &[PathBuf]);
     let own = config.source_named(source).and_then(|source| {
-        led(&source.routes).or(Some(&source.repository).filter(|path| !path.as_os_str().is_empty()))
+        let own = Some(&source.repository).filter(|path| !path.as_os_str().is_empty());
+        led(&source.routes).or(own.map(alone))
     });
     let Repository { path, routes, .. } = &config.repository;
-    own.or_else(|| led(routes)).unwrap_or(path)
+    own.or_else(|| led(routes)).unwrap_or_else(|| alone(path))
 }
 
 /// The most specific route: the longest area path, then the one that names the type.
@@ -197,41 +303,62 @@ impl CodeBase for CodeBases {
         verdict: Verdict,
         chosen: Vec<Chosen>,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
-        let root = self.root_for(&item);
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
         let how = How::of(&self.config);
         Box::pin(async move {
-            let CodeSource { root, commit, outdated } = self.upstream.newest(&root).await;
-            let place = root.clone();
+            let newest = self.newest_of(&item, &verdict).await;
+            let places = places_of(&newest);
+            let place = places.first().map(|(_, root)| root.clone()).unwrap_or_default();
             let built = bounded(WITHIN, move || {
                 // Also if it was indexed before: a folder may disappear during a long run.
-                if !root.is_dir() {
-                    return Err(CodeError::Missing(root));
+                if let Some((_, root)) = places.iter().find(|(_, root)| !root.is_dir()) {
+                    return Err(CodeError::Missing(root.clone()));
                 }
-                let context =
-                    |code: &Opened| context_for(code, &root, &item, &verdict, &chosen, &how);
-                match with_code(&opened, &root, &cache, how.budget, context) {
-                    Ok(None) => Err(CodeError::Empty(root)),
-                    Ok(Some(context)) => Ok(context),
-                    Err(error) => Err(CodeError::Unreadable { root, why: error.to_string() }),
-                }
+                let context = |code: &[(&str, &Opened)]| {
+                    context_for(code, &places[0].1, &item, &verdict, &chosen, &how)
+                };
+                with_code(&opened, &places, &cache, how.budget, context)
             });
-            let built = built.await.map_err(|why| CodeError::Unreadable { root: place, why })??;
-            Ok(CodeContext { commit, outdated, ..built })
+            let unreadable = |why| CodeError::Unreadable { root: place.clone(), why };
+            let built = match built.await.map_err(unreadable).flatten() {
+                // The session still has to know the folders of all of them.
+                Err(CodeError::Unreadable { root, why }) if newest.len() > 1 => {
+                    tracing::error!(root = %root.display(), %why, "could not build the code context; the analysis continues without it");
+                    CodeContext::empty(place)
+                }
+                built => built?,
+            };
+            let outdated: Vec<String> =
+                newest.iter().filter_map(|(_, source)| source.outdated.clone()).collect();
+            let analysed = |(name, source): &(String, CodeSource)| AnalysedCode {
+                name: name.clone(),
+                commit: source.commit.as_ref().map(|commit| commit.id.clone()),
+                root: source.root.clone(),
+            };
+            let named = newest.iter().filter(|(name, _)| !name.is_empty());
+            Ok(CodeContext {
+                code_bases: named.map(analysed).collect(),
+                outdated: (!outdated.is_empty()).then(|| outdated.join("; ")),
+                commit: newest.into_iter().next().and_then(|(_, source)| source.commit),
+                ..built
+            })
         })
     }
 
+    fn names(&self, item: &CleanItem) -> Vec<String> {
+        let names = self.roots_for(item).into_iter().map(|root| root.name);
+        names.filter(|name| !name.is_empty()).collect()
+    }
+
     fn choices(&self, item: CleanItem, verdict: Verdict) -> BoxFuture<'_, Vec<Choice>> {
-        let root = self.root_for(&item);
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
         let how = How::of(&self.config);
         Box::pin(async move {
-            let root = self.upstream.newest(&root).await.root;
+            let places = places_of(&self.newest_of(&item, &verdict).await);
             let read = bounded(WITHIN, move || {
-                let offered = |code: &Opened| choices_for(code, &item, &verdict, &how);
-                let offered = with_code(&opened, &root, &cache, how.budget, offered);
+                let offered = |code: &[(&str, &Opened)]| choices_for(code, &item, &verdict, &how);
                 // The analysis reports what is wrong with the code base.
-                offered.ok().flatten().unwrap_or_default()
+                with_code(&opened, &places, &cache, how.budget, offered).unwrap_or_default()
             });
             read.await.unwrap_or_default()
         })
@@ -268,7 +395,9 @@ impl CodeBase for CodeBases {
     fn hints(&self, items: Vec<CleanItem>, now: Timestamp) -> BoxFuture<'_, CodeHints> {
         let mut by_root: HashMap<PathBuf, Vec<CleanItem>> = HashMap::new();
         for item in items {
-            by_root.entry(self.root_for(&item)).or_default().push(item);
+            for NamedRoot { root, .. } in self.roots_for(&item) {
+                by_root.entry(root).or_default().push(item.clone());
+            }
         }
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
         let how = How::of(&self.config);
@@ -281,26 +410,36 @@ impl CodeBase for CodeBases {
                 let began = Instant::now();
                 let in_time = |_: &_| began.elapsed() < HINTS_WITHIN;
                 let found = found.iter().filter(|(root, _)| root.is_dir()).take_while(in_time);
-                found
-                    .flat_map(|(root, items)| hints_of(&opened, root, &cache, &how, (items, now)))
-                    .collect()
+                let mut hints = CodeHints::new();
+                for (root, items) in found {
+                    for (key, hint) in hints_of(&opened, root, &cache, &how, (items, now)) {
+                        // An item with several code bases has a hint of each.
+                        hints.entry(key).or_default().add(hint);
+                    }
+                }
+                hints
             });
             hints.await.unwrap_or_default()
         })
     }
 
     fn overviews(&self, items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
-        let mut roots: Vec<PathBuf> = Vec::new();
-        for root in items.iter().map(|item| self.root_for(item)) {
-            if !roots.contains(&root) && roots.len() < MAX_OVERVIEWS {
+        let mut roots: Vec<NamedRoot> = Vec::new();
+        for root in items.iter().flat_map(|item| self.roots_for(item)) {
+            // Which of several matter cannot be told without a picture of each.
+            let most = if root.name.is_empty() { MAX_OVERVIEWS } else { MAX_CODE_BASES };
+            if !roots.contains(&root) && roots.len() < most {
                 roots.push(root);
             }
         }
+        let room = OVERVIEW_TOKENS * MAX_OVERVIEWS / roots.len().max(MAX_OVERVIEWS);
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
         let budget = self.config.repository.context_tokens;
         let upstream = &self.upstream;
-        let overview_of = move |root: &PathBuf| match open(&opened, root, &cache, budget) {
-            Ok(code) => Some(overview(&code.index, OVERVIEW_TOKENS)),
+        let overview_of = move |(name, root): &(String, PathBuf)| match open(
+            &opened, root, &cache, budget,
+        ) {
+            Ok(code) => Some(titled(name, &overview(&code.index, room))),
             Err(error) => {
                 tracing::warn!(root = %root.display(), %error, "could not read the code base; triage runs without its overview");
                 None
@@ -308,11 +447,11 @@ impl CodeBase for CodeBases {
         };
         Box::pin(async move {
             let mut newest = Vec::new();
-            for root in roots {
-                newest.push(upstream.newest(&root).await.root);
+            for NamedRoot { name, root } in roots {
+                newest.push((name, upstream.newest(&root).await.root));
             }
             let overviews = bounded(WITHIN, move || {
-                newest.iter().filter(|root| root.is_dir()).filter_map(overview_of).collect()
+                newest.iter().filter(|(_, root)| root.is_dir()).filter_map(overview_of).collect()
             });
             overviews.await.unwrap_or_default()
         })
@@ -379,26 +518,54 @@ impl How {
     }
 }
 
-/// What `question` finds in a code base; a damaged index is rebuilt once. `None`: there are no files.
+/// Name and folder of each.
+fn places_of(newest: &[(String, CodeSource)]) -> Vec<(String, PathBuf)> {
+    newest.iter().map(|(name, source)| (name.clone(), source.root.clone())).collect()
+}
+
+/// An overview under the name of its code base, if that is one of several.
+fn titled(name: &str, overview: &str) -> String {
+    if name.is_empty() { overview.to_owned() } else { format!("# {name}\n{overview}") }
+}
+
+/// What `question` finds in these code bases; damaged indexes are rebuilt once.
 fn with_code<T>(
     opened: &Shared,
-    root: &Path,
+    places: &[(String, PathBuf)],
     cache: &Path,
     budget: u32,
-    question: impl Fn(&Opened) -> Result<T, ContextError>,
-) -> Result<Option<T>, ContextError> {
-    let code = open(opened, root, cache, budget)?;
-    if code.index.files().is_empty() {
-        return Ok(None);
+    question: impl Fn(&[(&str, &Opened)]) -> Result<T, ContextError>,
+) -> Result<T, CodeError> {
+    let unreadable = |root: &Path, error: &ContextError| CodeError::Unreadable {
+        root: root.to_owned(),
+        why: error.to_string(),
+    };
+    let mut codes = Vec::new();
+    for (_, root) in places {
+        let code = open(opened, root, cache, budget).map_err(|error| unreadable(root, &error))?;
+        if code.index.files().is_empty() {
+            return Err(CodeError::Empty(root.clone()));
+        }
+        codes.push(code);
     }
-    let answer = match question(&code) {
+    let ask = |codes: &[Arc<Opened>]| {
+        let named = places.iter().zip(codes).map(|((name, _), code)| (name.as_str(), &**code));
+        question(&named.collect::<Vec<_>>())
+    };
+    let first = places.first().map(|(_, root)| root.as_path()).unwrap_or(Path::new(""));
+    let answer = match ask(&codes) {
         Err(ContextError::Damaged { reason }) => {
-            tracing::warn!(root = %root.display(), reason, "rebuilding the code index");
-            question(&*reopen(opened, root, cache, budget, &code)?)
+            let mut rebuilt = Vec::new();
+            for ((_, root), code) in places.iter().zip(&codes) {
+                tracing::warn!(root = %root.display(), reason, "rebuilding the code index");
+                let again = reopen(opened, root, cache, budget, code);
+                rebuilt.push(again.map_err(|error| unreadable(root, &error))?);
+            }
+            ask(&rebuilt)
         }
         other => other,
     };
-    answer.map(Some)
+    answer.map_err(|error| unreadable(first, &error))
 }
 
 /// The first caller builds; the others wait for it and share the result.
@@ -448,7 +615,7 @@ fn keep(
 }
 
 fn context_for(
-    code: &Opened,
+    code: &[(&str, &Opened)],
     root: &Path,
     item: &CleanItem,
     verdict: &Verdict,
@@ -456,12 +623,22 @@ fn context_for(
     how: &How,
 ) -> Result<CodeContext, ContextError> {
     let query = Query::of(&subject_of(item, Some(verdict)));
-    let ranked = reorder(rank(&code.index, &query, &how.weights, RANKED)?, chosen);
+    let parts = parts_of(code);
+    let ranked = reorder(rank_all(&parts, &query, &how.weights, RANKED)?, chosen);
     let room = tokens(how.budget - how.budget / OVERVIEW_SHARE);
-    let packed = pack_chosen(&code.index, &query, &ranked, chosen, room)?;
+    let packed = pack_all(&parts, &query, &ranked, chosen, room)?;
+    let share = tokens(how.budget / OVERVIEW_SHARE) / code.len().max(1);
+    let overview = match code {
+        [(_, only)] => only.overview.clone(),
+        several => {
+            let one = |(name, code): &(&str, &Opened)| titled(name, &overview(&code.index, share));
+            several.iter().map(one).collect::<Vec<_>>().join("\n")
+        }
+    };
     Ok(CodeContext {
         root: root.to_path_buf(),
-        overview: code.overview.clone(),
+        code_bases: Vec::new(),
+        overview,
         files: u32::try_from(packed.files.len()).unwrap_or(u32::MAX),
         tokens: packed.tokens as u64,
         context: packed.text,
@@ -470,15 +647,20 @@ fn context_for(
     })
 }
 
+fn parts_of<'a>(code: &'a [(&'a str, &'a Opened)]) -> Vec<Part<'a>> {
+    code.iter().map(|(name, code)| Part { name, index: &code.index }).collect()
+}
+
 fn choices_for(
-    code: &Opened,
+    code: &[(&str, &Opened)],
     item: &CleanItem,
     verdict: &Verdict,
     how: &How,
 ) -> Result<Vec<Choice>, ContextError> {
     let query = Query::of(&subject_of(item, Some(verdict)));
-    let ranked = rank(&code.index, &query, &how.weights, RANKED)?;
-    if is_confident(&ranked) { Ok(Vec::new()) } else { choices(&code.index, &query, &ranked) }
+    let parts = parts_of(code);
+    let ranked = rank_all(&parts, &query, &how.weights, RANKED)?;
+    if is_confident(&ranked) { Ok(Vec::new()) } else { choices_of(&parts, &query, &ranked) }
 }
 
 fn tokens(count: u32) -> usize {
@@ -512,7 +694,8 @@ mod tests {
     use super::*;
 
     fn route(area: &str, item_type: &str, path: &str) -> Route {
-        Route { area: area.into(), item_type: item_type.into(), path: path.into() }
+        let (area, item_type, path) = (area.into(), item_type.into(), path.into());
+        Route { area, item_type, path, also: Vec::new() }
     }
 
     #[test]

@@ -29,6 +29,20 @@ pub struct CodeHint {
     pub fixed_by: Option<String>,
 }
 
+impl CodeHint {
+    /// Adds what another code base says.
+    pub(super) fn add(&mut self, other: Self) {
+        if self.authors.is_empty() {
+            self.authors = other.authors;
+        } else if !other.authors.is_empty() {
+            self.authors.extend(other.authors);
+            let all: f64 = self.authors.iter().map(|author| author.share).sum();
+            self.authors.iter_mut().for_each(|author| author.share /= all);
+        }
+        self.fixed_by = self.fixed_by.take().or(other.fixed_by);
+    }
+}
+
 /// The hints for items, by key.
 pub type CodeHints = HashMap<ItemKey, CodeHint>;
 

@@ -10,7 +10,10 @@ mod subject;
 mod upstream;
 
 pub use at_commit::CommitCode;
-pub use code_bases::{CodeBase, CodeBases, CodeContext, CodeError, KnownCommit, code_base_of};
+pub use code_bases::{
+    CodeBase, CodeBases, CodeContext, CodeError, KnownCommit, NamedRoot, code_base_of,
+    code_bases_of,
+};
 pub use code_context::{
     BuildReport, Candidate, Choice, Chosen, ContextError, GitError, Index, Kind, Language, Moved,
     MovingIndex, Options, Packed, Query, RankedFile, Reader, SIGNALS, Subject, TextKind, Weights,

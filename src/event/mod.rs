@@ -13,7 +13,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Alarms, FailureKind, ItemKey, Outcome, ReadLinkedContent, RunId, SessionId, Stage, Usage, Usd,
+    Alarms, AnalysedCode, FailureKind, ItemKey, Outcome, ReadLinkedContent, RunId, SessionId,
+    Stage, Usage, Usd,
 };
 
 pub use values::{
@@ -203,6 +204,9 @@ pub enum Event {
         /// The analysed commit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         commit: Option<String>,
+        /// All code bases of an item with several that matter, beginning with `root`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        code_bases: Vec<AnalysedCode>,
     },
     /// Admission control refused to start a session for now.
     AdmissionRefused {

@@ -7,8 +7,8 @@
 //! is taken for the change would make one that shows nothing look like a proof. So a file is divided
 //! only if nothing outside of its module is for tests.
 
-use super::File;
 use super::patch::{self, FilePatch, Mark, Outcome, Patch, PatchError};
+use super::{Code, File};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Halves {
@@ -27,19 +27,19 @@ pub struct Halves {
 pub fn halves(
     patch: &Patch,
     is_test: impl Fn(&str) -> bool,
-    read: impl Fn(&str) -> File,
+    code: &dyn Code,
 ) -> Result<Halves, PatchError> {
     let of_tests =
         |file: &FilePatch| [&file.old, &file.new].into_iter().flatten().any(|path| is_test(path));
     let (tests, rest): (Vec<_>, Vec<_>) = patch.files.iter().cloned().partition(of_tests);
     let mut halves = Halves {
-        whole: patch::apply(patch, &read)?,
+        whole: patch::apply(patch, code)?,
         added: tests.iter().flat_map(added).collect(),
-        tests: patch::apply(&Patch { files: tests }, &read)?,
+        tests: patch::apply(&Patch { files: tests }, code)?,
         ..Halves::default()
     };
     for file in rest {
-        let old = file.old.as_deref().map(&read);
+        let old = file.old.as_deref().map(|path| code.file(path));
         let old = old.as_ref().and_then(File::text).map(|text| text.text.as_str());
         let new = halves.whole.get(file.path()).cloned().flatten();
         match (old, new) {
@@ -156,6 +156,30 @@ impl Outside {
 mod tests {
     use super::*;
 
+    struct Files<F>(F);
+
+    impl<F: Fn(&str) -> File + Send + Sync> Code for Files<F> {
+        fn commit(&self) -> Option<&str> {
+            None
+        }
+
+        fn file(&self, path: &str) -> File {
+            (self.0)(path)
+        }
+
+        fn knows(&self, _name: &str) -> Option<bool> {
+            None
+        }
+
+        fn files_with(&self, _: &[&str], _: usize) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn has_file_named(&self, _: &str) -> bool {
+            false
+        }
+    }
+
     const OLD: &str = "pub fn two() -> u8 {\n    3\n}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n\n    #[test]\n    fn is_small() {\n        assert!(two() < 9);\n    }\n}\n";
     const FIX: &str = "@@ -1,3 +1,3 @@\n pub fn two() -> u8 {\n-    3\n+    2\n }\n";
     const TEST: &str = "@@ -9,4 +9,9 @@\n     #[test]\n     fn is_small() {\n         assert!(two() < 9);\n     }\n+\n+    #[test]\n+    fn is_two() {\n+        assert_eq!(two(), 2);\n+    }\n";
@@ -166,7 +190,8 @@ mod tests {
             "src/two.rs" => File::of(old.as_bytes()),
             _ => File::Missing,
         };
-        halves(&patch::parse(&patch).unwrap(), |path| path.starts_with("tests/"), read).unwrap()
+        halves(&patch::parse(&patch).unwrap(), |path| path.starts_with("tests/"), &Files(read))
+            .unwrap()
     }
 
     #[test]
@@ -229,7 +254,7 @@ mod tests {
             _ => File::Missing,
         };
         let patch = patch::parse(moved).unwrap();
-        let halves = halves(&patch, |path| path.starts_with("tests/"), read).unwrap();
+        let halves = halves(&patch, |path| path.starts_with("tests/"), &Files(read)).unwrap();
         assert_eq!((halves.changed.len(), halves.tests.len()), (0, 2));
     }
 }

@@ -15,7 +15,8 @@
 //!   is too short to show anything, proves nothing.
 //! - A quote that another file has (a renamed one, or a mistaken name) is corrected and told.
 //! - What is only in uncommitted changes is not in the analysed commit, and that is said.
-//! - A path that leads out of the code base is never looked at.
+//! - A path that leads out of the code base is never looked at. With several code bases, a path
+//!   without the name of one, or with another name, is outside ([`Several`]).
 //! - Code that stands only behind a comment's mark is not code, unless the mark is quoted too. What
 //!   the product is said to do is not looked for in tests and documents.
 //! - Only names in code marks are claims. They are known to the code base, come from the item, are
@@ -25,6 +26,7 @@ pub mod halves;
 mod names;
 pub mod patch;
 mod quote;
+mod several;
 mod strike;
 mod tests_named;
 
@@ -33,10 +35,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::model::{Confidence, Doubt, Evidence, Finding, Proof, Rung, Standing, Step, Unfound};
+use crate::model::{
+    AnalysedCode, Confidence, Doubt, Evidence, Finding, Proof, Rung, Standing, Step, Unfound,
+};
 pub use names::occurs_in;
 use names::{Proposals, Wanted};
 use quote::{Quote, Squeezed};
+pub use several::Several;
 
 /// Larger files are not checked.
 pub const MAX_FILE: u64 = 8 << 20;
@@ -50,7 +55,18 @@ pub trait Code: Send + Sync {
     /// `None` without a git history.
     fn commit(&self) -> Option<&str>;
 
-    /// A file of the commit. Called only with plain relative paths.
+    /// The code bases if there are several: their commits are in these, and paths begin with their
+    /// names.
+    fn code_bases(&self) -> Vec<AnalysedCode> {
+        Vec::new()
+    }
+
+    /// Whether a path stays inside and has one form.
+    fn admits(&self, path: &str) -> bool {
+        stays_inside(path)
+    }
+
+    /// A file of the commit. Called only with paths that it admits.
     fn file(&self, path: &str) -> File;
 
     /// The text of a file as the work tree has it now.
@@ -177,7 +193,8 @@ pub fn check(finding: &mut Finding, code: &dyn Code, seen: &Seen, now: Timestamp
     }
     let said = finding.confidence;
     finding.confidence = ours(said, found, finding.evidence.len(), result.doubts.len());
-    finding.proof = Some(Proof { said, doubts: result.doubts, steps });
+    let code_bases = code.code_bases();
+    finding.proof = Some(Proof { said, doubts: result.doubts, steps, code_bases });
 }
 
 fn is_found(entry: &Evidence) -> bool {
@@ -291,7 +308,7 @@ impl<'a> Check<'a> {
     fn prepared(&mut self, path: &str, squeezed: bool) -> (File, Option<Arc<Squeezed>>) {
         let code = self.code;
         let kept = self.files.entry(path.to_owned()).or_insert_with(|| {
-            let file = if stays_inside(path) { code.file(path) } else { File::Missing };
+            let file = if code.admits(path) { code.file(path) } else { File::Missing };
             (file, None)
         });
         if squeezed && kept.1.is_none() {
@@ -320,7 +337,7 @@ impl<'a> Check<'a> {
         if quote.is_too_short() {
             return not_found(Unfound::TooShort);
         }
-        if !stays_inside(&entry.path) {
+        if !self.code.admits(&entry.path) {
             return not_found(Unfound::Outside);
         }
         let (file, squeezed) = self.prepared(&entry.path, true);
@@ -393,7 +410,7 @@ impl<'a> Check<'a> {
         let mut places: Vec<(String, (u32, u32))> = Vec::new();
         for path in candidates {
             if path == named
-                || !stays_inside(&path)
+                || !self.code.admits(&path)
                 || places.iter().any(|(known, _)| *known == path)
             {
                 continue;
@@ -434,7 +451,7 @@ impl<'a> Check<'a> {
             finding.files[at].exists = Some(is_there);
             finding.files[at].read = read;
             if !is_there && !is_new {
-                let why = match stays_inside(&path) {
+                let why = match self.code.admits(&path) {
                     true => Unfound::NoSuchFile,
                     false => Unfound::Outside,
                 };
@@ -450,8 +467,8 @@ impl<'a> Check<'a> {
             return;
         }
         let code = self.code;
-        let failed = patch::parse(&finding.patch)
-            .and_then(|parsed| patch::apply(&parsed, |path| code.file(path)).map(drop));
+        let failed =
+            patch::parse(&finding.patch).and_then(|parsed| patch::apply(&parsed, code).map(drop));
         if let Err(error) = failed {
             self.doubt("patch", "the patch", error.to_string(), None);
             self.result.patch_failure = Some(error);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{File, stays_inside};
+use super::{Code, File};
 
 /// Files that a patch may touch.
 const MAX_FILES: usize = 40;
@@ -233,12 +233,12 @@ fn ranges(head: &str) -> Option<(usize, usize, usize)> {
     Some((at, old_count, new_count))
 }
 
-/// Applies a patch to files as `read` gives them.
-pub fn apply(patch: &Patch, read: impl Fn(&str) -> File) -> Result<Outcome, PatchError> {
+/// Applies a patch to the files of a commit.
+pub fn apply(patch: &Patch, code: &dyn Code) -> Result<Outcome, PatchError> {
     let mut outcome = Outcome::new();
     for file in &patch.files {
         for path in [&file.old, &file.new].into_iter().flatten() {
-            if !stays_inside(path) {
+            if !code.admits(path) {
                 return Err(PatchError::Outside { path: path.clone() });
             }
         }
@@ -247,7 +247,7 @@ pub fn apply(patch: &Patch, read: impl Fn(&str) -> File) -> Result<Outcome, Patc
             if let Some(changed) = outcome.get(path) {
                 return Ok(changed.clone());
             }
-            match read(path) {
+            match code.file(path) {
                 File::Missing => Ok(None),
                 File::Text(text) if text.is_utf8 => Ok(Some(text.text.clone())),
                 _ => Err(PatchError::NotText { path: path.to_owned() }),
@@ -277,7 +277,7 @@ pub fn apply(patch: &Patch, read: impl Fn(&str) -> File) -> Result<Outcome, Patc
             }
         }
     }
-    let is_same = |path: &str, text: &Option<String>| match (read(path), text) {
+    let is_same = |path: &str, text: &Option<String>| match (code.file(path), text) {
         (File::Text(old), Some(new)) => old.text == *new,
         _ => false,
     };
@@ -353,10 +353,32 @@ mod tests {
 
     const OLD: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
 
+    struct OneFile(&'static str);
+
+    impl Code for OneFile {
+        fn commit(&self) -> Option<&str> {
+            None
+        }
+
+        fn file(&self, path: &str) -> File {
+            if path == "a.txt" { File::of(self.0.as_bytes()) } else { File::Missing }
+        }
+
+        fn knows(&self, _: &str) -> Option<bool> {
+            None
+        }
+
+        fn files_with(&self, _: &[&str], _: usize) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn has_file_named(&self, _: &str) -> bool {
+            false
+        }
+    }
+
     fn patched(patch: &str, old: &'static str) -> Result<Outcome, PatchError> {
-        apply(&parse(patch)?, |path| {
-            if path == "a.txt" { File::of(old.as_bytes()) } else { File::Missing }
-        })
+        apply(&parse(patch)?, &OneFile(old))
     }
 
     fn head(hunk: &str) -> String {

@@ -415,6 +415,7 @@ impl Worker {
             session: order.session.clone(),
             prompt: order.prompt(),
             repository: tree.map(|tree| tree.path().to_owned()),
+            beside: Vec::new(),
             triage: Some(order.triage.clone()),
             analyze: Some(order.analyze.clone()),
             attached: order.attached(),

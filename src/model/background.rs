@@ -22,6 +22,8 @@ pub struct Background {
     pub options: String,
     /// What people said was wrong about similar items, one line; only for triage.
     pub corrections: String,
+    /// Names of the item's code bases if it has several; only for triage.
+    pub code_bases: Vec<String>,
 }
 
 /// Earlier results for an item.

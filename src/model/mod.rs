@@ -48,7 +48,7 @@ pub use names::name_in;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use phase::Phase;
 pub use plain::{is_acting, plain_json, plain_markdown, plain_text};
-pub use proof::{Doubt, Evidence, Proof, Rung, Standing, Step, Unfound};
+pub use proof::{AnalysedCode, Doubt, Evidence, Proof, Rung, Standing, Step, Unfound};
 pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, RepositoryRecord, SourceRecord};
 pub use stale::{LaterCommit, Stale};

@@ -1,5 +1,7 @@
 //! What was checked of a finding, and with which result. Set by heartbeat, never by the agent.
 
+use std::path::{Path, PathBuf};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use strum::IntoStaticStr;
@@ -145,6 +147,36 @@ pub struct Proof {
     pub doubts: Vec<Doubt>,
     /// From the first rung on.
     pub steps: Vec<Step>,
+    /// The code bases it was checked against if there are several; paths then begin with the name of
+    /// one, as in `web:src/total.ts`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub code_bases: Vec<AnalysedCode>,
+}
+
+/// One of several code bases that an analysis read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnalysedCode {
+    pub name: String,
+    /// `None` without a git history.
+    pub commit: Option<String>,
+    /// Where it was read; only in events.
+    #[serde(default, skip_serializing_if = "path_is_empty")]
+    pub root: PathBuf,
+}
+
+fn path_is_empty(path: &Path) -> bool {
+    path.as_os_str().is_empty()
+}
+
+impl AnalysedCode {
+    /// The path in this code base; `None` for one of another.
+    pub fn own<'p>(&self, full: &'p str) -> Option<&'p str> {
+        full.strip_prefix(self.name.as_str())?.strip_prefix(':')
+    }
+
+    pub fn full(&self, path: &str) -> String {
+        format!("{}:{path}", self.name)
+    }
 }
 
 impl Proof {
@@ -160,7 +192,12 @@ impl Proof {
         self.steps.iter().rev().find(|step| step.rung == rung)
     }
 
-    /// The commit that was checked.
+    /// The code base of a path of a finding over several, and the path in it.
+    pub fn code_base_of<'p>(&self, full: &'p str) -> Option<(&AnalysedCode, &'p str)> {
+        self.code_bases.iter().find_map(|code| Some((code, code.own(full)?)))
+    }
+
+    /// The commit that was checked; `None` with several code bases.
     pub fn commit(&self) -> Option<&str> {
         self.steps.iter().find_map(|step| step.commit.as_deref())
     }

@@ -21,3 +21,15 @@ pub struct Stale {
     /// The changed files among those that the finding names.
     pub files: Vec<String>,
 }
+
+impl Stale {
+    /// Adds what changed in another code base; at most `most` commits are kept.
+    pub fn add(&mut self, other: Self, most: usize) {
+        self.commits.extend(other.commits);
+        self.commits.sort_by_key(|commit| std::cmp::Reverse(commit.at));
+        self.commits.truncate(most);
+        self.total = self.total.saturating_add(other.total);
+        self.files.extend(other.files);
+        self.files.sort_unstable();
+    }
+}

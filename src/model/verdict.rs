@@ -67,6 +67,9 @@ pub struct Verdict {
     /// history, not from an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixed_by: Option<String>,
+    /// Names of the item's code bases that matter, if it has several; empty: all may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub code_bases: Vec<String>,
     /// Numbers of the offered values that fit; `None`: no choice was made. Only in an answer: what
     /// they stand for is stored as suggestions.
     #[serde(default, skip_serializing)]
@@ -133,6 +136,7 @@ impl Verdict {
             duplicates: Vec::new(),
             ask: String::new(),
             fixed_by: None,
+            code_bases: Vec::new(),
             set: None,
         }
     }
@@ -148,6 +152,7 @@ impl Verdict {
         [&mut self.reason, &mut self.doubt, &mut self.ask]
             .into_iter()
             .chain(&mut self.modules)
+            .chain(&mut self.code_bases)
             .chain(&mut self.terms)
             .chain(self.fixed_by.as_mut())
             .chain(self.duplicates.iter_mut().map(|duplicate| &mut duplicate.why))

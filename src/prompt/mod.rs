@@ -104,14 +104,15 @@ impl Template {
             Self::TriageSystem => {
                 context! {
                     fence => "data-0", code => true, earlier => true, known => true,
-                    options => true, corrections => true, language => "English",
+                    options => true, code_bases => true, corrections => true,
+                    language => "English",
                 }
             }
             Self::TriageUser => context! {
                 fence => "data-0", ids => [1], again => true, code => "text", known => "text",
                 items => [context! {
                     id => 1, text => SAMPLE_ITEM, near => "", marks => "", earlier => "text",
-                    options => "text", corrections => "text",
+                    options => "text", code_bases => "text", corrections => "text",
                 }],
             },
             Self::LocateSystem => context! { fence => "data-0" },
@@ -122,7 +123,8 @@ impl Template {
                 }],
             },
             Self::DeepSystem => context! {
-                fence => "data-0", max_files_read => 5, overview => true, context => true,
+                fence => "data-0", max_files_read => 5, code_bases => "", overview => true,
+                context => true,
                 earlier => true, known => true, links => true, files => true,
                 language => "English",
             },

@@ -1,9 +1,12 @@
 //! Links to the files of a code base in its web view.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use crate::analyze;
 use crate::analyze::parts::{Body, NOT_THERE, Part};
 use crate::model::{Finding, Proof};
-use crate::settings::Config;
+use crate::settings::{Config, Route, code_base_name};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeLinks {
@@ -11,6 +14,8 @@ pub struct CodeLinks {
     pattern: String,
     /// What follows the address of a line.
     lines: Lines,
+    /// Of code bases that items share with others, by name.
+    named: BTreeMap<String, Self>,
 }
 
 /// How a web view is told to show lines.
@@ -25,19 +30,61 @@ enum Lines {
 impl CodeLinks {
     /// From the configured pattern, or from the git remote of the code base.
     pub fn configured(config: &Config) -> Option<Self> {
-        if !config.report.code_url.is_empty() {
-            return Self::by_pattern(&config.report.code_url);
+        let pattern = &config.report.code_url;
+        let own = match pattern.as_str() {
+            "" => Self::of_folder(&config.repository.path),
+            pattern => Self::by_pattern(pattern),
+        };
+        let routes = config.sources().iter().flat_map(|source| &source.routes);
+        let several = routes.chain(&config.repository.routes).filter(|one| !one.also.is_empty());
+        let mut named = BTreeMap::new();
+        for path in several.flat_map(Route::paths) {
+            let name = code_base_name(path);
+            // A pattern for one code base does not lead to others.
+            let links = match pattern.contains("{code_base}") {
+                true => Self::by_pattern(&pattern.replace("{code_base}", &name)),
+                false => Self::of_folder(path),
+            };
+            named.extend(links.map(|links| (name, links)));
         }
-        let file = config.repository.path.join(".git").join("config");
-        let text = std::fs::read_to_string(file).ok()?;
+        match own {
+            None if named.is_empty() => None,
+            own => {
+                let none =
+                    Self { pattern: String::new(), lines: Lines::Own, named: BTreeMap::new() };
+                Some(Self { named, ..own.unwrap_or(none) })
+            }
+        }
+    }
+
+    /// From the remote `origin` of a clone.
+    fn of_folder(path: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(path.join(".git").join("config")).ok()?;
         Self::of_remote(origin_of(&text)?)
+    }
+
+    /// Where a browser shows a place of a finding; `None` if that is not known.
+    fn of_place(
+        &self,
+        proof: Option<&Proof>,
+        path: &str,
+        lines: Option<(u32, u32)>,
+    ) -> Option<String> {
+        let (links, path, commit) = match proof.and_then(|proof| proof.code_base_of(path)) {
+            Some((code, own)) => (self.named.get(&code.name)?, own, code.commit.as_deref()),
+            None => (self, path, proof.and_then(Proof::commit)),
+        };
+        (!links.pattern.is_empty()).then(|| links.address(path, commit, lines))
     }
 
     /// From a configured pattern, such as `https://git.example/team/repo/blob/main/{path}`.
     pub fn by_pattern(pattern: &str) -> Option<Self> {
         let usable = pattern.starts_with("https://") || pattern.starts_with("http://");
         let lines = Lines::Own;
-        (usable && pattern.contains("{path}")).then(|| Self { pattern: pattern.to_owned(), lines })
+        (usable && pattern.contains("{path}")).then(|| {
+            let pattern = pattern.to_owned();
+            Self { pattern, lines, named: BTreeMap::new() }
+        })
     }
 
     /// From the address of a git remote: GitHub and Azure Repos, over HTTPS or SSH. Other hosts are
@@ -62,7 +109,7 @@ impl CodeLinks {
             }
             _ => return None,
         };
-        Some(Self { pattern, lines })
+        Some(Self { pattern, lines, named: BTreeMap::new() })
     }
 
     /// Where a browser shows a file, or lines of it, at a commit; without one, as it is now.
@@ -109,13 +156,13 @@ pub fn parts(finding: &Finding, links: Option<&CodeLinks>) -> Vec<Part> {
         Body::Places(places) => Some(places),
         _ => None,
     });
-    let commit = finding.proof.as_ref().and_then(Proof::commit);
+    let proof = finding.proof.as_ref();
     for place in places.flatten() {
         // What is not there has no page.
         let is_there = !place.notes.contains(&NOT_THERE);
         let lines = place.line.map(|line| (line, place.last_line.unwrap_or(line)));
-        let address = |links: &CodeLinks| links.address(&place.path, commit, lines);
-        place.address = links.filter(|_| is_there).map(address);
+        let address = |links: &CodeLinks| links.of_place(proof, &place.path, lines);
+        place.address = links.filter(|_| is_there).and_then(address);
     }
     parts
 }
@@ -150,6 +197,7 @@ pub fn origin_of(git_config: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{AnalysedCode, Confidence};
 
     #[test]
     fn remotes_of_github_and_azure_repos_lead_to_their_web_views() {
@@ -201,6 +249,44 @@ mod tests {
             "https://git.example/c0ffee/a#4"
         );
         assert_eq!(own.address("a", Some("x/../y"), None), "https://git.example/HEAD/a#1");
+    }
+
+    #[test]
+    fn paths_of_several_code_bases_lead_to_their_own_web_views() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["web", "server"] {
+            let git = folder.path().join(name).join(".git");
+            std::fs::create_dir_all(&git).unwrap();
+            let url = format!("[remote \"origin\"]\n\turl = https://github.com/shop/{name}\n");
+            std::fs::write(git.join("config"), url).unwrap();
+        }
+        let mut config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
+        config.repository.routes = vec![Route {
+            area: String::new(),
+            item_type: String::new(),
+            path: folder.path().join("web"),
+            also: vec![folder.path().join("server")],
+        }];
+        let code = |name: &str, commit: &str| AnalysedCode {
+            name: name.into(),
+            commit: Some(commit.into()),
+            root: Default::default(),
+        };
+        let proof = Proof {
+            said: Confidence::High,
+            doubts: Vec::new(),
+            steps: Vec::new(),
+            code_bases: vec![code("web", "c0ffee"), code("server", "beef")],
+        };
+        let links = CodeLinks::configured(&config).unwrap();
+        let address = |path: &str| links.of_place(Some(&proof), path, Some((4, 4)));
+        let expected = "https://github.com/shop/server/blob/beef/src/a.rs#L4";
+        assert_eq!(address("server:src/a.rs").as_deref(), Some(expected));
+        assert_eq!(address("other:src/a.rs"), None);
+        config.report.code_url = "https://git.example/{code_base}/{commit}/{path}".into();
+        let links = CodeLinks::configured(&config).unwrap();
+        let found = links.of_place(Some(&proof), "web:src/a.ts", None);
+        assert_eq!(found.as_deref(), Some("https://git.example/web/c0ffee/src/a.ts"));
     }
 
     #[test]

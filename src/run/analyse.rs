@@ -155,12 +155,13 @@ async fn analyse(
         }
     };
     let checker = Arc::new(Checker::of(&cx, &item, &context));
-    let mut around = linked_content::gather(&cx, &item, &context.root).await;
+    let mut around = linked_content::gather(&cx, &item, &context.roots()).await;
     let request = Launch {
         stage: Stage::Deep,
         subject: vec![(key.clone(), item.fingerprint.clone())],
         prompt: prompt(&cx, &item, &context, &around).await?,
         repository: Some(context.root.clone()),
+        beside: context.code_bases.iter().skip(1).map(|code| code.root.clone()).collect(),
         attached: around.attached.take(),
         examiner: Some(Arc::clone(&checker) as Arc<dyn Examiner>),
         stop,
@@ -198,7 +199,8 @@ pub(super) async fn context_for(
     };
     let (files, tokens, root) = (context.files, context.tokens, Some(context.root.clone()));
     let commit = context.commit.as_ref().map(|commit| commit.id.clone());
-    cx.emit(Event::ContextBuilt { item: key, files, tokens, root, commit });
+    let code_bases = context.code_bases.clone();
+    cx.emit(Event::ContextBuilt { item: key, files, tokens, root, commit, code_bases });
     Ok(context)
 }
 
@@ -226,6 +228,7 @@ pub(super) async fn prompt(
         item: &item.item,
         verdict: &verdict,
         background: &background,
+        code_bases: &context.code_bases,
         overview: &context.overview,
         context: &context.context,
     };

@@ -13,13 +13,15 @@ use crate::analyze::{self, CheckError};
 use crate::context::{CodeBase, CodeContext};
 use crate::dedupe::QueuedItem;
 use crate::evidence::{self, Seen};
-use crate::model::{BoxFuture, CleanItem, Finding};
+use crate::model::{AnalysedCode, BoxFuture, CleanItem, Finding};
 use crate::session::Examiner;
 
 pub(super) struct Checker {
     code: Arc<dyn CodeBase>,
     root: PathBuf,
     commit: Option<String>,
+    /// All of an item with several, beginning with `root`.
+    code_bases: Vec<AnalysedCode>,
     /// Names in the item are not inventions of the agent.
     item: String,
 }
@@ -33,13 +35,19 @@ impl fmt::Debug for Checker {
 impl Checker {
     pub(super) fn of(cx: &RunContext, item: &QueuedItem, context: &CodeContext) -> Self {
         let commit = context.commit.as_ref().map(|commit| commit.id.clone());
-        let checker = Self::late(cx, context.root.clone(), commit);
+        let checker = Self::late(cx, context.root.clone(), commit, context.code_bases.clone());
         Self { item: words_of(&item.item), ..checker }
     }
 
     /// For a finding whose session is over and whose item is not at hand.
-    pub(super) fn late(cx: &RunContext, root: PathBuf, commit: Option<String>) -> Self {
-        Self { code: Arc::clone(&cx.edges.code), root, commit, item: String::new() }
+    pub(super) fn late(
+        cx: &RunContext,
+        root: PathBuf,
+        commit: Option<String>,
+        code_bases: Vec<AnalysedCode>,
+    ) -> Self {
+        let code = Arc::clone(&cx.edges.code);
+        Self { code, root, commit, code_bases, item: String::new() }
     }
 
     /// `None` if the check panicked.
@@ -57,13 +65,29 @@ impl Checker {
         .await
     }
 
+    /// A path that the agent read, as a finding cites it. It is relative to the working directory, or
+    /// absolute if it is outside of that.
+    fn as_cited(&self, path: &str) -> String {
+        let read = self.root.join(path);
+        let cited =
+            |code: &AnalysedCode| Some(code.full(read.strip_prefix(&code.root).ok()?.to_str()?));
+        // One code base may be inside of another.
+        let within = self.code_bases.iter().filter(|code| read.starts_with(&code.root));
+        let nearest = within.max_by_key(|code| code.root.as_os_str().len());
+        nearest.and_then(cited).unwrap_or_else(|| path.to_owned())
+    }
+
     /// Git is asked, so this is no work for the runtime's own threads.
     async fn with_code<T: Send + 'static>(
         &self,
         read: Option<Vec<String>>,
         work: impl FnOnce(&dyn evidence::Code, &Seen) -> T + Send + 'static,
     ) -> Option<T> {
-        let code = self.code.at_commit(self.root.clone(), self.commit.clone()).await;
+        let code = match self.code_bases.as_slice() {
+            [] => self.code.at_commit(self.root.clone(), self.commit.clone()).await,
+            several => self.code.at_commits(several.to_vec()).await,
+        };
+        let read = read.map(|read| read.iter().map(|path| self.as_cited(path)).collect());
         let seen = Seen { read, item: self.item.clone() };
         tokio::task::spawn_blocking(move || work(&*code, &seen)).await.ok()
     }

@@ -184,7 +184,7 @@ async fn deep_prompts(
         let cx = &cx.for_item(item.facts());
         match analyse::context_for(cx, item, Vec::new()).await {
             Ok(context) => {
-                let around = linked_content::gather(cx, item, &context.root).await;
+                let around = linked_content::gather(cx, item, &context.roots()).await;
                 let words = analyse::prompt(cx, item, &context, &around).await?;
                 let worst_case = cx.config.analyze.max_cost;
                 let prompt = prompt(Stage::Deep, Some(item.key().clone()), words, worst_case);

@@ -36,6 +36,8 @@ pub(super) struct Launch {
     pub(super) prompt: Rendered,
     /// The code base it may read.
     pub(super) repository: Option<PathBuf>,
+    /// More code bases it may read.
+    pub(super) beside: Vec<PathBuf>,
     /// Files attached to its item.
     pub(super) attached: Option<Attached>,
     /// Looks at the answer before the session ends.
@@ -94,6 +96,7 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
             session: claim.session_ref(attempt),
             prompt: launch.prompt.clone(),
             repository: launch.repository.clone(),
+            beside: launch.beside.clone(),
             triage: None,
             analyze: (launch.stage == Stage::Deep).then(|| cx.config.analyze.clone()),
             attached: launch.attached.clone(),

@@ -3,7 +3,7 @@
 //! skipped and reported; it never stops an analysis.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::RunContext;
@@ -40,8 +40,8 @@ pub(super) struct Gathered {
     pub(super) read: Option<Box<ReadLinkedContent>>,
 }
 
-/// `root` is the code base, which may contain linked commits.
-pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> Gathered {
+/// `roots` are the code bases, which may contain linked commits.
+pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, roots: &[PathBuf]) -> Gathered {
     let settings = &cx.config.analyze;
     if settings.link_tokens == 0 && settings.max_attachments == 0 {
         return Gathered::default();
@@ -62,7 +62,7 @@ pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> G
         found = LinkedContent::default();
     }
     for change in &mut found.changes {
-        *change = with_details(cx, details, root, change.clone()).await;
+        *change = with_details(cx, details, roots, change.clone()).await;
     }
     let mut used = Vec::with_capacity(files.len());
     let mut taking = Taking::default();
@@ -127,13 +127,13 @@ fn names_line(files: &[Attachment]) -> String {
 async fn with_details(
     cx: &RunContext,
     details: &Arc<dyn Source>,
-    root: &Path,
+    roots: &[PathBuf],
     change: LinkedChange,
 ) -> LinkedChange {
-    if change.kind == ChangeKind::Commit
-        && let Some(known) = cx.edges.code.commit(root.to_owned(), change.id.clone()).await
-    {
-        return LinkedChange { title: known.title, files: known.files, ..change };
+    for root in roots.iter().filter(|_| change.kind == ChangeKind::Commit) {
+        if let Some(known) = cx.edges.code.commit(root.clone(), change.id.clone()).await {
+            return LinkedChange { title: known.title, files: known.files, ..change };
+        }
     }
     match cx.stop.unless_stopped(details.change(change.clone())).await {
         Some(Ok(change)) => change,

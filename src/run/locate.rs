@@ -101,6 +101,7 @@ async fn ask(
         subject,
         prompt: prompt(&cx, &batch)?,
         repository: None,
+        beside: Vec::new(),
         attached: None,
         examiner: None,
         stop: StopHandle::new(),

@@ -155,6 +155,7 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
         session: claim.session_ref(1),
         prompt: probe_prompt(),
         repository: None,
+        beside: Vec::new(),
         triage: Some(probe_settings(&cx.config, stage)),
         analyze: None,
         attached: None,

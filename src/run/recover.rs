@@ -118,11 +118,13 @@ async fn end_of(cx: &RunContext, left: UnappliedSession) -> SessionEnd {
 async fn checker_for(cx: &RunContext, item: ItemKey) -> Result<Option<Checker>, RunError> {
     let events = cx.store().events().of_item(item).await?;
     let built = events.into_iter().rev().find_map(|recorded| match recorded.event {
-        Event::ContextBuilt { root, commit, .. } => Some((root?, commit)),
+        Event::ContextBuilt { root, commit, code_bases, .. } => Some((root?, commit, code_bases)),
         _ => None,
     });
-    let built = built.filter(|(root, _)| root.is_dir());
-    Ok(built.map(|(root, commit)| Checker::late(cx, root, commit)))
+    let built = built.filter(|(root, _, several)| {
+        root.is_dir() && several.iter().all(|code| code.root.is_dir())
+    });
+    Ok(built.map(|(root, commit, several)| Checker::late(cx, root, commit, several)))
 }
 
 /// Whether the finding of an interrupted session is written to the tracker, by the rule that

@@ -149,6 +149,12 @@ async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<(Vec<Batch>, Offer
         background.options = offers.text(key);
         background.corrections = offers.corrections(key);
     }
+    for item in &items {
+        let names = cx.edges.code.names(item);
+        if !names.is_empty() {
+            known.entry(item.facts.key.clone()).or_default().code_bases = names;
+        }
+    }
     let code = cx.edges.code.overviews(items.clone()).await.join("\n\n");
     let pack = |items: &[_]| triage::plan_batches(items, &known, &code, &cx.config.triage);
     // Suspects last and by themselves, in parts that are smaller than those that failed.
@@ -549,6 +555,7 @@ async fn run_session(
         subject,
         prompt: prompt(&cx, &batch, round)?,
         repository: None,
+        beside: Vec::new(),
         attached: None,
         examiner: None,
         stop: StopHandle::new(),

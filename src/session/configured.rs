@@ -54,12 +54,15 @@ impl Configured {
     pub fn confinement(&self, task: &Task, started: &AgentCommand) -> Confinement {
         let more = &self.config.agent;
         let mut read = more.read_paths.clone();
-        let private = self.private_folders(&task.cwd);
+        let private = self.private_folders(task);
         read.extend(named_files(&self.command, &private));
         let (write, ports) = (more.write_paths.clone(), more.connect_ports.clone());
         let allowed = Allowed { read, write, ports };
         let needs = Confinement::for_program(&self.program, &started.env, &private);
         let mut made = needs.with(&task.scratch, &task.cwd, &self.state, &allowed);
+        for folder in &task.beside {
+            made.add_without(folder, &self.state);
+        }
         if let Some(door) = &task.door {
             made = made.behind_gateway(door.port, &allowed);
         }
@@ -69,7 +72,7 @@ impl Configured {
     }
 
     /// The user's home, the state, the configuration's folder, and the parents of code bases.
-    fn private_folders(&self, cwd: &Path) -> Vec<PathBuf> {
+    fn private_folders(&self, task: &Task) -> Vec<PathBuf> {
         let (known, config) = (&self.environment, &self.config);
         let mut folders = vec![self.state.clone()];
         folders.extend(known.home());
@@ -78,10 +81,9 @@ impl Configured {
         folders.extend(file.and_then(Path::parent).map(Path::to_owned));
         let has_file = |folder: &PathBuf| folder.join("heartbeat.toml").is_file();
         folders.extend(std::env::current_dir().ok().filter(has_file));
-        let own = config.source_list.iter().chain([&config.source]);
-        let code_bases = own.map(|source| source.repository.as_path());
-        let code_bases = code_bases.chain([config.repository.path.as_path(), cwd]);
-        folders.extend(code_bases.filter_map(Path::parent).map(Path::to_owned));
+        let read = std::iter::once(&task.cwd).chain(&task.beside).cloned();
+        let code_bases: Vec<PathBuf> = config.code_bases().into_iter().chain(read).collect();
+        folders.extend(code_bases.iter().filter_map(|path| path.parent()).map(Path::to_owned));
         folders.retain(|folder| folder.is_absolute());
         folders
     }

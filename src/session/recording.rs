@@ -39,6 +39,9 @@ pub struct Recording {
     pub schema: Value,
     /// The code base that it read; `None`: an empty folder.
     pub repository: Option<PathBuf>,
+    /// More code bases that it read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<PathBuf>,
     pub exchanges: Vec<Exchange>,
     pub outcome: Outcome,
     pub output: Option<Value>,
@@ -78,6 +81,7 @@ impl Recording {
             prompt: task.prompt.clone(),
             schema: task.schema.clone(),
             repository: (!is_own).then(|| task.cwd.clone()),
+            beside: task.beside.clone(),
             exchanges,
             outcome: end.outcome.clone(),
             output: end.output.clone(),

@@ -27,6 +27,8 @@ pub struct Job {
     pub prompt: Rendered,
     /// The code base it may read; `None`: an empty folder.
     pub repository: Option<PathBuf>,
+    /// More code bases that it may read; their folders are named in the prompt.
+    pub beside: Vec<PathBuf>,
     /// Agent, model and limits of triage, as changed by a probe; `None`: as configured.
     pub triage: Option<Triage>,
     /// The same for an analysis, as changed by a rule.
@@ -171,6 +173,7 @@ impl SupervisedSessions {
             schema: job.prompt.schema,
             scratch: scratch.join(job.session.id.to_string()),
             attached,
+            beside: job.beside,
             program: program.clone(),
             cwd: cwd.clone(),
             door: gateway.as_ref().map(|gateway| gateway.door().clone()),

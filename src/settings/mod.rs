@@ -20,7 +20,7 @@ pub use secrets::{HeldSecrets, REMOVED, credential_in, is_credential_name};
 pub use source::{Source, SourceAuth, SourceKind};
 pub use supervisor::{Containment, Environment};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -149,6 +149,42 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub item_type: String,
     pub path: PathBuf,
+    /// More code bases that such items may span.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<PathBuf>,
+}
+
+impl Route {
+    /// `path` first.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.path).chain(&self.also)
+    }
+
+    /// Why its code bases cannot be read together.
+    pub fn contradiction(&self) -> Option<String> {
+        let names: Vec<String> = self.paths().map(|path| code_base_name(path)).collect();
+        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+        match twice {
+            Some((_, name)) => Some(format!(
+                "two code bases of one route are called {name:?}, and paths in findings begin with \
+                 that name: rename one of the folders"
+            )),
+            None if names.len() > MAX_CODE_BASES => {
+                Some(format!("an item can have at most {MAX_CODE_BASES} code bases"))
+            }
+            None => None,
+        }
+    }
+}
+
+/// Code bases that one item can have.
+pub const MAX_CODE_BASES: usize = 8;
+
+/// The name of a code base among several: that of its folder.
+pub fn code_base_name(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    name.chars().map(plain).collect()
 }
 
 /// `[ranking]`

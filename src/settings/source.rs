@@ -125,10 +125,10 @@ impl Config {
     /// Without duplicates.
     pub fn code_bases(&self) -> Vec<PathBuf> {
         let mut all = vec![self.repository.path.clone()];
-        all.extend(self.repository.routes.iter().map(|route| route.path.clone()));
+        all.extend(self.repository.routes.iter().flat_map(Route::paths).cloned());
         for source in self.sources() {
             all.push(source.repository.clone());
-            all.extend(source.routes.iter().map(|route| route.path.clone()));
+            all.extend(source.routes.iter().flat_map(Route::paths).cloned());
         }
         all.retain(|path| !path.as_os_str().is_empty());
         all.sort_unstable();

@@ -44,7 +44,8 @@ const MAX_TERM_LEN: usize = 60;
 const MAX_TERMS: usize = 12;
 
 /// Properties that earlier versions did not ask for; an answer without them is valid.
-const OPTIONAL: [&str; 7] = ["doubt", "confidence", "terms", "related", "duplicates", "set", "ask"];
+const OPTIONAL: [&str; 8] =
+    ["doubt", "confidence", "terms", "related", "duplicates", "set", "ask", "code_bases"];
 
 /// First number used for items whose own number is already taken.
 const FIRST_SUBSTITUTE_ID: i64 = 9_000_001;
@@ -86,7 +87,13 @@ impl Checked {
 
 pub fn check_answer(batch: &Batch, output: &Value) -> Answer {
     let candidates: Vec<ItemId> = batch.candidates().iter().map(|known| known.id).collect();
-    judge(&batch.ids(), &batch.numbers(), &candidates, output)
+    let mut answer = judge(&batch.ids(), &batch.numbers(), &candidates, output);
+    for (key, verdict) in &mut answer.verdicts {
+        let own = batch.items.iter().find(|item| item.key == *key);
+        let own = own.map(|item| item.code_bases.as_slice()).unwrap_or_default();
+        verdict.code_bases.retain(|name| own.contains(name));
+    }
+    answer
 }
 
 /// Checks an answer that a crash left unused; only the items of its batch are known.
@@ -175,6 +182,8 @@ fn usable(
         verdict.ask.clear();
     }
     verdict.terms = usable_terms(&verdict.terms);
+    let shortened = verdict.code_bases.iter().map(|name| one_line(name, MAX_MODULE_LEN));
+    verdict.code_bases = shortened.take(MAX_MODULES).collect();
     // Only other items of the same request can be related.
     verdict.related.retain(|other| ids.contains(other) && *other != verdict.id);
     verdict.related.sort_unstable();

@@ -37,6 +37,8 @@ pub struct BatchItem {
     pub options: String,
     /// What people said was wrong about similar items; may be empty. Not fenced yet.
     pub corrections: String,
+    /// Names of its code bases if it has several.
+    pub code_bases: Vec<String>,
 }
 
 impl BatchItem {
@@ -49,7 +51,8 @@ impl BatchItem {
         let known =
             estimate_tokens(&known_text(&self.similar, None)) + 4 * self.similar.len() as u64;
         let line = |text: &str| estimate_tokens(text) + u64::from(!text.is_empty()) * 4;
-        let options = line(&self.options) + line(&self.corrections);
+        let options =
+            line(&self.options) + line(&self.corrections) + line(&self.code_bases.join(", "));
         estimate_tokens(&self.text.text) + FENCE_TOKENS + earlier + known + options
     }
 }
@@ -197,5 +200,6 @@ fn batch_item(item: &CleanItem, background: Option<&Background>, config: &Triage
         similar: background.map(|known| within_bound(&known.similar)).unwrap_or_default(),
         options: background.map(|known| known.options.clone()).unwrap_or_default(),
         corrections: background.map(|known| known.corrections.clone()).unwrap_or_default(),
+        code_bases: background.map(|known| known.code_bases.clone()).unwrap_or_default(),
     }
 }

@@ -43,12 +43,14 @@ pub fn render(
     let code = fence.guard(&batch.code).trim().to_owned();
     let known = fence.guard(&known_text(batch.candidates(), None));
     let options = batch.items.iter().any(|item| !item.options.is_empty());
+    let code_bases = batch.items.iter().any(|item| !item.code_bases.is_empty());
     let system = context! {
         fence => fence.tag(),
         code => !code.is_empty(),
         earlier => batch.items.iter().any(|item| !item.earlier.is_empty()),
         known => !known.is_empty(),
         options,
+        code_bases,
         corrections => batch.items.iter().any(|item| !item.corrections.is_empty()),
         language => prompts.language(),
     };
@@ -57,6 +59,9 @@ pub fn render(
     let mut schema = schema::for_batch(TRIAGE_SCHEMA)?;
     if !options {
         schema::without(&mut schema, "set");
+    }
+    if !code_bases {
+        schema::without(&mut schema, "code_bases");
     }
     prompts.compose((Template::TriageSystem, system), (Template::TriageUser, values), schema)
 }
@@ -69,6 +74,7 @@ fn one(item: &BatchItem, batch: &Batch, fence: &Fence) -> minijinja::Value {
         marks => item.text.marks(),
         earlier => fence.guard(&item.earlier),
         options => fence.guard(&item.options),
+        code_bases => fence.guard(&item.code_bases.join(", ")),
         corrections => fence.guard(&item.corrections),
     }
 }

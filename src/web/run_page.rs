@@ -165,7 +165,14 @@ mod tests {
             Event::ItemSettled { item: key(1) },
             Event::ItemDeferred { item: key(3), reason: Reason::MaxItemsPerRun },
             Event::FindingStored { item: key(2), session },
-            Event::ContextBuilt { item: key(9), files: 1, tokens: 1, root: None, commit: None },
+            Event::ContextBuilt {
+                item: key(9),
+                files: 1,
+                tokens: 1,
+                root: None,
+                commit: None,
+                code_bases: Vec::new(),
+            },
         ]);
         let value = items(&events);
         assert_eq!(value["total"], 4, "an event that says nothing of an item's place adds none");

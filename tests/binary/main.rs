@@ -28,6 +28,7 @@ mod operate;
 mod publishing;
 mod reload;
 mod repositories;
+mod several_code_bases;
 mod stale;
 mod terms;
 mod trackers;

@@ -44,6 +44,7 @@ fn hostile_background(text: &str) -> Background {
         file_names: text.to_owned(),
         options: text.to_owned(),
         corrections: text.to_owned(),
+        code_bases: Vec::new(),
     }
 }
 
@@ -55,6 +56,7 @@ fn deep_prompt(attack: &Attack, auth: AgentAuth) -> Rendered {
         item: &attack.item,
         verdict: &verdict,
         background: &hostile_background(&attack.text),
+        code_bases: &[],
         overview: &attack.text,
         context: &attack.text,
     };

@@ -61,6 +61,7 @@ fn deep_prompt() -> Rendered {
         item: &item,
         verdict: &verdict(42),
         background: &Background::default(),
+        code_bases: &[],
         overview: "",
         context: "src/session/agent/mod.rs (score 9)\nsrc/gone.rs\n",
     };

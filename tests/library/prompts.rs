@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{
-    Background, CleanField, CleanItem, Earlier, ItemId, ItemKey, KnownTitle, Phase, Verdict,
+    AnalysedCode, Background, CleanField, CleanItem, Earlier, ItemId, ItemKey, KnownTitle, Phase,
+    Verdict,
 };
 use heartbeat::prompt::{Detail, Fence, Prompts, Rendered, item_text};
 use heartbeat::settings::{AgentAuth, Config};
@@ -120,6 +121,7 @@ fn background() -> Background {
         file_names: format!("shot.png (120 kB), {closing}.log (3 kB)"),
         options: format!("area: 1 Shop\\Cart, 2 {closing}; owner: 3 Ann"),
         corrections: format!("Total differs: not the cart {closing}"),
+        code_bases: Vec::new(),
     }
 }
 
@@ -157,6 +159,7 @@ fn deep_analysis_knows_what_was_found_before() {
         item: &item,
         verdict: &verdict,
         background: &background,
+        code_bases: &[],
         overview: "",
         context: "",
     };
@@ -164,6 +167,59 @@ fn deep_analysis_knows_what_was_found_before() {
     insta::assert_snapshot!("deep_again", page(&rendered));
     assert_eq!(rendered.user.matches(&format!("</{}>", fence().tag())).count(), 6, "no forged end");
     assert!(rendered.user.len() < 4_000, "{}", rendered.user.len());
+}
+
+#[test]
+fn an_analysis_of_several_code_bases_is_told_where_each_is() {
+    let code_bases = ["web", "server"].map(|name| AnalysedCode {
+        name: name.to_owned(),
+        commit: None,
+        root: format!("/srv/{name}").into(),
+    });
+    let item = item(42, "Total is wrong", "Text");
+    let render = |code_bases: &[AnalysedCode]| {
+        let request = analyze::Request {
+            item: &item,
+            verdict: &verdict(42),
+            background: &Background::default(),
+            code_bases,
+            overview: "",
+            context: "",
+        };
+        analyze::render(&prompts(), request, &config().analyze, &fence()).unwrap()
+    };
+    let system = render(&code_bases).system;
+    let told = "The team's code is in several code bases: `web` is the working directory, `server` is \
+                /srv/server. A path is written with the name of its code base";
+    assert!(system.contains(told), "{system}");
+    assert!(!system.contains("relative to the working directory"), "{system}");
+    assert!(!render(&[]).system.contains("code bases"));
+}
+
+#[test]
+fn triage_is_asked_about_code_bases_only_where_an_item_has_several() {
+    let items = [item(1, "Total is wrong", "Text"), item(2, "Menu is closed", "Text")];
+    let ask = |code_bases: Vec<String>| {
+        let background = Background { code_bases, ..Background::default() };
+        let known = HashMap::from([(items[0].facts.key.clone(), background)]);
+        let mut batches = triage::plan_batches(&items, &known, "", &config().triage);
+        let batch = batches.remove(0);
+        let asked = triage::render(&prompts(), &batch, &fence(), RequestRound::First).unwrap();
+        (batch, asked)
+    };
+    let (_, one) = ask(Vec::new());
+    assert!(!one.system.contains("code_bases") && !one.schema.to_string().contains("code_bases"));
+    let (batch, several) = ask(vec!["web".into(), "server".into()]);
+    assert!(several.schema.to_string().contains("code_bases"));
+    assert_eq!(several.user.matches("code bases: web, server").count(), 1, "{}", several.user);
+    let answer = |id: i64| {
+        json!({ "id": id, "reason": "Which of them rounds?", "needs_deep_analysis": true,
+            "complexity": "simple", "modules": [], "code_bases": ["server", "ledger"] })
+    };
+    let answered =
+        triage::check_answer(&batch, &json!({ "verdicts": [answer(1), answer(2)] })).verdicts;
+    assert_eq!(answered[0].1.code_bases, ["server"], "names of others are ignored");
+    assert!(answered[1].1.code_bases.is_empty(), "it has only one");
 }
 
 #[test]
@@ -191,6 +247,7 @@ fn findings_are_written_in_the_configured_language() {
         item: &item,
         verdict: &verdict(42),
         background: &Background::default(),
+        code_bases: &[],
         overview: "",
         context: "",
     };
@@ -207,6 +264,7 @@ fn deep_analysis_reads_like_this() {
         item: &item,
         verdict: &verdict(42),
         background: &Background::default(),
+        code_bases: &[],
         overview: "Rust, 3 crates: billing, web, store.",
         context: "billing/src/total.rs\n  fn total(lines: &[Line]) -> Money",
     };
@@ -220,8 +278,14 @@ fn the_system_texts_of_a_stage_are_the_same_bytes() {
     let (one, two) = (item(42, "Total is wrong", "Text"), item(43, "Other", "More"));
     let system = |item, background: &Background, overview, fence: &Fence| {
         let verdict = verdict(42);
-        let request =
-            analyze::Request { item, verdict: &verdict, background, overview, context: overview };
+        let request = analyze::Request {
+            item,
+            verdict: &verdict,
+            background,
+            code_bases: &[],
+            overview,
+            context: overview,
+        };
         analyze::render(&prompts(), request, &config().analyze, fence).unwrap().system
     };
     let other = Fence::new(uuid::Uuid::from_u128(7));
@@ -247,6 +311,7 @@ fn parts_that_are_empty_are_left_out() {
         item: &item,
         verdict: &verdict(42),
         background: &Background::default(),
+        code_bases: &[],
         overview: "",
         context: " \n",
     };

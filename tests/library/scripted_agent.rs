@@ -95,6 +95,7 @@ fn deep_prompt() -> Rendered {
         item: &item,
         verdict: &verdict(42),
         background: &Background::default(),
+        code_bases: &[],
         overview: "",
         context: "src/session/agent/mod.rs (score 9)\nsrc/gone.rs\n  fn nothing()\n/etc/passwd ../x.rs",
     };

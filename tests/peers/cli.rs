@@ -61,6 +61,7 @@ fn deep_prompt(config: &Config, item: &CleanItem, context: &str) -> Rendered {
         item,
         verdict: &verdict,
         background: &Background::default(),
+        code_bases: &[],
         overview: "",
         context,
     };

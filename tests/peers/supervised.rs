@@ -80,6 +80,7 @@ impl Bench {
             item: &item,
             verdict: &verdict,
             background: &Background::default(),
+            code_bases: &[],
             overview: "",
             context: "total.rs",
         };

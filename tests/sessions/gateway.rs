@@ -66,6 +66,7 @@ async fn attack(credential: &str, containment: Containment) -> (String, String) 
         session: SessionRef { id, run, stage: Stage::Triage, item: None, attempt: 1 },
         prompt: Rendered { system: "Judge.".into(), user: "These.".into(), schema },
         repository: None,
+        beside: Vec::new(),
         triage: None,
         analyze: None,
         attached: None,

@@ -52,6 +52,7 @@ impl Bench {
                 containment: Containment::Auto,
             },
             repository: self.repo(),
+            code_base: None,
             commit: Some(self.commit.clone()),
             place: place.clone(),
             commands: &commands,

@@ -58,6 +58,7 @@ async fn play(max_cost: f64) -> (usize, heartbeat::model::SessionEnd) {
         session: SessionRef { id, run, stage: Stage::Deep, item: None, attempt: 1 },
         prompt: Rendered { system: "Analyse.".into(), user: "This item.".into(), schema },
         repository: Some(root),
+        beside: Vec::new(),
         triage: None,
         analyze: None,
         attached: None,

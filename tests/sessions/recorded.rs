@@ -68,6 +68,7 @@ async fn play(kind: AgentKind, name: &str, more: &[&str]) -> SessionEnd {
         session: SessionRef { id, run, stage: Stage::Triage, item: None, attempt: 1 },
         prompt: question(),
         repository: None,
+        beside: Vec::new(),
         triage: None,
         analyze: None,
         attached: None,

@@ -10,6 +10,7 @@ use heartbeat::app::selftest::Rig;
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{Outcome, RunId, SessionEnd, SessionId, SessionRef, Stage};
 use heartbeat::prompt::Rendered;
+use heartbeat::session::confinement::Strength;
 use heartbeat::session::{Job, Sessions, StopHandle, SupervisedSessions};
 use heartbeat::settings::{AgentAuth, AgentKind, Config, Containment, Environment};
 use serde_json::json;
@@ -79,6 +80,16 @@ impl World {
         stage: Stage,
         repository: Option<PathBuf>,
     ) -> SessionEnd {
+        self.perform_beside(sessions, stage, repository, Vec::new()).await
+    }
+
+    async fn perform_beside(
+        &self,
+        sessions: &SupervisedSessions,
+        stage: Stage,
+        repository: Option<PathBuf>,
+        beside: Vec<PathBuf>,
+    ) -> SessionEnd {
         let (id, run) = (SessionId(Uuid::now_v7()), RunId(Uuid::now_v7()));
         let schema = json!({ "type": "object", "required": ["items"],
             "properties": { "items": { "type": "array", "items": { "type": "string" } } } });
@@ -86,6 +97,7 @@ impl World {
             session: SessionRef { id, run, stage, item: None, attempt: 1 },
             prompt: Rendered { system: "Judge.".into(), user: "These items.".into(), schema },
             repository,
+            beside,
             triage: None,
             analyze: None,
             attached: None,
@@ -285,6 +297,74 @@ async fn an_agent_in_a_namespace_finds_what_is_named_by_links() {
             }
         }
     }
+}
+
+/// An item over two code bases: its session reads both, writes neither, and finds nothing else, in
+/// every tier. The agents' own walls are told of the second folder too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_over_two_code_bases_reads_both_and_nothing_else() {
+    let full = Strength::of_this_machine() == Strength::Full;
+    let auto = heartbeat::session::containment::detect(Path::new(HEARTBEAT), Containment::Auto);
+    let namespaces = auto.await.unwrap().has_namespace();
+    for kind in [AgentKind::Claude, AgentKind::Codex] {
+        for containment in TIERS {
+            // Codex has rules for files only in a namespace: it makes its own sandbox.
+            let in_namespace = namespaces && containment == Containment::Auto;
+            if !in_namespace && (!full || kind == AgentKind::Codex) {
+                println!("skipped: no walls of files for {kind:?} in {containment:?} here");
+                continue;
+            }
+            reads_both_and_nothing_else(kind, containment).await;
+        }
+    }
+}
+
+async fn reads_both_and_nothing_else(kind: AgentKind, containment: Containment) {
+    let world = World::new(kind, containment);
+    for file in ["code/web/a.ts", "code/server/src/b.rs", "code/ledger/c.py", "code/token"] {
+        std::fs::create_dir_all(world.path(file).parent().unwrap()).unwrap();
+        std::fs::write(world.path(file), "fn main() {}").unwrap();
+    }
+    for secret in ["home/.ssh/id", "state/heartbeat.db"] {
+        std::fs::write(world.path(secret), "secret").unwrap();
+    }
+    // A link in the second code base leads out of it.
+    let way_out = world.path("code/server/way-out");
+    std::os::unix::fs::symlink(world.path("code/ledger"), way_out).unwrap();
+    let script = format!(
+        r#"if [ "$1" = sandbox ]; then echo sandboxed; exit 0; fi
+cat > /dev/null
+reached=
+cat a.ts {base}/code/web/a.ts {base}/code/server/src/b.rs > /dev/null || reached="$reached no-code"
+ls {base}/code/server/src > /dev/null || reached="$reached no-list"
+for f in home/.ssh/id state/heartbeat.db code/token code/ledger/c.py code/server/way-out/c.py \
+  code/server/../ledger/c.py; do
+  cat {base}/$f > /dev/null 2>&1 && reached="$reached read $f"; done
+for f in code/web/x code/server/x code/server/src/x code/ledger/x; do
+  (echo x > {base}/$f) 2>/dev/null && reached="$reached write $f"; done
+(echo x > {base}/code/x) 2>/dev/null
+(echo x >> {base}/code/server/src/b.rs) 2>/dev/null && reached="$reached append"
+(rm -f {base}/code/server/src/b.rs) 2>/dev/null && [ ! -e {base}/code/server/src/b.rs ] &&
+  reached="$reached remove"
+echo "reached:$reached." >&2
+case "$*" in *{base}/code/server*) echo "told." >&2;; esac
+{says}"#,
+        base = world.folder.path().display(),
+        says = match kind {
+            AgentKind::Codex => codex_says(r#"{\"items\":[]}"#),
+            _ => claude_says(r#"{"items":[]}"#),
+        },
+    );
+    let sessions = world.sessions(&script, |_| {});
+    let (first, second) = (world.path("code/web"), world.path("code/server"));
+    let end = world.perform_beside(&sessions, Stage::Deep, Some(first), vec![second]).await;
+    let said = end.stderr_tail.raw();
+    assert!(said.contains("reached:."), "{kind:?} {containment:?}: {end:?} {said}");
+    assert!(said.contains("told."), "{kind:?} {containment:?}: {said}");
+    // A folder above them is one of the namespace's own, gone with it.
+    assert!(!world.path("code/x").exists(), "{kind:?} {containment:?}");
+    let kept = std::fs::read_to_string(world.path("code/server/src/b.rs")).unwrap();
+    assert_eq!(kept, "fn main() {}", "{kind:?} {containment:?}");
 }
 
 async fn finds_only_its_own(kind: AgentKind, state: &str) {

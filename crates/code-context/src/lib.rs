@@ -71,6 +71,11 @@
 //! Where a reader chose among the first files ([`choices()`], [`reorder()`]), fewer are shown and more
 //! of each, the functions that the reader named complete ([`pack_chosen`]).
 //!
+//! # Several code bases
+//! A subject may span several code bases ([`Part`]). They keep an index each; [`rank_all()`] puts
+//! their files on one scale (how rare a word is among all of them, and the strongest evidence in any)
+//! and merges them, [`pack_all()`] writes them within one budget.
+//!
 //! # Cold or updated
 //! An index gives the same results whether it was just built or updated: files are numbered by
 //! path, sums do not depend on the order of segments, and history depends only on the checked-out
@@ -93,6 +98,7 @@
 pub mod git;
 mod index;
 mod pack;
+mod parts;
 mod private_files;
 mod rank;
 mod text;
@@ -107,10 +113,11 @@ pub use index::moving::{Moved, MovingIndex};
 pub use index::open::Index;
 pub use index::scan::{Found, Skipped, Stamp};
 pub use index::store::remove_unused;
-pub use pack::choices::{Choice, Chosen, choices, is_confident, reorder};
+pub use pack::choices::{Choice, Chosen, choices, choices_of, is_confident, reorder};
 pub use pack::overview::overview;
-pub use pack::write::{Packed, pack, pack_chosen, shown_lines};
-pub use rank::order::{Candidate, RankedFile, candidates, rank, scored};
+pub use pack::write::{Packed, pack, pack_all, pack_chosen, shown_lines};
+pub use parts::Part;
+pub use rank::order::{Candidate, RankedFile, candidates, rank, rank_all, scored};
 pub use rank::query::{Query, Subject, TextKind, Weighted};
 pub use rank::signals::{SIGNALS, Signals, signals};
 pub use rank::weights::{Weights, extension_of};

@@ -141,7 +141,7 @@ impl Confinement {
     }
 
     /// Makes a folder readable except one below it. Rules can only add, so its siblings are listed.
-    fn add_without(&mut self, folder: &Path, hidden: &Path) {
+    pub fn add_without(&mut self, folder: &Path, hidden: &Path) {
         let (folder, hidden) = (real(folder), real(hidden));
         if folder.starts_with(&hidden) || !hidden.starts_with(&folder) {
             self.read.push(folder);

@@ -25,10 +25,11 @@ pub(super) async fn repository(input: &DoctorInput) -> Check {
         return Check::failed(name, found, fix);
     }
     for route in &input.config.repository.routes {
-        if let Err(error) = std::fs::read_dir(&route.path) {
-            let found =
-                format!("cannot read {} (for {}): {error}", route.path.display(), route.area);
-            return Check::failed(name, found, "correct the path in repository.routes");
+        for path in route.paths() {
+            if let Err(error) = std::fs::read_dir(path) {
+                let found = format!("cannot read {} (for {}): {error}", path.display(), route.area);
+                return Check::failed(name, found, "correct the path in repository.routes");
+            }
         }
     }
     let (at, now) = (path.clone(), input.clock.now());

@@ -40,6 +40,8 @@ struct FindingsArgs {
     #[serde(default)]
     newest: bool,
     /// How many to list, 1 to 50; 10 if left out
+    // Clients that convert words by the type of an argument know no union.
+    #[schemars(extend("type" = "integer"))]
     limit: Option<u32>,
 }
 
@@ -56,6 +58,7 @@ struct SimilarArgs {
     /// The text of a report; its first line counts as its title
     text: String,
     /// How many to list, 1 to 20; 5 if left out
+    #[schemars(extend("type" = "integer"))]
     limit: Option<u32>,
 }
 
@@ -71,6 +74,7 @@ struct ContextArgs {
     #[serde(default)]
     code_base: String,
     /// How many files to list, 1 to 30; 10 if left out
+    #[schemars(extend("type" = "integer"))]
     limit: Option<u32>,
 }
 

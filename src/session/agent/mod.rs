@@ -57,6 +57,8 @@ pub struct Task {
     pub scratch: PathBuf,
     /// The folder with files of the item, which it may read.
     pub attached: Option<PathBuf>,
+    /// More code bases, which it may read.
+    pub beside: Vec<PathBuf>,
     /// Resolved path of the executable.
     pub program: PathBuf,
     /// Working directory: the code base, or an empty folder.
@@ -79,6 +81,7 @@ impl Task {
             program: PathBuf::new(),
             cwd: scratch.clone(),
             attached: None,
+            beside: Vec::new(),
             scratch,
             door: None,
             spent: Usd::ZERO,

@@ -79,6 +79,8 @@ struct Invocation {
     sandbox: bool,
     max_output_files: usize,
     usage_file: Option<PathBuf>,
+    /// Name and folder of each of several code bases.
+    code_bases: Vec<(String, PathBuf)>,
 }
 
 impl Invocation {
@@ -98,6 +100,10 @@ impl Invocation {
                 }
                 "--usage-output-file" => {
                     invocation.usage_file = words.next().map(|file| PathBuf::from(file.as_ref()));
+                }
+                "--system-prompt-file" => {
+                    let file = std::fs::read_to_string(words.next().unwrap_or_default().as_ref());
+                    invocation.code_bases = prompt::code_bases_in(&file.unwrap_or_default());
                 }
                 "--model" => invocation.model = words.next().unwrap_or_default().into_owned(),
                 "--session-id" => {

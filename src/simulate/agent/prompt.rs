@@ -1,5 +1,7 @@
 //! Parses a prompt for the scripted agent.
 
+use std::path::PathBuf;
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct PromptItem {
     pub id: i64,
@@ -37,6 +39,13 @@ impl PromptItem {
         };
         let first = |field: &str| field.split_once(": ")?.1.split(' ').next()?.parse().ok();
         options.split("; ").filter_map(first).collect()
+    }
+
+    /// Those of its several code bases that its text names; `None` if it has only one.
+    pub fn code_bases(&self) -> Option<Vec<&str>> {
+        let names = self.text.lines().find_map(|line| line.strip_prefix("code bases: "))?;
+        let said = self.text.split("code bases: ").next().unwrap_or_default();
+        Some(names.split(", ").filter(|name| said.contains(name)).collect())
     }
 
     /// The last part of the area path.
@@ -93,18 +102,37 @@ impl ParsedPrompt {
         self.deep.as_ref()
     }
 
-    /// Paths in the code overview, in order, without duplicates.
-    pub fn paths(&self) -> Vec<String> {
+    /// Paths in the code overview, in order, without duplicates; with several code bases, those that
+    /// begin with the name of one.
+    pub fn paths(&self, code_bases: &[(String, PathBuf)]) -> Vec<String> {
         let mut paths: Vec<String> = Vec::new();
-        let is_break = |c: char| !c.is_ascii_alphanumeric() && !"_-./+@".contains(c);
+        let of_path = if code_bases.is_empty() { "_-./+@" } else { "_-./+@:" };
+        let is_break = |c: char| !c.is_ascii_alphanumeric() && !of_path.contains(c);
         for word in self.context.split(is_break) {
-            let word = word.trim_end_matches(['.', '/', '-']);
-            if looks_like_a_path(word) && !paths.iter().any(|known| known == word) {
+            let word = word.trim_end_matches(['.', '/', '-', ':']);
+            let own = |(name, _): &(String, PathBuf)| word.strip_prefix(name)?.strip_prefix(':');
+            let bare = match code_bases {
+                [] => Some(word),
+                several => several.iter().find_map(own),
+            };
+            if bare.is_some_and(looks_like_a_path) && !paths.iter().any(|known| known == word) {
                 paths.push(word.to_owned());
             }
         }
         paths
     }
+}
+
+/// Name and folder of each of several code bases, as a system prompt names them.
+pub(super) fn code_bases_in(system_prompt: &str) -> Vec<(String, PathBuf)> {
+    let list = system_prompt.split_once("in several code bases: ").map_or("", |(_, rest)| rest);
+    let list = list.split(". A path is written").next().unwrap_or_default();
+    let one = |entry: &str| {
+        let (name, folder) = entry.trim_start_matches('`').split_once("` is ")?;
+        let folder = if folder == "the working directory" { "." } else { folder };
+        Some((name.to_owned(), PathBuf::from(folder)))
+    };
+    list.split(", `").filter_map(one).collect()
 }
 
 fn opened_tag(line: &str) -> Option<&str> {

@@ -1,5 +1,7 @@
 //! The scripted agent's answers: fixed rules instead of a model.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::Invocation;
@@ -88,11 +90,15 @@ pub(super) fn session(
     let item = parsed.deep_item().cloned().unwrap_or_default();
     let written = script.and_then(|script| script.finding(&item.title, &schema));
     let files = match &written {
-        Some(finding) => contents(named_in(finding), MAX_WRITTEN_FILES),
-        None => contents(parsed.paths(), invocation.max_output_files),
+        Some(finding) => contents(named_in(finding), MAX_WRITTEN_FILES, &invocation.code_bases),
+        None => {
+            let paths = parsed.paths(&invocation.code_bases);
+            contents(paths, invocation.max_output_files, &invocation.code_bases)
+        }
     };
     for (path, content) in &files {
-        lines.turn(Turn::Read { path, content: content.as_deref() });
+        let place = place_of(path, &invocation.code_bases);
+        lines.turn(Turn::Read { path: &place.to_string_lossy(), content: content.as_deref() });
     }
     match ending {
         Ending::Prose => lines.prose("I looked at the code, and the cause is a nested loop."),
@@ -150,13 +156,17 @@ fn verdict(item: &PromptItem, all: &[PromptItem]) -> Value {
     let why = |id: &i64| json!({ "id": id, "why": "Both have the same title." });
     let duplicates: Vec<Value> = twins.iter().map(why).collect();
     let modules: Vec<&str> = item.area().into_iter().collect();
-    json!({
+    let mut verdict = json!({
         "id": item.id, "complexity": complexity, "needs_deep_analysis": deep,
         "modules": modules, "reason": reason, "related": [], "doubt": "",
         "confidence": if hard.is_empty() { "medium" } else { "high" },
         "terms": if deep { json!(terms(item)) } else { json!([]) }, "duplicates": duplicates,
         "ask": "", "set": item.first_options(),
-    })
+    });
+    if let Some(names) = item.code_bases() {
+        verdict["code_bases"] = json!(names);
+    }
+    verdict
 }
 
 /// The longest words of the title.
@@ -188,14 +198,27 @@ fn short(text: &str) -> String {
     format!("{}\u{2026}", cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words))
 }
 
+/// Where a file is that a prompt names.
+fn place_of(path: &str, code_bases: &[(String, PathBuf)]) -> PathBuf {
+    let inside = |(name, folder): &(String, PathBuf)| {
+        let own = path.strip_prefix(name.as_str())?.strip_prefix(':')?;
+        Some(if folder.is_absolute() { folder.join(own) } else { own.into() })
+    };
+    code_bases.iter().find_map(inside).unwrap_or_else(|| path.into())
+}
+
 /// The first of these files, with their content if they exist.
-fn contents(paths: Vec<String>, most: usize) -> Vec<(String, Option<String>)> {
+fn contents(
+    paths: Vec<String>,
+    most: usize,
+    code_bases: &[(String, PathBuf)],
+) -> Vec<(String, Option<String>)> {
     const MAX_BYTES: usize = 2_000;
     let mut files: Vec<(String, Option<String>)> = paths
         .into_iter()
         .take(40)
         .map(|path| {
-            let content = std::fs::read(&path).ok();
+            let content = std::fs::read(place_of(&path, code_bases)).ok();
             let text = content.map(|bytes| {
                 String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_BYTES)]).into_owned()
             });

@@ -103,6 +103,8 @@ async fn the_sdk_from_pypi_uses_every_tool_while_the_service_runs() {
     assert_eq!((&got["server"], &got["tools"]), (&json!("heartbeat"), &json!(names)));
     assert_eq!(got["reading"], json!(names[..6]), "only feedback changes something");
     assert_eq!(got["schemas"]["finding"]["required"], json!(["item"]));
+    assert_eq!(got["schemas"]["findings"]["properties"]["limit"]["type"], "integer");
+    assert_eq!(got["schemas"]["findings"].get("required"), None, "{got}");
     let answer = |n: usize| got["answers"][n]["text"].as_str().unwrap_or_default();
     for n in [0, 2, 3, 4, 5, 6, 7] {
         assert_eq!(got["answers"][n]["error"], false, "{n}: {}", answer(n));

@@ -124,6 +124,7 @@ impl Bench {
             item: &item,
             verdict: &verdict,
             background: &Background::default(),
+            code_bases: &[],
             overview: "",
             context: "src/total.rs",
         };
@@ -144,6 +145,7 @@ impl Bench {
             session,
             prompt,
             repository,
+            beside: Vec::new(),
             triage: None,
             analyze: None,
             attached: None,

@@ -352,6 +352,7 @@ impl CodeBase for Code {
         }
         let context = CodeContext {
             root,
+            code_bases: Vec::new(),
             overview: String::new(),
             context: String::new(),
             files: 0,

@@ -168,6 +168,7 @@ impl Subject {
             session,
             prompt,
             repository: None,
+            beside: Vec::new(),
             triage: None,
             analyze: None,
             attached: None,

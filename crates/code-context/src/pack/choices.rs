@@ -1,10 +1,13 @@
 //! The ranked files as a short list for a reader who decides which of them is right, and what the
 //! reader chose.
 
+use std::collections::HashMap;
+
 use crate::ContextError;
 use crate::index::open::Index;
 use crate::pack::spans;
 use crate::pack::write::{chances, rarity};
+use crate::parts::{self, Part};
 use crate::rank::order::RankedFile;
 use crate::rank::query::Query;
 
@@ -46,17 +49,31 @@ pub fn choices(
     query: &Query,
     ranked: &[RankedFile],
 ) -> Result<Vec<Choice>, ContextError> {
-    let rarity = rarity(index, query)?;
+    choices_of(&[Part::only(index)], query, ranked)
+}
+
+/// The same for several code bases.
+pub fn choices_of(
+    parts: &[Part<'_>],
+    query: &Query,
+    ranked: &[RankedFile],
+) -> Result<Vec<Choice>, ContextError> {
+    let mut rarities = HashMap::new();
+    for part in parts {
+        rarities.insert(part.name, rarity(part.index, query)?);
+    }
     let mut choices = Vec::new();
     for file in ranked {
-        let Some(number) = index.find(&file.path) else { continue };
+        let Some((part, path)) = parts::find(parts, &file.path) else { continue };
+        let (index, rarity) = (part.index, &rarities[part.name]);
+        let Some(number) = index.find(path) else { continue };
         if file.path.len() > MAX_PATH_LEN || file.path.contains(char::is_control) {
             continue;
         }
         let entry = &index.files()[number as usize];
-        let text = index.text(&file.path).unwrap_or_default();
+        let text = index.text(path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().take(MAX_LINES).collect();
-        let weighed = spans::weigh(&lines, entry.language, &rarity);
+        let weighed = spans::weigh(&lines, entry.language, rarity);
         let scores: Vec<f64> = weighed.iter().map(spans::Line::score).collect();
         let definitions = index.definitions(number)?;
         let names = spans::worthy_definitions(&definitions, &scores, MAX_NAMES);

@@ -7,6 +7,7 @@ use crate::ContextError;
 use crate::index::open::Index;
 use crate::index::scan::folder_of;
 use crate::pack::shown::Shown;
+use crate::parts::Part;
 use crate::rank::links::bare_name;
 use crate::rank::order::RankedFile;
 use crate::rank::query::Query;
@@ -26,17 +27,19 @@ const MAX_USED: usize = 8;
 /// A name that more files define is omitted.
 const MAX_DEFINERS: usize = 2;
 
-/// All leads as text.
+/// All leads in one part as text; `ranked` and `shown` are of this part.
 pub(crate) fn lines(
-    index: &Index,
+    part: &Part<'_>,
     query: &Query,
     ranked: &[RankedFile],
-    shown: &[Shown],
+    shown: &[&Shown],
 ) -> Result<String, ContextError> {
+    let index = part.index;
     let mut out = String::new();
+    let tests = tests(index, ranked).iter().map(|path| part.full(path)).collect();
     for (heading, lines) in [
-        ("Used there, defined elsewhere", used(index, ranked, shown)?),
-        ("Tests", tests(index, ranked)),
+        ("Used there, defined elsewhere", used(part, ranked, shown)?),
+        ("Tests", tests),
         ("Commits about this", commits(index, query, ranked)),
     ] {
         if !lines.is_empty() {
@@ -49,10 +52,11 @@ pub(crate) fn lines(
 
 /// One step along calls and imports: names in the best parts that few files define.
 fn used(
-    index: &Index,
+    part: &Part<'_>,
     ranked: &[RankedFile],
-    shown: &[Shown],
+    shown: &[&Shown],
 ) -> Result<Vec<String>, ContextError> {
+    let index = part.index;
     let known: HashSet<&str> =
         ranked.iter().take(MAX_BEST).map(|file| file.path.as_str()).collect();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -95,7 +99,7 @@ fn used(
     }
     by_file.truncate(MAX_USED);
     let line = |(file, names): &(u32, Vec<String>)| {
-        format!("{}: {}", index.files()[*file as usize].path, names.join(", "))
+        format!("{}: {}", part.full(&index.files()[*file as usize].path), names.join(", "))
     };
     Ok(by_file.iter().map(line).collect())
 }

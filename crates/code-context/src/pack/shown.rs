@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use crate::ContextError;
-use crate::index::open::Index;
 use crate::pack::pieces::{Piece, pieces, whole_definition};
 use crate::pack::spans;
+use crate::parts::Part;
 use crate::rank::query::Query;
 use crate::text::bytes::cut;
 use crate::text::document::Definition;
@@ -31,6 +31,8 @@ const NAMED_LINE: f64 = 1000.0;
 /// A file that is shown.
 pub(crate) struct Shown {
     path: String,
+    /// With the name of its part.
+    title: String,
     text: String,
     definitions: Vec<Definition>,
     scores: Vec<f64>,
@@ -40,12 +42,13 @@ pub(crate) struct Shown {
 
 impl Shown {
     pub(crate) fn of(
-        index: &Index,
+        part: &Part<'_>,
         query: &Query,
         path: &str,
         rarity: &HashMap<Term, f64>,
         functions: &[String],
     ) -> Result<Option<Self>, ContextError> {
+        let index = part.index;
         let Some(number) = index.find(path) else { return Ok(None) };
         let text = index.text(path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -70,7 +73,14 @@ impl Shown {
         }
         pieces.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.lines.start.cmp(&b.1.lines.start)));
         let scores = weighed.iter().map(spans::Line::score).collect();
-        Ok(Some(Self { path: path.to_owned(), text, definitions, scores, pieces }))
+        Ok(Some(Self {
+            path: path.to_owned(),
+            title: part.full(path),
+            text,
+            definitions,
+            scores,
+            pieces,
+        }))
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -87,7 +97,7 @@ impl Shown {
     /// The file in at most `room` bytes.
     pub(crate) fn in_room(&self, room: usize) -> String {
         let lines: Vec<&str> = self.text.lines().collect();
-        let title = format!("\n## {}\n", self.path);
+        let title = format!("\n## {}\n", self.title);
         let whole = excerpt(&(0..lines.len()), &lines);
         if lines.len() <= SHORT && !lines.is_empty() && title.len() + whole.len() <= room {
             return title + &whole;

@@ -8,6 +8,7 @@ use crate::index::open::Index;
 use crate::pack::choices::Chosen;
 use crate::pack::related;
 use crate::pack::shown::Shown;
+use crate::parts::{self, Part};
 use crate::rank::named;
 use crate::rank::order::RankedFile;
 use crate::rank::query::Query;
@@ -104,26 +105,52 @@ pub fn pack_chosen(
     chosen: &[Chosen],
     token_budget: usize,
 ) -> Result<Packed, ContextError> {
+    pack_all(&[Part::only(index)], query, ranked, chosen, token_budget)
+}
+
+/// The same for several code bases, within one budget.
+pub fn pack_all(
+    parts: &[Part<'_>],
+    query: &Query,
+    ranked: &[RankedFile],
+    chosen: &[Chosen],
+    token_budget: usize,
+) -> Result<Packed, ContextError> {
     let mut page = Page { text: String::new(), budget: token_budget };
     let chances = if chosen.is_empty() { chances(ranked) } else { by_place(ranked.len()) };
     let most = if chosen.is_empty() { MAX_SHOWN } else { MAX_CHOSEN };
     if chances.first().is_some_and(|best| *best < WEAK) {
         page.add("Weak match: no file stands out. Check before you rely on these places.\n");
     }
-    let files = names(index, ranked, &mut page);
-    let rarity = rarity(index, query)?;
-    let mut shown = Vec::new();
+    let files = names(parts, ranked, &mut page);
+    let mut rarities = HashMap::new();
+    for part in parts {
+        rarities.insert(part.name, rarity(part.index, query)?);
+    }
+    // With the name of their part.
+    let mut shown: Vec<(&str, Shown)> = Vec::new();
     for file in ranked.iter().take(most) {
+        let Some((part, path)) = parts::find(parts, &file.path) else { continue };
         let functions = chosen.iter().find(|chosen| chosen.path == file.path);
         let functions = functions.map(|chosen| chosen.functions.as_slice()).unwrap_or_default();
-        shown.extend(Shown::of(index, query, &file.path, &rarity, functions)?);
+        let one = Shown::of(part, query, path, &rarities[part.name], functions)?;
+        shown.extend(one.map(|one| (part.name, one)));
     }
-    let named = named::changes(index, query, ranked, page.left() / NAMED_SHARE);
+    let room = page.left() / NAMED_SHARE;
+    let (mut named, mut leads) = (String::new(), String::new());
+    for part in parts {
+        let own = |file: &RankedFile| {
+            Some(RankedFile { path: part.own(&file.path)?.to_owned(), ..file.clone() })
+        };
+        let ranked: Vec<RankedFile> = ranked.iter().filter_map(own).collect();
+        named.push_str(&named::changes(part, query, &ranked, room.saturating_sub(named.len())));
+        let own = shown.iter().filter(|(name, _)| *name == part.name).map(|(_, one)| one);
+        leads.push_str(&related::lines(part, query, &ranked, &own.collect::<Vec<_>>())?);
+    }
     page.add(&named);
-    let leads = related::lines(index, query, ranked, &shown)?;
     let reserved = leads.len().min(page.left() / RELATED_SHARE);
     let shares: Vec<f64> = chances.iter().map(|chance| chance.powf(SOFTENED)).collect();
-    for (place, file) in shown.iter().enumerate() {
+    for (place, (_, file)) in shown.iter().enumerate() {
         let rest: f64 = shares.iter().take(shown.len()).skip(place).sum();
         let room = page.left().saturating_sub(reserved) as f64;
         let share = shares.get(place).copied().unwrap_or(0.0) / rest.max(f64::MIN_POSITIVE);
@@ -157,12 +184,13 @@ fn by_place(files: usize) -> Vec<f64> {
 }
 
 /// The names of all ranked files: cheap, and a lower one is often right.
-fn names(index: &Index, ranked: &[RankedFile], page: &mut Page) -> Vec<String> {
+fn names(parts: &[Part<'_>], ranked: &[RankedFile], page: &mut Page) -> Vec<String> {
     let mut files = Vec::new();
     page.add("Files most likely to matter, best first [lines]:\n");
     for (place, file) in ranked.iter().enumerate() {
-        let Some(number) = index.find(&file.path) else { continue };
-        let lines = index.files()[number as usize].lines;
+        let Some((part, path)) = parts::find(parts, &file.path) else { continue };
+        let Some(number) = part.index.find(path) else { continue };
+        let lines = part.index.files()[number as usize].lines;
         let lines = if place < MAX_MEASURED { format!(" [{lines}]") } else { String::new() };
         if page.add(&format!("- {}{lines}\n", file.path)) {
             files.push(file.path.clone());

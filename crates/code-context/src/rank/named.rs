@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::git::history::Commit;
 use crate::git::{self, Bounds};
 use crate::index::open::Index;
+use crate::parts::Part;
 use crate::rank::order::RankedFile;
 use crate::rank::query::Query;
 use crate::rank::signals::Signals;
@@ -42,7 +43,13 @@ fn is_pull(subject: &str, number: &str) -> bool {
 }
 
 /// The changes of the named commits in at most `room` bytes; those of the ranked files first.
-pub(crate) fn changes(index: &Index, query: &Query, ranked: &[RankedFile], room: usize) -> String {
+pub(crate) fn changes(
+    part: &Part<'_>,
+    query: &Query,
+    ranked: &[RankedFile],
+    room: usize,
+) -> String {
+    let index = part.index;
     let history = index.history();
     if history.head.is_empty() {
         return String::new();
@@ -55,7 +62,7 @@ pub(crate) fn changes(index: &Index, query: &Query, ranked: &[RankedFile], room:
     let diffs = names.take(MAX_ASKED).filter_map(|name| read(index, &name)).take(MAX_SHOWN);
     let mut out = String::new();
     for diff in diffs {
-        let files = relevant(index, &diff, ranked);
+        let files = relevant(part, &diff, ranked);
         let Some(subject) = diff.lines().next().filter(|_| !files.is_empty()) else { continue };
         let title = format!("\n## Commit {subject}\n");
         if out.len() + title.len() < room {
@@ -99,7 +106,8 @@ fn read(index: &Index, name: &str) -> Option<String> {
 }
 
 /// The changes of each file that the index knows as code, ranked ones first.
-fn relevant(index: &Index, diff: &str, ranked: &[RankedFile]) -> Vec<String> {
+fn relevant(part: &Part<'_>, diff: &str, ranked: &[RankedFile]) -> Vec<String> {
+    let (index, own) = (part.index, part);
     let mut files: Vec<((usize, bool), String)> = Vec::new();
     for part in diff.split("\ndiff --git ").skip(1) {
         let named = |mark: &str| part.lines().find_map(|line| line.strip_prefix(mark));
@@ -112,7 +120,7 @@ fn relevant(index: &Index, diff: &str, ranked: &[RankedFile]) -> Vec<String> {
         if let Some(hunks) = hunks.filter(|_| entry.language.is_code() && written) {
             let place = ranked.iter().position(|file| file.path == path).unwrap_or(usize::MAX);
             let last = entry.kind != Kind::Source;
-            files.push(((place, last), format!("{path}:\n{hunks}\n")));
+            files.push(((place, last), format!("{}:\n{hunks}\n", own.full(path))));
         }
     }
     files.sort_by_key(|(order, _)| *order);

@@ -3,8 +3,9 @@
 use crate::ContextError;
 use crate::index::open::Index;
 use crate::index::segment::Entry;
+use crate::parts::Part;
 use crate::rank::query::Query;
-use crate::rank::signals::{SIGNALS, Signals, signals};
+use crate::rank::signals::{SIGNALS, Scale, Signals, signals_among};
 use crate::rank::weights::Weights;
 use crate::text::kind::Kind;
 
@@ -16,7 +17,7 @@ const NEIGHBOUR_SCORE: f64 = 0.3;
 /// A file with its evidence.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct RankedFile {
-    /// Relative to the repository's root.
+    /// Relative to the repository's root; after the name of its part if there are several.
     pub path: String,
     /// Comparable within one ranking only.
     pub score: f64,
@@ -45,7 +46,16 @@ type Scored = (Vec<Signals>, Vec<(f64, usize)>);
 
 /// Scores every file of the index.
 pub fn scored(index: &Index, query: &Query, weights: &Weights) -> Result<Scored, ContextError> {
-    let all = signals(index, query, weights)?;
+    scored_among(index, query, weights, None)
+}
+
+fn scored_among(
+    index: &Index,
+    query: &Query,
+    weights: &Weights,
+    among: Option<&Scale>,
+) -> Result<Scored, ContextError> {
+    let all = signals_among(index, query, weights, among)?;
     let mut order = order(index, query, weights, &all);
     admit_neighbour(&all, &mut order);
     Ok((all, order))
@@ -73,10 +83,52 @@ pub fn rank(
     weights: &Weights,
     top: usize,
 ) -> Result<Vec<RankedFile>, ContextError> {
+    rank_among(index, query, weights, top, None)
+}
+
+/// The `top` files of all parts in one ranking, best first, by their names with that of their part.
+pub fn rank_all(
+    parts: &[Part<'_>],
+    query: &Query,
+    weights: &Weights,
+    top: usize,
+) -> Result<Vec<RankedFile>, ContextError> {
+    let indexes: Vec<&Index> = parts.iter().map(|part| part.index).collect();
+    let among = Scale::among(&indexes, query)?;
+    let mut lists = Vec::new();
+    for part in parts {
+        let mut ranked = rank_among(part.index, query, weights, top, among.as_ref())?;
+        ranked.iter_mut().for_each(|file| file.path = part.full(&file.path));
+        lists.push(ranked.into_iter().peekable());
+    }
+    // Each part keeps its own order, which is not always that of the scores.
+    let mut merged = Vec::new();
+    while merged.len() < top {
+        let score = |list: &mut std::iter::Peekable<_>| {
+            list.peek().map_or(f64::NEG_INFINITY, |file: &RankedFile| file.score)
+        };
+        let scores: Vec<f64> = lists.iter_mut().map(score).collect();
+        let best =
+            (0..scores.len()).max_by(|a, b| scores[*a].total_cmp(&scores[*b]).then(b.cmp(a)));
+        match best.and_then(|best| lists[best].next()) {
+            Some(file) => merged.push(file),
+            None => break,
+        }
+    }
+    Ok(merged)
+}
+
+fn rank_among(
+    index: &Index,
+    query: &Query,
+    weights: &Weights,
+    top: usize,
+    among: Option<&Scale>,
+) -> Result<Vec<RankedFile>, ContextError> {
     if query.is_empty() {
         return Ok(Vec::new());
     }
-    let (all, mut scored) = scored(index, query, weights)?;
+    let (all, mut scored) = scored_among(index, query, weights, among)?;
     scored.retain(|(_, file)| all[*file].has_evidence());
     scored.truncate(top);
     let ranked = scored.into_iter().map(|(score, file)| RankedFile {

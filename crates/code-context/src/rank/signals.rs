@@ -106,20 +106,78 @@ impl Signals {
     }
 }
 
+/// What makes the evidence of files in different indexes comparable: how rare a word is among all of
+/// them, and the strongest evidence in any of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scale {
+    files: f64,
+    holders: HashMap<Term, f64>,
+    /// Of `content`, `focus` and `commit_history`.
+    most: [f64; 3],
+}
+
+impl Scale {
+    /// `None` for one index, which is its own scale.
+    pub(crate) fn among(indexes: &[&Index], query: &Query) -> Result<Option<Self>, ContextError> {
+        if indexes.len() < 2 {
+            return Ok(None);
+        }
+        let mut scale = Self::default();
+        for index in indexes {
+            scale.files += index.files().len() as f64;
+            for word in query.words.iter().chain(&query.identifiers).chain(&query.symbols) {
+                let mut holders = 0.0;
+                index.postings(word.term, |_, posting| {
+                    holders += f64::from(u8::from(in_content(posting)));
+                })?;
+                *scale.holders.entry(word.term).or_default() += holders;
+            }
+        }
+        for index in indexes {
+            let (mut all, _) = in_words(index, query, Some(&scale))?;
+            past::add(index, query, &mut all);
+            for signals in all {
+                let found = [signals.content, signals.focus, signals.commit_history];
+                scale.most.iter_mut().zip(found).for_each(|(most, value)| *most = most.max(value));
+            }
+        }
+        Ok(Some(scale))
+    }
+}
+
 /// The signals of every file, by number.
 pub fn signals(
     index: &Index,
     query: &Query,
     judged_by: &Weights,
 ) -> Result<Vec<Signals>, ContextError> {
-    let mut table = Table::new(index);
+    signals_among(index, query, judged_by, None)
+}
+
+/// The signals that words give, and the weight of each word as a part of a definition's name.
+fn in_words(
+    index: &Index,
+    query: &Query,
+    among: Option<&Scale>,
+) -> Result<(Vec<Signals>, HashMap<Term, f64>), ContextError> {
+    let mut table = Table::new(index, among);
     for word in &query.words {
         table.word(word)?;
     }
     for name in query.identifiers.iter().chain(&query.symbols) {
         table.name(name)?;
     }
-    let (mut all, weights) = table.finish();
+    Ok(table.finish())
+}
+
+/// The same on the scale of several indexes.
+pub(crate) fn signals_among(
+    index: &Index,
+    query: &Query,
+    judged_by: &Weights,
+    among: Option<&Scale>,
+) -> Result<Vec<Signals>, ContextError> {
+    let (mut all, weights) = in_words(index, query, among)?;
     places::add(index, query, &mut all);
     past::add(index, query, &mut all);
     main_language::add(index, &mut all);
@@ -128,7 +186,11 @@ pub fn signals(
     let word = (1.0 + all.len() as f64).ln();
     let name = 1.4 * word;
     let one = 1.0;
-    scale(&mut all, [0.0, 0.0, name, name, 2.8, 2.8, 0.0, one, one, one, one, one, one, one, one]);
+    let [content, focus, past] = among.map_or([0.0; 3], |scale| scale.most);
+    scale(
+        &mut all,
+        [content, focus, name, name, 2.8, 2.8, past, one, one, one, one, one, one, one, one],
+    );
     // Outlines and links are computed only for the files that are best so far.
     let order = crate::rank::order::order(index, query, judged_by, &all);
     outline::add(index, &order, &weights, &mut all)?;
@@ -161,6 +223,7 @@ fn scale(all: &mut [Signals], least: [f64; SIGNALS]) {
 
 struct Table<'a> {
     index: &'a Index,
+    among: Option<&'a Scale>,
     all: Vec<Signals>,
     places: Vec<[f32; BLOCKS]>,
     found: Vec<(u32, Posting)>,
@@ -168,10 +231,11 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(index: &'a Index) -> Self {
+    fn new(index: &'a Index, among: Option<&'a Scale>) -> Self {
         let count = index.files().len();
         Self {
             index,
+            among,
             all: vec![Signals::default(); count],
             places: vec![[0.0; BLOCKS]; count],
             found: Vec::new(),
@@ -189,7 +253,10 @@ impl<'a> Table<'a> {
         let found = &mut self.found;
         self.index.postings(term, |file, posting| found.push((file, *posting)))?;
         let holders = self.found.iter().filter(|(_, posting)| counts(posting)).count() as f64;
-        let total = self.all.len() as f64;
+        let (total, holders) = match self.among {
+            Some(scale) => (scale.files, scale.holders.get(&term).copied().unwrap_or(holders)),
+            None => (self.all.len() as f64, holders),
+        };
         Ok((1.0 + (total - holders + 0.5) / (holders + 0.5)).ln())
     }
 

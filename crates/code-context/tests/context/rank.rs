@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use code_context::estimate_tokens;
-use code_context::{Index, Options, Query, Weights, overview, pack, rank};
+use code_context::{
+    Index, Options, Part, Query, Weights, overview, pack, pack_all, rank, rank_all,
+};
 use proptest::prelude::*;
 
 fn shop() -> PathBuf {
@@ -103,4 +105,50 @@ proptest! {
         prop_assert_eq!(packed.tokens as u64, estimate_tokens(&packed.text));
         prop_assert!(estimate_tokens(&overview(&one, budget)) <= budget as u64);
     }
+}
+
+/// One of several code bases has the words only by chance: alone, its best file looks as good as any.
+#[test]
+fn files_of_several_code_bases_are_in_one_ranking_and_one_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("other/src/report.py", "def weekly_report():\n    # a basket of words\n    pass\n");
+    for number in 0..20 {
+        write(&format!("other/src/page{number}.py"), "def render_page():\n    pass\n");
+    }
+    write(
+        "client/src/basketTotal.ts",
+        "export const basketTotal = (quantity: number) => quantity;\n",
+    );
+    let (shop, _a) = open(&shop(), 1);
+    let (other, _b) = open(&folder.path().join("other"), 1);
+    let (client, _c) = open(&folder.path().join("client"), 1);
+    let query =
+        Query::from_text("Basket total is wrong\nThe sum over all lines ignores the quantity.");
+    let parts = [("other", &other), ("shop", &shop), ("client", &client)]
+        .map(|(name, index)| Part { name, index });
+    let ranked = rank_all(&parts, &query, &Weights::default(), 30).unwrap();
+    let place = |path: &str| {
+        let found = ranked.iter().position(|file| file.path == path);
+        found.unwrap_or_else(|| panic!("{path} is not in {ranked:#?}"))
+    };
+    let by_chance = place("other:src/report.py");
+    for wanted in ["shop:src/cart/CartService.cs", "client:src/basketTotal.ts"] {
+        assert!(place(wanted) < by_chance, "{ranked:#?}");
+    }
+    for budget in [100, 400, 2_000] {
+        let packed = pack_all(&parts, &query, &ranked, &[], budget).unwrap();
+        assert!(packed.tokens <= budget, "{}", packed.text);
+        assert!(packed.files.iter().all(|path| path.contains(':')), "{:?}", packed.files);
+    }
+    let packed = pack_all(&parts, &query, &ranked, &[], 2_000).unwrap().text;
+    assert!(packed.contains("\n## shop:src/cart/CartService.cs\n"), "{packed}");
+    assert!(packed.contains("\n## client:src/basketTotal.ts\n"), "{packed}");
+    // One code base needs no name, and several lists are not needed for it.
+    let alone = rank_all(&[Part::only(&shop)], &query, &Weights::default(), 30).unwrap();
+    assert_eq!(alone, rank(&shop, &query, &Weights::default(), 30).unwrap());
 }

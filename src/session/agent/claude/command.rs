@@ -132,7 +132,7 @@ fn args(config: &Config, task: &Task) -> Vec<OsString> {
             }
             args.add_unless_empty("--effort", &config.analyze.effort);
             args.add(["--tools", "Read"]);
-            if let Some(folder) = &task.attached {
+            for folder in task.attached.iter().chain(&task.beside) {
                 args.0.extend(["--add-dir".into(), folder.into()]);
             }
             args.bounds(config.analyze.max_turns, config.analyze.max_cost, task);

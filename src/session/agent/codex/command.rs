@@ -224,8 +224,10 @@ fn real(program: &Path) -> PathBuf {
 pub fn permissions(task: &Task) -> [String; 4] {
     let own = package(&task.program);
     let programs = task.scratch.join(PROGRAMS);
+    let beside: String =
+        task.beside.iter().map(|folder| format!(",{}=\"read\"", quoted(folder))).collect();
     let files = format!(
-        "{{\":root\"=\"deny\",\":minimal\"=\"read\",\":workspace_roots\"={{\".\"=\"read\"}},{}=\"read\",{}=\"read\"}}",
+        "{{\":root\"=\"deny\",\":minimal\"=\"read\",\":workspace_roots\"={{\".\"=\"read\"}},{}=\"read\",{}=\"read\"{beside}}}",
         quoted(&own),
         quoted(&programs)
     );
