@@ -26,9 +26,7 @@ use heartbeat::clean;
 use heartbeat::clock::Clock;
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::dedupe;
-use heartbeat::fetch::{
-    Connection, FetchRequest, FixedCredential, InMemory, Source as _, connect,
-};
+use heartbeat::fetch::{Connection, FetchRequest, FixedCredential, InMemory, Source as _, connect};
 use heartbeat::settings::{self, Config};
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
 use serde_json::{Value, json};
