@@ -103,7 +103,7 @@ pub fn literal(text: &str) -> String {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rows {
+pub(in crate::fetch) struct Rows {
     /// In the query's order, each once.
     pub ids: Vec<i64>,
     /// Server time of the response.

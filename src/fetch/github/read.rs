@@ -14,7 +14,7 @@ use crate::model::{Comment, FailureClass, ItemId, WorkItem};
 pub(super) const MAX_PAGE: usize = 100;
 
 /// An item's repository, and its number there.
-pub(super) struct Place<'a> {
+pub(in crate::fetch) struct Place<'a> {
     pub repository: &'a Known,
     pub number: i64,
 }

@@ -21,7 +21,7 @@ const SITE: &str = "site";
 
 /// Which Jira it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Deployment {
+pub(in crate::fetch) struct Deployment {
     pub is_cloud: bool,
     /// Web address of issues.
     pub site: String,

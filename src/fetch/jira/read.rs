@@ -23,7 +23,7 @@ const SEARCH: &str = "the search";
 
 /// Where a search continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in crate::fetch) enum Place {
     Token(String),
     /// Data Center: number of rows before it.
     Offset(u64),
@@ -31,7 +31,7 @@ pub(super) enum Place {
 
 /// One response of a search.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(in crate::fetch) struct Found {
     pub issues: Vec<wire::Issue>,
     /// `None` at the end. A page with fewer rows than requested is not the end.
     pub next: Option<Place>,

@@ -1,7 +1,7 @@
 //! Decoding of issues: texts in both formats, comments, display.
 
 use heartbeat::clean::{Budget, clean_item};
-use heartbeat::fetch::{FetchRequest, Source as _};
+use heartbeat::fetch::FetchRequest;
 use heartbeat::model::{FailureClass as Class, Format, ItemId, WorkItem};
 use serde_json::json;
 use simulators::jira::{FIRST_ID, Simulator, SimulatorOptions};
