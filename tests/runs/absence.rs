@@ -1,7 +1,8 @@
 //! Absence is not an answer: items that a tracker stops returning, and clocks that are wrong.
 
 use heartbeat::event::Trigger;
-use heartbeat::store::Store;
+use heartbeat::model::{ItemId, ItemKey, Phase};
+use heartbeat::store::{ItemFilter, Journal, Store};
 
 use crate::world::{World, config};
 
@@ -100,6 +101,50 @@ async fn a_trackers_clock_that_is_ahead_hides_no_later_change() {
     let begin: jiff::Timestamp = "2026-11-16T07:00:00Z".parse().unwrap();
     world.outside.lock().unwrap().seconds = now.duration_since(begin).as_secs();
     world.add(2, 3, 2);
+    run(&world).await;
+    assert_eq!(world.row(2).unwrap().0, "done");
+}
+
+#[tokio::test]
+async fn an_item_that_is_there_when_it_is_asked_for_alone_is_not_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nothing is analysed, so that it waits.
+    let mut world = World::new(folder.path(), config(|config| config.limits.max_deep_per_run = 0));
+    (1..=2).for_each(|id| world.add(id, 1, 2));
+    run(&world).await;
+    assert_eq!(phases(&world, "pending"), 2);
+    // One that the tracker leaves out alone, and then all of them.
+    let mut kept = world.outside.lock().unwrap().items.clone();
+    for hidden in [vec![2], vec![1, 2]] {
+        world.outside.lock().unwrap().unlisted = hidden;
+        for _ in 0..8 {
+            run(&world).await;
+            assert_eq!(phases(&world, "vanished"), 0);
+        }
+    }
+    world.outside.lock().unwrap().unlisted.clear();
+    world.config = config(|_| {});
+    run(&world).await;
+    assert_eq!(phases(&world, "done"), 2);
+    assert_eq!(world.outside.lock().unwrap().items.len(), kept.len());
+    // One that is really deleted is given up at once, with its reason, and a person brings it back.
+    world.edit(2, |item| item.version = 2);
+    kept = world.outside.lock().unwrap().items.clone();
+    world.config = config(|config| config.limits.max_deep_per_run = 0);
+    run(&world).await;
+    world.outside.lock().unwrap().items.remove(&2);
+    run(&world).await;
+    let (phase, reason, _) = world.row(2).unwrap();
+    assert_eq!((phase.as_str(), reason.as_str()), ("vanished", "deleted"));
+    world.outside.lock().unwrap().items = kept;
+    let store = Store::open(&world.state).unwrap();
+    let gone = ItemFilter { phase: Some(Phase::Vanished), ..ItemFilter::default() };
+    let gone = store.items().matching(gone, u32::MAX).await.unwrap();
+    let keys: Vec<ItemKey> = gone.into_iter().map(|item| item.key).collect();
+    assert_eq!(keys, [ItemKey::new("ado", ItemId(2))]);
+    let journal = Journal::open(store, world.clock.clone(), None).unwrap();
+    assert_eq!(journal.items().requeue_all(keys).await.unwrap(), 1, "as `retry --gone` does");
+    world.config = config(|_| {});
     run(&world).await;
     assert_eq!(world.row(2).unwrap().0, "done");
 }
