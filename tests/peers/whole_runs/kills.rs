@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use heartbeat::simulate::SeededRng;
 use serde_json::json;
@@ -14,6 +13,7 @@ use tokio::process::Child;
 use super::whole_run::keep;
 use super::world::{World, asked_about, is_triage};
 use support::answers::{finding, verdicts};
+use support::eventually;
 use support::messages_api::{Reply, Request};
 
 /// Kills of one state, before the next one begins.
@@ -52,14 +52,16 @@ fn progress(world: &World, calls: &AtomicUsize) -> usize {
 }
 
 /// Waits for the moment; false if the run ended before it.
-async fn reached(world: &World, calls: &AtomicUsize, run: &mut Child, moment: usize) -> bool {
-    while progress(world, calls) < moment {
-        if run.try_wait().unwrap().is_some() {
-            return false;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    true
+fn reached(world: &World, calls: &AtomicUsize, run: &mut Child, moment: usize) -> bool {
+    let mut ended = false;
+    let wait = || {
+        eventually("the moment to kill it", || {
+            ended = run.try_wait().unwrap().is_some();
+            ended || progress(world, calls) >= moment
+        });
+    };
+    tokio::task::block_in_place(wait);
+    !ended
 }
 
 /// Runs and kills until this state had its kills, or all its work is done.
@@ -77,7 +79,7 @@ async fn kill_often(
         let before = calls.load(Ordering::SeqCst) * 3;
         let mut run = command.spawn().unwrap();
         let moment = before + 1 + random.roll(90);
-        if reached(world, calls, &mut run, moment).await {
+        if reached(world, calls, &mut run, moment) {
             run.start_kill().unwrap();
             kills += 1;
         }
