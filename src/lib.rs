@@ -119,7 +119,9 @@
 //!   `a_machine_that_can_start_nothing_costs_no_item_its_attempts`,
 //!   `what_a_person_stopped_is_left_to_people_and_costs_no_attempt`,
 //!   `a_broken_agent_program_is_nobodys_fault_and_comes_back_by_itself`,
-//!   `a_brown_out_parks_nobody`, `a_bad_week_parks_nothing_and_ends_by_itself`.
+//!   `a_brown_out_parks_nobody`, `a_bad_week_parks_nothing_and_ends_by_itself`,
+//!   `a_bad_year_loses_nothing_blames_nobody_and_books_what_was_served`,
+//!   `killed_again_and_again_with_the_real_cli_nothing_is_lost_and_hardly_anything_assumed`.
 //! - **I12** Waiting work does not block the triage of new work. Held by
 //!   `an_item_is_triaged_as_soon_as_those_ahead_of_it_are`,
 //!   `an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nobody`,
@@ -143,8 +145,10 @@
 //!   `the_commit_counts_and_not_the_folder_as_it_is_by_then`,
 //!   `only_a_test_that_fails_without_the_change_and_passes_with_it_is_a_proof`.
 //! - **I21** No other program damages the state by reading or copying it, and one that takes it away
-//!   does not make heartbeat start over. The database file is opened by SQLite alone. Held by
+//!   does not make heartbeat start over. The database file is opened by SQLite alone; what was spent
+//!   and finished is also beside it, for the person who starts over. Held by
 //!   `programs_beside_the_running_service_leave_the_state_whole`,
+//!   `a_lost_database_is_refused_and_a_new_one_knows_what_was_spent_and_finished`,
 //!   `a_state_that_is_taken_away_is_an_alarm_and_no_fresh_start_and_its_return_is_noticed`.
 //! - **I18** Money, sessions and what is left are the same in every place that shows them: they come
 //!   from one function over the store. Held by

@@ -9,8 +9,8 @@ use crate::app::owner_of;
 use crate::clock::Clock;
 use crate::settings::Config;
 use crate::store::{
-    Rescued, RunLock, SchedulerMark, Store, TakenOver, is_database, prepare_folder, rescue,
-    restore, set_aside, take_over,
+    BroughtBack, Rescued, RunLock, SchedulerMark, Store, TakenOver, bring_back, is_database,
+    prepare_folder, rescue, restore, set_aside, take_over,
 };
 
 #[derive(Debug, Subcommand)]
@@ -27,8 +27,12 @@ pub enum StateCommand {
     },
     /// Save what can still be read of a damaged state; the damaged files are set aside
     Rescue,
-    /// Set the state aside and begin an empty one: all items are new again
-    New,
+    /// Set the state aside and begin another one, which knows what was spent and finished before
+    New {
+        /// Forget which items were finished: all of them are analysed again
+        #[arg(long)]
+        again: bool,
+    },
     /// Hand the state over to this configuration
     Adopt,
     /// Take over a state from before 0.1.0, once
@@ -50,16 +54,20 @@ pub async fn run(
         StateCommand::Restore { file } => {
             let _lock = at_rest(folder, "state restore", clock)?;
             let aside = restore(folder, file, clock.now())?;
-            Ok(format!("restored {} into {}\n{}", file.display(), folder.display(), kept(aside)))
+            let known = brought_back(bring_back(folder, true, clock.now())?);
+            let (file, folder) = (file.display(), folder.display());
+            Ok(format!("restored {file} into {folder}\n{known}{}", kept(aside)))
         }
         StateCommand::Rescue => {
             let _lock = at_rest(folder, "state rescue", clock)?;
-            Ok(rescued(rescue(folder, clock.now())?, folder))
+            let text = rescued(rescue(folder, clock.now())?, folder);
+            Ok(text + &brought_back(bring_back(folder, true, clock.now())?))
         }
-        StateCommand::New => {
+        StateCommand::New { again } => {
             let _lock = at_rest(folder, "state new", clock)?;
             let aside = set_aside(folder, clock.now())?;
-            Ok(format!("{}the next run begins an empty state\n", kept(aside)))
+            let known = brought_back(bring_back(folder, !again, clock.now())?);
+            Ok(format!("{}the next run begins a new state\n{known}", kept(aside)))
         }
         StateCommand::Adopt => {
             owner_of(config).adopt(folder)?;
@@ -91,6 +99,16 @@ async fn backup(file: &Path, folder: &Path) -> Result<String, CommandError> {
 
 fn kept(aside: Option<PathBuf>) -> String {
     aside.map_or_else(String::new, |to| format!("the state before is kept in {}\n", to.display()))
+}
+
+fn brought_back(back: BroughtBack) -> String {
+    let BroughtBack { items, spent } = back;
+    match back == BroughtBack::default() {
+        true => String::new(),
+        false => {
+            format!("it knows again: {items} finished items, {spent} spent in the last days\n")
+        }
+    }
 }
 
 fn rescued(rescued: Rescued, folder: &Path) -> String {

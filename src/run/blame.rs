@@ -152,6 +152,7 @@ pub(super) async fn failed_alike(
         DeepResult::TryAgain(outcome, _) | DeepResult::GiveUp(outcome) => outcome.clone(),
         DeepResult::Finished { .. } => {
             provider::succeeded(cx, stage).await?;
+            reprieve(cx).await?;
             return Ok(None);
         }
         _ => return Ok(None),
@@ -174,6 +175,19 @@ pub(super) async fn failed_alike(
     let Some(sessions) = stopped else { return Ok(None) };
     cx.journal.results().give_attempts_back(sessions, Reason::FailsAlike).await?;
     Ok(Some(RunError::FailsAlike(stage, why)))
+}
+
+/// An analysis succeeded. Those that were parked before, by failures that every item may have had, get
+/// one more attempt: with few items nobody could tell whose fault it was. If it fails as well, the
+/// success is among the item's attempts, and it stays parked.
+async fn reprieve(cx: &RunContext) -> Result<(), RunError> {
+    let mut sessions = cx.journal.results().parked_without_a_success().await?;
+    sessions.retain(|(_, outcome)| blame::is_alike_for_all(outcome));
+    let sessions: Vec<SessionId> = sessions.into_iter().map(|(session, _)| session).collect();
+    if sessions.is_empty() {
+        return Ok(());
+    }
+    Ok(cx.journal.results().give_attempts_back(sessions, Reason::FailsAlike).await?)
 }
 
 /// Whether earlier items of this stage failed alike: one is tried before the others.

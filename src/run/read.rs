@@ -24,6 +24,8 @@ const MAX_RUNS: u32 = 3;
 const MAX_RUNS_WITHOUT_MANY: u32 = 5;
 /// Items that are many.
 const MANY: usize = 5;
+/// Most items of a page that are asked for one by one; the others wait for the next run.
+const MAX_ASKED: usize = 50;
 
 struct CleanPage {
     items: Vec<CleanItem>,
@@ -128,6 +130,7 @@ impl SourceReading {
             runs: undelivered,
             requested,
             read_any: false,
+            absent: 0,
         };
         let (items, vanished) = (0, 0);
         Ok(Self { tracker, pages, first_run, undelivered, out_of_budget, items, vanished })
@@ -172,7 +175,9 @@ impl SourceReading {
         };
         let cleaned = page.items.iter().map(|item| item.facts.id);
         let delivered = cleaned.chain(page.failed.iter().map(|item| item.id));
-        self.undelivered.note(delivered, page.undelivered, page.vanished, &mut record);
+        let doubtful =
+            self.undelivered.note(delivered, page.undelivered, page.vanished, &mut record);
+        self.give_up_unless_there(cx, doubtful, &mut record).await;
         let traits = (baseline, self.out_of_budget);
         let items = read_items(cx, page.items, page.failed, traits);
         let seen = items.iter().map(|read| (read.item.facts.key.clone(), read.fingerprint.clone()));
@@ -205,14 +210,41 @@ impl SourceReading {
         Ok(())
     }
 
+    /// Asks for each of these items alone. Only one that the tracker does not know is given up; one
+    /// that is there, or of which it says nothing, is requested again by the next run.
+    async fn give_up_unless_there(
+        &mut self,
+        cx: &RunContext,
+        doubtful: Vec<ItemId>,
+        record: &mut PageRecord,
+    ) {
+        let mut answers = MAX_ASKED;
+        for id in doubtful {
+            let mut is_gone = false;
+            if answers > 0 {
+                let alone = self.tracker.details.current_states(vec![id]);
+                (answers, is_gone) = match cx.stop.unless_stopped(alone).await {
+                    Some(Ok(Some(states))) => (answers - 1, states.is_empty()),
+                    // It has no such request: the read itself is all there is.
+                    Some(Ok(None)) => (answers, true),
+                    Some(Err(_)) | None => (0, false),
+                };
+            }
+            match is_gone {
+                true => self.undelivered.give_up(id, record),
+                false => self.undelivered.ask_again(id, record),
+            }
+        }
+    }
+
     /// Saves the source's position after every page is stored.
     async fn finish(self, cx: &RunContext) -> Result<SourceFigures, RunError> {
-        let Self { tracker, pages, first_run, items, vanished, .. } = self;
+        let Self { tracker, pages, first_run, items, vanished, undelivered, .. } = self;
         let requests = pages.finish(cx).await?;
         if first_run == FirstRunStep::Baseline && cx.stop.reason().is_none() {
             cx.journal.sources().note_first_run(&tracker.name, FirstRunFact::Over).await?;
         }
-        Ok(SourceFigures { items, vanished, requests })
+        Ok(SourceFigures { items, vanished, requests, absent: undelivered.absent })
     }
 }
 
@@ -222,6 +254,21 @@ pub(super) struct SourceFigures {
     pub(super) items: u64,
     pub(super) vanished: u64,
     pub(super) requests: u64,
+    /// Most of the items that wait: they disappeared together, which is believed only after some runs.
+    pub(super) absent: u64,
+}
+
+impl SourceFigures {
+    /// What is wrong with an answer in which most of the items are missing that wait.
+    pub(super) fn doubt(&self) -> Option<RunError> {
+        let message = format!(
+            "the tracker no longer returns {} items that wait, most of those that were asked for. \
+             Nothing is given up before it says so in {MAX_RUNS_WITHOUT_MANY} runs; check the query \
+             and the permissions of the credential",
+            self.absent
+        );
+        (self.absent > 0).then(|| FetchError::new(FailureClass::Transient, message).into())
+    }
 }
 
 fn report_cleaned(cx: &RunContext, items: &[CleanItem], failed: &[WorkItem]) {
@@ -327,17 +374,19 @@ struct Undelivered {
     requested: usize,
     /// Whether this run read any item.
     read_any: bool,
+    /// Items that disappeared together.
+    absent: u64,
 }
 
 impl Undelivered {
-    /// Adds the results for these items to a page's record.
+    /// Adds the results for these items to a page's record. Returns those that would be given up.
     fn note(
         &mut self,
         delivered: impl Iterator<Item = ItemId>,
         missing: Vec<ItemId>,
         vanished: Vec<ItemId>,
         record: &mut PageRecord,
-    ) {
+    ) -> Vec<ItemId> {
         let delivered: Vec<ItemId> = delivered.collect();
         self.read_any |= !delivered.is_empty();
         record.delivered = delivered.into_iter().filter(|id| self.runs.contains_key(id)).collect();
@@ -349,21 +398,34 @@ impl Undelivered {
         let many = vanished.len() >= MANY || nothing_else;
         let many = many && vanished.len() * 2 >= self.requested;
         if many {
-            let (source, items) = (&self.source, vanished.len());
-            tracing::warn!(
-                source,
-                items,
-                "the tracker no longer returns most of the items that wait; nothing is given up before it says so in several runs"
-            );
+            self.absent += vanished.len() as u64;
         }
+        let limit = if many { MAX_RUNS_WITHOUT_MANY } else { MAX_RUNS };
+        let mut doubtful = Vec::new();
         for id in vanished {
-            let limit = if many { MAX_RUNS_WITHOUT_MANY } else { MAX_RUNS };
             match self.runs.get(&id).copied() {
-                Some(runs) => self.miss(id, runs + 1, limit, record),
+                Some(runs) if runs + 1 < limit => self.miss(id, runs + 1, limit, record),
                 None if many => self.miss(id, 1, limit, record),
-                None => record.vanished.push(ItemKey::new(&self.source, id)),
+                _ => doubtful.push(id),
             }
         }
+        doubtful
+    }
+
+    /// The tracker has no such item.
+    fn give_up(&mut self, id: ItemId, record: &mut PageRecord) {
+        match self.runs.get(&id).copied() {
+            Some(runs) => self.miss(id, runs + 1, 0, record),
+            None => record.vanished.push(ItemKey::new(&self.source, id)),
+        }
+    }
+
+    /// It is there, but a read of many did not return it.
+    fn ask_again(&mut self, id: ItemId, record: &mut PageRecord) {
+        let runs = *self.runs.entry(id).or_insert(1);
+        let item = ItemKey::new(&self.source, id);
+        tracing::warn!(%item, "the tracker did not return this item, but it is not gone; the next run requests it again");
+        record.undelivered.push((id, runs));
     }
 
     fn miss(&mut self, id: ItemId, runs: u32, limit: u32, record: &mut PageRecord) {

@@ -63,7 +63,11 @@ pub(super) async fn read_all(cx: &RunContext) -> Result<ReadSources, RunError> {
             Err(panic) => Err(RunError::Panicked { stage: "read", message: panic.to_string() }),
         };
         match figures {
-            Ok(figures) => read.push(note_read(cx, name, figures).await?),
+            Ok(figures) => {
+                let doubt = figures.doubt();
+                unread.extend(doubt.map(|error| note_failure(cx, name.clone(), error)));
+                read.push(note_read(cx, name, figures).await?);
+            }
             Err(error @ RunError::Store(_)) => return Err(error),
             Err(error) => unread.push(note_failure(cx, name, error)),
         }
@@ -162,7 +166,7 @@ async fn note_read(
         cx.journal.sources().note_read(&source, cx.now()).await?;
     }
     if has_several(cx) {
-        let SourceFigures { items, vanished, requests } = figures;
+        let SourceFigures { items, vanished, requests, .. } = figures;
         cx.emit(Event::SourceRead { source, items, vanished, requests });
     }
     Ok(figures)

@@ -31,25 +31,27 @@ pub enum StoreError {
     #[error(
         "the state in {path} is damaged ({source}) and is left untouched. Stop heartbeat, then \
          restore a backup with `heartbeat state restore FILE`, or save what can still be read with \
-         `heartbeat state rescue`; `heartbeat state new` starts over (items will be analysed again)"
+         `heartbeat state rescue`; `heartbeat state new` starts over (findings are gone; what was \
+         spent and which items were finished is known)"
     )]
     Corrupt { path: PathBuf, source: rusqlite::Error },
     #[error(
         "the state in {path} is damaged: {found}. Stop heartbeat, then restore a backup with \
          `heartbeat state restore FILE`, or save what can still be read with `heartbeat state \
-         rescue`; `heartbeat state new` starts over (items will be analysed again)"
+         rescue`; `heartbeat state new` starts over (findings are gone; what was spent and which \
+         items were finished is known)"
     )]
     Damaged { path: PathBuf, found: String },
     #[error(
         "the state in {path} is damaged: the file is empty, although runs were recorded here. \
          Restore a backup with `heartbeat state restore FILE`, or start over with `heartbeat state \
-         new` (items will be analysed again, and today's budget counts from 0)"
+         new` (findings are gone; what was spent and which items were finished is known)"
     )]
     Emptied { path: PathBuf },
     #[error(
         "the state in {path} is gone: it was here, and another program removed or moved it. Put it \
          back, or restore a backup with `heartbeat state restore FILE`; `heartbeat state new` starts \
-         over (items will be analysed again, and today's budget counts from 0)"
+         over (findings are gone; what was spent and which items were finished is known)"
     )]
     Vanished { path: PathBuf },
     #[error(

@@ -100,7 +100,9 @@ impl Ledger for Journal {
                 settle(transaction, session, &end.outcome, &end.usage)
             })
             .await
-            .map_err(LedgerError::store)
+            .map_err(LedgerError::store)?;
+            self.keep_spent().await;
+            Ok(())
         })
     }
 

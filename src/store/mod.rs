@@ -56,6 +56,7 @@ mod suggestions;
 mod ticks;
 mod totals;
 mod transcripts;
+mod twin;
 mod unreleased;
 mod verifications;
 
@@ -110,6 +111,7 @@ pub use subjects::{
 pub use suggestions::{FieldOutcome, RememberedItem, SuggestionRow};
 pub use ticks::TickRow;
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
+pub use twin::{BroughtBack, bring_back};
 pub use unreleased::{TakenOver, is_database, take_over};
 pub use verifications::UnverifiedFinding;
 

@@ -10,6 +10,7 @@ use nix::unistd::geteuid;
 
 use super::lock::LOCK;
 use super::scheduler::SCHEDULER_FILE;
+use super::twin::{FINISHED, SPENT};
 use super::{DATABASE, StoreError};
 use crate::private;
 
@@ -59,9 +60,11 @@ fn network_kind(number: i64) -> Option<&'static str> {
 pub(super) const USED: &str = "state.json";
 
 /// Files that heartbeat creates in a state folder.
-const OWN: [&str; 18] = [
+const OWN: [&str; 20] = [
     DATABASE,
     USED,
+    SPENT,
+    FINISHED,
     "heartbeat.db-wal",
     "heartbeat.db-shm",
     LOCK,

@@ -289,6 +289,26 @@ impl Results<'_, Journal> {
             .await
     }
 
+    /// The last session of each item that was parked while no analysis succeeded, with its outcome:
+    /// whether the item or everything around it was at fault, nobody could tell.
+    pub async fn parked_without_a_success(self) -> Result<Vec<(SessionId, Outcome)>, StoreError> {
+        // In the order of the attempts, whatever the clock said.
+        let sql = "WITH tried AS (
+                SELECT s.key, min(a.rowid) AS first, max(a.rowid) AS last
+                FROM heartbeat_state s JOIN attempts a
+                  ON a.key = s.key AND a.fingerprint = s.fingerprint AND a.counted = 1
+                WHERE s.phase = 'parked' AND s.reason = 'attempts_exhausted' GROUP BY s.key)
+            SELECT session, outcome FROM tried JOIN attempts ON attempts.rowid = tried.last
+            WHERE outcome IS NOT NULL AND NOT EXISTS (
+                SELECT 1 FROM attempts other WHERE other.rowid BETWEEN first AND last
+                AND json_extract(other.outcome, '$.kind') = 'completed')";
+        let found = self.rows(sql, [], |row| Ok((row.get(0)?, row.get::<_, String>(1)?))).await?;
+        let parse = |(session, outcome): (SessionId, String)| -> Result<_, StoreError> {
+            Ok((session, serde_json::from_str(&outcome)?))
+        };
+        found.into_iter().map(parse).collect()
+    }
+
     /// A crash shows nothing about items that were not running: their own streak of sessions cut
     /// off ends.
     pub async fn acquit_all_but(self, running: Vec<ItemKey>) -> Result<(), StoreError> {

@@ -65,7 +65,8 @@ impl Runs<'_, Journal> {
         digest: Digest,
     ) -> Result<RunSummary, StoreError> {
         let now = self.0.clock().now();
-        self.0
+        let ended = self
+            .0
             .commit(move |transaction, events| {
                 let summary = with_money(transaction, run, with_queue(transaction, summary)?)?;
                 // A clock that was set back makes no negative time.
@@ -89,7 +90,10 @@ impl Runs<'_, Journal> {
                 events.push(Event::RunEnded { outcome, summary, duration_ms });
                 Ok(summary)
             })
-            .await
+            .await?;
+        self.0.keep_spent().await;
+        self.0.keep_finished().await;
+        Ok(ended)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::rows::{Ms, to_json};
@@ -10,6 +10,9 @@ use super::subjects::{Reader, Sources};
 use super::{Journal, Sql, StoreError};
 use crate::model::{BoxFuture, ItemId, ItemKey, SourceRecord};
 use crate::ports::{SourceMemory, StateError};
+
+/// Steps of the clock that the overlap of two reads makes up for.
+const CLOCK_STEP: SignedDuration = SignedDuration::from_mins(1);
 
 /// Progress of the first run on a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,9 +77,7 @@ impl<R: Reader> Sources<'_, R> {
     ) -> Result<ToRead, StoreError> {
         self.read(move |connection| {
             Ok(ToRead {
-                // One from a clock that was ahead, the tracker's or ours, would hide every change
-                // until then.
-                cursor: cursor(connection, &source)?.map(|at| at.min(now)),
+                cursor: usable(cursor(connection, &source)?, now),
                 revisit: to_revisit(connection, &source, now, limits)?,
                 undelivered: undelivered(connection, &source)?,
                 first_run: first_run(connection, &source)?,
@@ -273,6 +274,13 @@ fn cursor(connection: &Connection, source: &str) -> Sql<Option<Timestamp>> {
             row.get::<_, Ms>(0).map(|ms| ms.0)
         })
         .optional()
+}
+
+/// A cursor after now was written while our clock was ahead. Nobody knows what changed meanwhile, so
+/// the whole look-back is read again, which costs no session. A small step of the clock is none.
+fn usable(cursor: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let tolerated = now.saturating_add(CLOCK_STEP).unwrap_or(now);
+    cursor.filter(|at| *at <= tolerated).map(|at| at.min(now))
 }
 
 fn undelivered(connection: &Connection, source: &str) -> Sql<BTreeMap<ItemId, u32>> {

@@ -177,7 +177,17 @@ fn a_state_is_backed_up_restored_rescued_and_set_aside_by_commands() {
     let refused = state(&["backup", "elsewhere.db"]);
     assert_eq!(code(&refused), 74, "{}", text(&refused));
     assert!(text(&refused).contains("is gone"), "{}", text(&refused));
-    assert_eq!(code(&state(&["new"])), 0);
-    let fresh = world.heartbeat(&["status"]).output().unwrap();
-    assert!(text(&fresh).contains("No run has used the state"), "{}", text(&fresh));
+    let new = state(&["new"]);
+    assert_eq!(code(&new), 0, "{}", text(&new));
+    assert!(text(&new).contains("it knows again"), "{}", text(&new));
+    assert!(world.figure("SELECT sum(spent) FROM budget") > 0, "the day's money");
+    assert_eq!(world.figure("SELECT count(*) FROM findings"), 0);
+    // What was finished is not paid for twice, unless somebody asks for it.
+    let sessions = "SELECT count(*) FROM sessions";
+    world.run_once(&["--set", "schedule.first_run=process"]);
+    let unfinished = world.figure(sessions);
+    let again = state(&["new", "--again"]);
+    assert!(text(&again).contains("0 finished items"), "{}", text(&again));
+    world.run_once(&["--set", "schedule.first_run=process"]);
+    assert!(world.figure(sessions) > unfinished);
 }

@@ -1,9 +1,10 @@
 //! Absence is not an answer: items that a tracker stops returning, and clocks that are wrong.
 
 use heartbeat::event::Trigger;
-use heartbeat::store::Store;
+use heartbeat::model::{ItemId, ItemKey, Phase, Stage};
+use heartbeat::store::{ItemFilter, Journal, Store};
 
-use crate::world::{World, config};
+use crate::world::{Outside, World, config};
 
 fn phases(world: &World, phase: &str) -> i64 {
     world.count(&format!("SELECT count(*) FROM heartbeat_state WHERE phase = '{phase}'"))
@@ -102,4 +103,67 @@ async fn a_trackers_clock_that_is_ahead_hides_no_later_change() {
     world.add(2, 3, 2);
     run(&world).await;
     assert_eq!(world.row(2).unwrap().0, "done");
+}
+
+#[tokio::test]
+async fn an_item_that_is_there_when_it_is_asked_for_alone_is_not_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    let outside = |change: &dyn Fn(&mut Outside)| change(&mut world.outside.lock().unwrap());
+    // Nothing is analysed, so that they wait.
+    outside(&|outside| outside.outage = vec![Stage::Deep]);
+    (1..=2).for_each(|id| world.add(id, 1, 2));
+    run(&world).await;
+    assert_eq!(phases(&world, "pending"), 2);
+    // One that the tracker leaves out alone, and then all of them.
+    for hidden in [vec![2], vec![1, 2]] {
+        outside(&|outside| outside.unlisted.clone_from(&hidden));
+        for _ in 0..8 {
+            run(&world).await;
+            assert_eq!(phases(&world, "vanished"), 0, "{hidden:?}");
+        }
+    }
+    outside(&|outside| outside.unlisted.clear());
+    // One that is really deleted is given up, with its reason, and a person brings it back.
+    let kept = world.outside.lock().unwrap().items.clone();
+    run(&world).await;
+    outside(&|outside| drop(outside.items.remove(&2)));
+    run(&world).await;
+    let (phase, reason, _) = world.row(2).unwrap();
+    assert_eq!((phase.as_str(), reason.as_str()), ("vanished", "deleted"));
+    outside(&|outside| {
+        outside.items.clone_from(&kept);
+        outside.outage.clear();
+    });
+    let store = Store::open(&world.state).unwrap();
+    let gone = ItemFilter { phase: Some(Phase::Vanished), ..ItemFilter::default() };
+    let gone = store.items().matching(gone, u32::MAX).await.unwrap();
+    let keys: Vec<ItemKey> = gone.into_iter().map(|item| item.key).collect();
+    assert_eq!(keys, [ItemKey::new("ado", ItemId(2))]);
+    let journal = Journal::open(store, world.clock.clone(), None).unwrap();
+    assert_eq!(journal.items().requeue_all(keys).await.unwrap(), 1, "as `retry --gone` does");
+    world.clock.advance_ms(24 * 3_600_000);
+    run(&world).await;
+    assert_eq!(phases(&world, "done"), 2);
+}
+
+#[tokio::test]
+async fn what_changed_while_our_clock_and_the_trackers_were_ahead_is_seen_after_both_are_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    let hour = 3_600;
+    world.add(1, 3, 2);
+    run(&world).await;
+    // Both are wrong: the cursor follows them.
+    let right = world.outside.lock().unwrap().seconds;
+    world.outside.lock().unwrap().seconds += 48 * hour;
+    world.clock.advance_ms(30 * hour * 1000);
+    world.add(2, 3, 2);
+    run(&world).await;
+    // The tracker is right again, and an item comes before ours is.
+    world.outside.lock().unwrap().seconds = right + 3 * hour;
+    world.add(3, 3, 2);
+    world.clock.advance_ms(-20 * hour * 1000);
+    run(&world).await;
+    assert_eq!(world.row(3).unwrap().0, "done");
 }

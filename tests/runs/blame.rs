@@ -421,3 +421,33 @@ async fn a_bad_week_parks_nothing_and_ends_by_itself() {
     let paid = world.count("SELECT count(*) FROM sessions WHERE outcome LIKE '%completed%'");
     assert_eq!(spent(&world), paid * 10_000, "only what was answered");
 }
+
+#[tokio::test]
+async fn one_of_few_that_was_parked_while_nobody_succeeded_gets_one_more_attempt() {
+    for cursed in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let world = world(folder.path(), 1);
+        outside(&world, |outside| outside.deep_ends = Some(EXHAUSTED));
+        for _ in 0..6 {
+            tick(&world).await;
+            world.clock.advance_ms(24 * 3_600_000);
+        }
+        assert_eq!(world.row(1).unwrap().0, "parked", "nobody else was there to compare with");
+        outside(&world, |outside| {
+            outside.deep_ends = None;
+            outside.cursed = cursed.then_some(1);
+        });
+        world.add(2, 1, 3);
+        for _ in 0..6 {
+            tick(&world).await;
+            world.clock.advance_ms(24 * 3_600_000);
+        }
+        assert_eq!(world.row(2).unwrap().0, "done");
+        let (phase, _, attempts) = world.row(1).unwrap();
+        let expected = if cursed { "parked" } else { "done" };
+        assert_eq!((phase.as_str(), attempts), (expected, 3), "cursed: {cursed}");
+        let tried = world.outside.lock().unwrap().started.clone();
+        let tried = tried.iter().filter(|(stage, id, ..)| (*stage, *id) == (Stage::Deep, 1));
+        assert_eq!(tried.count(), 4, "once more, and not for ever");
+    }
+}

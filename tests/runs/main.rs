@@ -9,6 +9,7 @@
 mod absence;
 mod areas;
 mod background;
+mod bad_year;
 mod blame;
 mod bounds;
 mod fairness;
@@ -20,8 +21,10 @@ mod outage;
 mod outbox;
 mod panics;
 mod proof;
+mod red_and_green;
 mod rules;
 mod sources;
 mod suggest;
+mod twin;
 mod world;
 mod year;

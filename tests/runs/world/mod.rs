@@ -162,6 +162,12 @@ pub struct Outside {
     pub fell_back_to: Option<String>,
     /// The provider fails this share of all sessions, in percent, by a fixed sequence.
     pub brown_out: Option<(u64, u64)>,
+    /// What the provider has answered so far, in millionths of a dollar.
+    pub served: i64,
+    /// Every answer is empty, although the items are there.
+    pub answers_empty: bool,
+    /// Items that reads of many leave out, although they are there.
+    pub unlisted: Vec<i64>,
 }
 
 impl Outside {

@@ -177,8 +177,14 @@ impl ScriptedSessions {
     async fn use_something(&self, job: &Job) -> Result<(), LedgerError> {
         let cost = Some(Usd::from_dollars(0.02));
         let used = Usage { cost, input_tokens: 9, estimated: true, ..Usage::default() };
+        self.serve(&used);
         self.journal.spawned(job.session.id, 77).await?;
         self.journal.used(job.session.id, used).await
+    }
+
+    fn serve(&self, usage: &Usage) {
+        let cost = usage.cost.map_or(0, Usd::micros);
+        self.world.outside.lock().unwrap().served += cost;
     }
 
     /// Verdicts and files as the environment wants them.
@@ -244,6 +250,7 @@ impl ScriptedSessions {
             end = SessionEnd::empty(Outcome::Cancelled { why: asked.kind() });
         }
         self.world.outside.lock().unwrap().started[noted].3 = end.outcome.clone();
+        self.serve(&end.usage);
         self.journal.close(job.session.id, end.clone()).await?;
         self.tell_end(&job, &end);
         if play == Play::DiesAfterRow {

@@ -61,9 +61,11 @@ impl Source for Tracker {
             request.changed_since.is_none_or(|since| item.changed_at >= since)
                 || request.also.contains(&ItemId(id))
         };
+        let empty = outside.answers_empty;
         let mut items: Vec<WorkItem> = outside
             .items
             .iter()
+            .filter(|(id, _)| !empty && !outside.unlisted.contains(id))
             .filter(|(id, item)| wanted(**id, item))
             .map(|(id, item)| work_item(&self.0, *id, item))
             .collect();
@@ -83,7 +85,9 @@ impl Source for Tracker {
         };
         let undelivered: Vec<ItemId> =
             items.extract_if(.., is_held_back).map(|item| item.id).collect();
-        let gone = |id: &&ItemId| !outside.items.contains_key(&id.0);
+        let gone = |id: &&ItemId| {
+            empty || outside.unlisted.contains(&id.0) || !outside.items.contains_key(&id.0)
+        };
         let vanished: Vec<ItemId> = request.also.iter().filter(gone).copied().collect();
         let size = if outside.page_size == 0 { 3 } else { outside.page_size };
         let mut pages: VecDeque<Page> = items
