@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::at_commit::{CommitCode, Words};
 use super::hints::{CodeHints, FILES, Lately};
-use super::upstream::{CodeCommit, CodeSource, Upstream};
+use super::upstream::{CodeCommit, CodeSource, Upstream, has_files};
 use super::{subject_of, weights_of};
 use crate::evidence;
 use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
@@ -90,6 +90,11 @@ pub trait CodeBase: Send + Sync {
         chosen: Vec<Chosen>,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>>;
 
+    /// Fails if no code base has a file to read: whatever is paid for would be for nothing.
+    fn usable(&self) -> BoxFuture<'_, Result<(), CodeError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// The files to choose from for an item, best first. Empty if the first one is certain, and for
     /// a code base that cannot be read.
     fn choices(&self, _item: CleanItem, _verdict: Verdict) -> BoxFuture<'_, Vec<Choice>> {
@@ -155,6 +160,20 @@ impl CodeBases {
         Self { config: config.clone(), cache: cache.into(), upstream, opened: Arc::default() }
     }
 
+    /// Every configured code base, the default one first.
+    fn roots(&self) -> Vec<PathBuf> {
+        let Config { source, source_list, repository, .. } = &self.config;
+        let own = source_list.iter().chain([source]);
+        let (mut roots, mut routes) = (vec![repository.path.clone()], vec![&repository.routes]);
+        for source in own {
+            roots.push(source.repository.clone());
+            routes.push(&source.routes);
+        }
+        roots.extend(routes.into_iter().flatten().map(|route| route.path.clone()));
+        roots.retain(|root| !root.as_os_str().is_empty());
+        roots
+    }
+
     fn root_for(&self, item: &CleanItem) -> PathBuf {
         let areas: Vec<&str> = item.facts.areas().collect();
         let source = item.facts.key.source();
@@ -218,6 +237,25 @@ impl CodeBase for CodeBases {
             });
             let built = built.await.map_err(|why| CodeError::Unreadable { root: place, why })??;
             Ok(CodeContext { commit, outdated, ..built })
+        })
+    }
+
+    fn usable(&self) -> BoxFuture<'_, Result<(), CodeError>> {
+        Box::pin(async move {
+            let mut unusable = None;
+            for root in self.roots() {
+                let CodeSource { root, .. } = self.upstream.newest(&root).await;
+                let at = root.clone();
+                let found = bounded(WITHIN, move || (at.is_dir(), has_files(&at))).await;
+                let error = match found {
+                    // A slow disk is no proof that there is nothing.
+                    Ok((true, true)) | Err(_) => return Ok(()),
+                    Ok((true, false)) => CodeError::Empty(root),
+                    Ok((false, _)) => CodeError::Missing(root),
+                };
+                unusable.get_or_insert(error);
+            }
+            unusable.map_or(Ok(()), Err)
         })
     }
 
