@@ -140,6 +140,15 @@ impl ModelRecord {
         self.breaker.record(Signal::Failed(FailureClass::Down), now, &PROVIDER);
     }
 
+    /// There is no way to the provider: nothing starts until it can be reached. Whether it can is
+    /// found out for nothing, so the hold is the short one.
+    pub fn unreachable(&mut self, reason: String, now: Timestamp) {
+        self.fault = Fault::Provider;
+        self.last_failure = Some(reason);
+        self.breaker.failures = self.breaker.failures.max(PROVIDER.threshold);
+        self.breaker.record(Signal::Failed(FailureClass::Transient), now, &PROVIDER);
+    }
+
     /// Everything in this stage failed alike: the next run tries one item first.
     pub fn stop(&mut self, stage: Stage, outcome: Outcome) {
         let stopped = Alike { outcome, ends: Vec::new(), stopped: true };

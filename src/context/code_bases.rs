@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::at_commit::{CommitCode, Words};
 use super::hints::{CodeHints, FILES, Lately};
-use super::upstream::{CodeCommit, CodeSource, Upstream};
+use super::upstream::{CodeCommit, CodeSource, Upstream, has_files};
 use super::{subject_of, weights_of};
 use crate::evidence;
 use crate::model::{AnalysedCode, BoxFuture, CleanItem, Verdict, is_within_area};
@@ -112,6 +112,11 @@ pub trait CodeBase: Send + Sync {
         chosen: Vec<Chosen>,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>>;
 
+    /// Fails if no code base has a file to read: whatever is paid for would be for nothing.
+    fn usable(&self) -> BoxFuture<'_, Result<(), CodeError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// The files to choose from for an item, best first. Empty if the first one is certain, and for
     /// a code base that cannot be read.
     fn choices(&self, _item: CleanItem, _verdict: Verdict) -> BoxFuture<'_, Vec<Choice>> {
@@ -193,6 +198,20 @@ impl CodeBases {
     /// Reads nothing yet: a run without a deep item builds nothing.
     pub fn new(config: &Config, cache: &Path, upstream: Upstream) -> Self {
         Self { config: config.clone(), cache: cache.into(), upstream, opened: Arc::default() }
+    }
+
+    /// Every configured code base, the default one first.
+    fn roots(&self) -> Vec<PathBuf> {
+        let Config { source, source_list, repository, .. } = &self.config;
+        let own = source_list.iter().chain([source]);
+        let (mut roots, mut routes) = (vec![repository.path.clone()], vec![&repository.routes]);
+        for source in own {
+            roots.push(source.repository.clone());
+            routes.push(&source.routes);
+        }
+        roots.extend(routes.into_iter().flatten().flat_map(|route| route.paths().cloned()));
+        roots.retain(|root| !root.as_os_str().is_empty());
+        roots
     }
 
     fn roots_for(&self, item: &CleanItem) -> Vec<NamedRoot> {
@@ -348,6 +367,25 @@ impl CodeBase for CodeBases {
     fn names(&self, item: &CleanItem) -> Vec<String> {
         let names = self.roots_for(item).into_iter().map(|root| root.name);
         names.filter(|name| !name.is_empty()).collect()
+    }
+
+    fn usable(&self) -> BoxFuture<'_, Result<(), CodeError>> {
+        Box::pin(async move {
+            let mut unusable = None;
+            for root in self.roots() {
+                let CodeSource { root, .. } = self.upstream.newest(&root).await;
+                let at = root.clone();
+                let found = bounded(WITHIN, move || (at.is_dir(), has_files(&at))).await;
+                let error = match found {
+                    // A slow disk is no proof that there is nothing.
+                    Ok((true, true)) | Err(_) => return Ok(()),
+                    Ok((true, false)) => CodeError::Empty(root),
+                    Ok((false, _)) => CodeError::Missing(root),
+                };
+                unusable.get_or_insert(error);
+            }
+            unusable.map_or(Ok(()), Err)
+        })
     }
 
     fn choices(&self, item: CleanItem, verdict: Verdict) -> BoxFuture<'_, Vec<Choice>> {

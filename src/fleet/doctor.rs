@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::engine::{Engine, EngineError, Start};
+use super::engine::{Engine, EngineError, Start, What};
 use super::gate::POLLER_SEEN;
+use super::name::name_of;
 use super::order::{Task, WIRE};
 use super::{checkout, own_host, queue, queue_of_wire};
 use crate::clock::Clock;
@@ -109,8 +110,21 @@ async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> CheckResult {
         Err(error) => return (name, Err(error.to_string()), None),
     };
     if !seen.is_empty() {
+        let mut strangers = Vec::new();
+        for host in &seen {
+            strangers.extend(other_key(engine, pool, host).await);
+        }
         let hosts = seen.join(", ");
-        return (name, Ok(format!("{} waiting for work on {own}: {hosts}", seen.len())), None);
+        let waiting = format!("{} waiting for work on {own}: {hosts}", seen.len());
+        return match strangers.is_empty() {
+            true => (name, Ok(format!("{waiting}; each proved the fleet's key")), None),
+            false => {
+                let found = format!("{waiting}; with another key: {}", strangers.join("; "));
+                let fix = "copy [fleet] key_file of the coordinator to them, and start their \
+                           workers again: until then they start nothing";
+                (name, Err(found), Some(fix.to_owned()))
+            }
+        };
     }
     for wire in (1..=WIRE + 2).filter(|wire| *wire != WIRE) {
         let other = queue_of_wire(pool, wire);
@@ -127,6 +141,15 @@ async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> CheckResult {
                and their logs say so"
             .to_owned();
     (name, Ok(format!("no host is waiting for work on {own}")), Some(fix))
+}
+
+/// Why the fleet's key does not open what a waiting host last reported about itself. A host seals
+/// that with its own key a few times a minute, so nothing has to be asked for.
+async fn other_key(engine: &Engine, pool: &str, host: &str) -> Option<String> {
+    let id = name_of(pool, host);
+    let held = engine.describe(&id).await.ok()??;
+    let opened = engine.open::<serde_json::Value>(What::Beat, &id, &held.details?);
+    opened.err().map(|why| format!("{host} ({why})"))
 }
 
 async fn seen_on(engine: &Engine, queue: &str, now: Timestamp) -> Result<Vec<String>, EngineError> {

@@ -57,6 +57,11 @@ struct Holder {
     pid: u32,
 }
 
+/// The id of the execution by which a host holds its name.
+pub(super) fn name_of(pool: &str, host: &str) -> String {
+    format!("hb/host/{pool}/{host}")
+}
+
 /// The name of a host, held or not.
 pub(super) struct Name {
     engine: Engine,
@@ -76,7 +81,7 @@ impl Name {
         let process = uuid::Uuid::now_v7().simple().to_string();
         Self {
             engine: worker.engine.clone(),
-            id: format!("hb/host/{}/{host}", fleet.pool),
+            id: name_of(&fleet.pool, &host),
             queue: format!("{}-name-{process}", queue_of(&fleet.pool, &host)),
             pool: fleet.pool.clone(),
             heartbeat_timeout: HEARTBEAT_TIMEOUT.min(fleet.lease),

@@ -167,15 +167,52 @@ impl Failure {
         Self { class, status, words: for_people(&said), reset }
     }
 
-    /// One line for people.
+    /// One line for people; without an answer, with what to do.
     pub fn text(&self) -> String {
         match self.status {
-            0 => format!(
-                "the provider: {}; check this machine's way to it: network, DNS, proxy",
-                self.words
-            ),
+            0 => format!("{}; {}", self.cause(), self.way()),
+            _ => self.cause(),
+        }
+    }
+
+    /// What happened, in the provider's or the system's words.
+    pub fn cause(&self) -> String {
+        match self.status {
+            0 => format!("the provider: {}", self.words),
             200 => format!("the provider, inside its answer: {}", self.words),
             status => format!("the provider: status {status}: {}", self.words),
+        }
+    }
+
+    /// What to do about it; `variable` holds the credential.
+    pub fn fix(&self, variable: &str) -> String {
+        match self.class {
+            Class::Credential => format!("put a valid key into {variable}"),
+            Class::Credit => "add credit to the account, or use another key".to_owned(),
+            Class::Limit | Class::Plan => {
+                "wait until the limit resets, or use another key".to_owned()
+            }
+            Class::Outage if self.status >= 500 => {
+                "wait: the provider itself is in trouble; its status page says more".to_owned()
+            }
+            _ => self.way().to_owned(),
+        }
+    }
+
+    /// What to check on the way to a provider that gave no answer.
+    fn way(&self) -> &'static str {
+        let said = self.words.to_ascii_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        if says(&["proxy"]) {
+            "check the proxy (HTTPS_PROXY, NO_PROXY) and what it allows"
+        } else if says(&["certificate", "tls", "handshake"]) {
+            "check this machine's clock and who presents the certificate; a private certificate \
+             authority goes into NODE_EXTRA_CA_CERTS or SSL_CERT_FILE"
+        } else if says(&["lookup", "resolve", "dns"]) {
+            "check DNS (/etc/resolv.conf), the network and the provider's address"
+        } else {
+            "check the network, DNS, the proxy (HTTPS_PROXY, in agent.pass_env) and the provider's \
+             address"
         }
     }
 }

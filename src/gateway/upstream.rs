@@ -38,10 +38,15 @@ pub enum Greeting {
     Accepted,
     /// It answers, but has no free request that needs the credential.
     Unproven,
+    /// It answers with a refusal, or too slowly. A session may still be served: some keys may ask
+    /// models and not for the list of them.
+    Refused(Failure),
+    /// There is no way to it: no session can be served.
+    Unreachable(Failure),
 }
 
 /// Longest wait for the free request.
-const GREETING: Duration = Duration::from_secs(15);
+const GREETING: Duration = Duration::from_secs(10);
 /// More of a refusal is not read.
 const MAX_REFUSAL_LEN: usize = 4 << 10;
 
@@ -83,7 +88,7 @@ impl Upstream {
     }
 
     /// Asks for the list of models, which every provider gives for nothing, with the credential.
-    pub async fn greet(&self, now: Timestamp) -> Result<Greeting, Failure> {
+    pub async fn greet(&self, now: Timestamp) -> Greeting {
         let mut list = self.address.clone();
         // …/v1/messages, …/v1/responses, …/v1/chat/completions
         let path = list.path().trim_end_matches('/');
@@ -99,14 +104,19 @@ impl Upstream {
         }
         // Anthropic refuses requests without it; others ignore it.
         let request = request.header("anthropic-version", "2023-06-01");
-        let outage = |error: &reqwest::Error| match error.is_timeout() {
-            true => Failure::outage("no answer in time"),
-            false => Failure::outage(&root_cause(error)),
+        let mut answer = match request.send().await {
+            Ok(answer) => answer,
+            Err(error) if error.is_connect() => {
+                return Greeting::Unreachable(Failure::outage(&root_cause(&error)));
+            }
+            Err(error) if error.is_timeout() => {
+                return Greeting::Refused(Failure::outage(NO_ANSWER));
+            }
+            Err(error) => return Greeting::Refused(Failure::outage(&root_cause(&error))),
         };
-        let mut answer = request.send().await.map_err(|error| outage(&error))?;
         let status = answer.status();
         if status.is_success() {
-            return Ok(Greeting::Accepted);
+            return Greeting::Accepted;
         }
         let headers = answer.headers().clone();
         let mut body = Vec::new();
@@ -120,13 +130,18 @@ impl Upstream {
         let failure = Failure::refused(status.as_u16(), &headers, &body, now);
         match failure.class {
             // A provider without such a list has not looked at the credential.
-            Class::UnknownModel | Class::Request => Ok(Greeting::Unproven),
-            _ => Err(failure),
+            Class::UnknownModel | Class::Request => Greeting::Unproven,
+            _ => Greeting::Refused(failure),
         }
     }
 }
 
 impl Upstream {
+    /// What is wrong on the way to it, for people; the fix is apart.
+    pub fn told(&self, failure: &Failure) -> String {
+        format!("{}: {}", self.provider.address, failure.cause())
+    }
+
     /// The path by which the agent asks.
     pub fn path(&self) -> &'static str {
         self.provider.path
@@ -138,11 +153,23 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
+const NO_ANSWER: &str = "no answer in time";
+
 /// The last cause in a chain of errors, without the address.
 pub(super) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
+    let mut by_proxy = false;
     while let Some(next) = cause.source() {
+        by_proxy |= cause.to_string().contains("tunnel");
         cause = next;
     }
-    cause.to_string()
+    let said = cause.to_string();
+    // An expired certificate is named with the seconds of now, so that no two texts are alike.
+    let said = said.split(": verification time").next().unwrap_or_default();
+    match by_proxy || said.contains("tunnel") {
+        // "unsuccessful" alone names nobody.
+        true => format!("the proxy lets nothing through to it ({said})"),
+        false if error.is_timeout() => NO_ANSWER.to_owned(),
+        false => said.to_owned(),
+    }
 }

@@ -218,16 +218,17 @@ impl Outcome {
     /// Whether the session is charged at its worst case: its cost is not known and the provider may
     /// have charged for it. A provider that failed without sending a token has not.
     pub fn counts_at_worst(&self, usage: &Usage) -> bool {
-        let never_asked = matches!(
+        // An agent that never wrote a line has not heard from its provider either. A limit may
+        // also end a session that was served before.
+        let never_answered = matches!(
             self,
             Self::SpawnFailed { .. }
                 | Self::BadOutput { why: FailureKind::NotSent }
                 | Self::ProviderLimit { .. }
+                | Self::AgentError { why: FailureKind::ApiError }
+                | Self::InitTimeout
         ) || self.is_configuration();
-        // An agent that never wrote a line has not heard from its provider either.
-        let never_answered = usage.tokens() == 0
-            && matches!(self, Self::AgentError { why: FailureKind::ApiError } | Self::InitTimeout);
-        usage.cost.is_none() && !never_asked && !never_answered
+        usage.cost.is_none() && !(never_answered && usage.tokens() == 0)
     }
 
     pub const fn exit_code(&self) -> Option<i32> {
@@ -426,6 +427,9 @@ mod tests {
         assert!(!Outcome::InitTimeout.counts_at_worst(&Usage::default()));
         let answered = Usage { input_tokens: 1, ..Usage::default() };
         assert!(outage.counts_at_worst(&answered));
+        let limit = Outcome::ProviderLimit { why: FailureKind::RateLimit };
+        assert!(!limit.counts_at_worst(&Usage::default()));
+        assert!(limit.counts_at_worst(&answered), "it was served before the limit");
         assert!(!outage.counts_at_worst(&Usage { cost: Some(Usd::ZERO), ..answered }));
     }
 

@@ -9,7 +9,7 @@ use super::launch::EndedSession;
 use super::provider::{self, Canary};
 use super::{RunContext, RunError, deep_result};
 use crate::breaker::blame::{self, Suspect};
-use crate::breaker::provider::{MAX_ALIKE, ProviderRecord, is_outage};
+use crate::breaker::provider::{Fault, HoldKind, MAX_ALIKE, ProviderRecord, is_outage};
 use crate::event::Reason;
 use crate::model::{FailureKind, ItemKey, Outcome, SessionEnd, SessionId, Stage};
 use crate::settings::{AgentKind, Config};
@@ -76,9 +76,12 @@ pub(super) async fn after_session(
             }
             Canary::Works => Blame::AsItSays,
             Canary::Unknown => Blame::Excused(Reason::CutOff),
-            Canary::Fails(why) => {
-                fault = Some(RunError::AgentBroken(why));
-                Blame::Everybody(Reason::AgentBroken)
+            // The program waits for a provider that does not answer: it may even say nothing
+            // before its time is up.
+            Canary::Fails(kind, why) => {
+                let broken = kind == HoldKind::Program;
+                fault = broken.then_some(RunError::AgentBroken(why));
+                Blame::Everybody(provider::reason_of(kind))
             }
         },
     };
@@ -100,7 +103,11 @@ async fn program_works(
             return Ok(Canary::Works);
         }
         if let (true, Some(why)) = (model.is_open(), &model.last_failure) {
-            return Ok(Canary::Fails(why.clone()));
+            let kind = match model.fault {
+                Fault::Provider => HoldKind::Outage,
+                Fault::Program => HoldKind::Program,
+            };
+            return Ok(Canary::Fails(kind, why.clone()));
         }
     }
     provider::canary(cx, stage).await

@@ -1,7 +1,8 @@
 //! What the stages of a run share: id, configuration, state, side effects, stop signal and
 //! deadline.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use crate::prompt::Prompts;
 use crate::schedule::Schedule;
 use crate::session::stop::StopState;
 use crate::session::{StopHandle, StopReason, StopSignal};
-use crate::settings::Config;
+use crate::settings::{AgentKind, Config};
 use crate::store::{Journal, Store};
 
 /// The limit of a run if neither the configuration nor the schedule sets a shorter one.
@@ -36,6 +37,8 @@ pub struct RunContext {
     pub(super) past: bool,
     /// Sessions that end together are judged one after the other (see `blame`).
     pub(super) judging: Arc<tokio::sync::Mutex<()>>,
+    /// Models whose hold this run has already skipped because a person started it.
+    pub(super) waived: Arc<std::sync::Mutex<BTreeSet<(AgentKind, String)>>>,
 }
 
 impl RunContext {
@@ -50,8 +53,8 @@ impl RunContext {
         stop: StopHandle,
     ) -> Self {
         let stop = RunStop::new(stop, &config);
-        let judging = Arc::default();
-        Self { id, trigger, config, prompts, journal, edges, stop, past: false, judging }
+        let (judging, waived) = (Arc::default(), Arc::default());
+        Self { id, trigger, config, prompts, journal, edges, stop, past: false, judging, waived }
     }
 
     /// For items of the past, each at its own time: all are analysed without triage, and none gets
@@ -75,6 +78,12 @@ impl RunContext {
 
     pub(super) fn emit(&self, event: Event) {
         self.journal.emit(event);
+    }
+
+    /// Whether this run skips the hold of a model: once, if a person started it.
+    pub(super) fn waives_hold(&self, agent: AgentKind, model: &str) -> bool {
+        let mut waived = self.waived.lock().unwrap_or_else(PoisonError::into_inner);
+        self.trigger == Trigger::Manual && waived.insert((agent, model.to_owned()))
     }
 
     /// Reports why a session did not start.

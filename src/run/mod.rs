@@ -73,7 +73,7 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
         // Whoever asked gets the answer before the work begins.
         outbox::deliver_comments(cx).await?;
     }
-    provider::probe_if_due(cx, &queues).await?;
+    provider::preflight(cx, &queues).await?;
     let (deep, stopped) = triage::judge(cx, queues, &out_of_budget).await?;
     field_writes::queue(cx).await?;
     let located = locate::order_files(cx, &deep).await?;

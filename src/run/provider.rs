@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+
 use super::blame::program_text;
 use super::launch::claim_for;
 use super::{RunContext, RunError};
@@ -18,7 +20,7 @@ use crate::breaker::provider::{
     Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request,
 };
 use crate::dedupe::Queues;
-use crate::event::{Reason, Trigger};
+use crate::event::Reason;
 use crate::model::text::in_words;
 use crate::model::{FailureKind, ItemKey, Outcome, SessionEnd, Stage, Usd};
 use crate::ports::LedgerError;
@@ -27,6 +29,8 @@ use crate::session::{Job, StopHandle};
 use crate::settings::{AgentAuth, AgentKind, Config, Triage};
 use crate::store::{Claim, StoreError, fault};
 
+/// A run asks no provider whether it can be reached if it answered a session this recently.
+const RECENT_ANSWER: SignedDuration = SignedDuration::from_mins(15);
 /// Maximum cost of a probe.
 const PROBE_COST: Usd = Usd::from_micros(50_000);
 
@@ -40,8 +44,9 @@ pub(super) enum ProviderGate {
 /// Checks the gate, and probes the provider if a probe is due.
 pub(super) async fn admit(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> {
     let (agent, model) = (cx.config.agent_of(stage), cx.config.model_of(stage).to_owned());
-    let (now, by_hand) = (cx.now(), cx.trigger == Trigger::Manual);
     let secrets = Arc::clone(&cx.edges.secrets);
+    let held = cx.store().provider().record(agent).await?.hold_of(&model, cx.now()).is_some();
+    let (now, by_hand) = (cx.now(), held && cx.waives_hold(agent, &model));
     let ask = move |record: &mut ProviderRecord| {
         let key = record.fingerprint_key.as_deref();
         let credential = key.and_then(|key| secrets.agent_fingerprint(agent, key));
@@ -54,11 +59,19 @@ pub(super) async fn admit(cx: &RunContext, stage: Stage) -> Result<ProviderGate,
     }
 }
 
-/// Probes each provider with pending work before its sessions start, so that they do not wait for
-/// each other.
-pub(super) async fn probe_if_due(cx: &RunContext, queues: &Queues) -> Result<(), RunError> {
+/// Before anything is paid for: the code base has files, and each provider with pending work can be
+/// reached or, if it failed before, answers a probe. Sessions then do not wait for each other.
+pub(super) async fn preflight(cx: &RunContext, queues: &Queues) -> Result<(), RunError> {
     let idle = queues.untriaged.is_empty() && queues.triaged.is_empty();
-    if idle || cx.stop.requested() || cx.edges.gate.admit().await.is_err() {
+    if idle || cx.stop.requested() {
+        return Ok(());
+    }
+    if let Err(unusable) = cx.edges.code.usable().await {
+        let fault = RunError::NoCodeBase(unusable);
+        cx.refuse_for(None, &fault);
+        return Err(fault);
+    }
+    if cx.edges.gate.admit().await.is_err() {
         return Ok(());
     }
     let mut asked = None;
@@ -66,32 +79,63 @@ pub(super) async fn probe_if_due(cx: &RunContext, queues: &Queues) -> Result<(),
         let used = Some((cx.config.agent_of(stage), cx.config.model_of(stage)));
         if !waiting.is_empty() && asked != used {
             // The start of a session checks again and reports the reason.
-            admit(cx, stage).await?;
+            if matches!(admit(cx, stage).await?, ProviderGate::Open) {
+                greet(cx, stage).await?;
+            }
             asked = used;
         }
     }
     Ok(())
 }
 
+/// Closes the gate of a provider that cannot be reached, unless a session had an answer of late.
+async fn greet(cx: &RunContext, stage: Stage) -> Result<(), RunError> {
+    let record = cx.store().provider().record(cx.config.agent_of(stage)).await?;
+    let age = record.last_answer.map(|at| cx.now().duration_since(at));
+    if age.is_none_or(|age| age.is_negative() || age > RECENT_ANSWER) {
+        unreachable(cx, stage).await?;
+    }
+    Ok(())
+}
+
+/// The hold of a provider to which there is no way; `None` if there is one, or only a session can
+/// tell.
+async fn unreachable(cx: &RunContext, stage: Stage) -> Result<Option<Hold>, RunError> {
+    let (agent, model) = (cx.config.agent_of(stage), cx.config.model_of(stage).to_owned());
+    let Some(why) = cx.edges.sessions.unreachable(agent).await else { return Ok(None) };
+    // Asked just now: a person gains nothing by a second time.
+    cx.waives_hold(agent, &model);
+    let now = cx.now();
+    let change = move |record: &mut ProviderRecord| {
+        record.model(&model).unreachable(why, now);
+        record.hold_of(&model, now)
+    };
+    Ok(cx.journal.provider().update(agent, change).await?)
+}
+
 fn closed(cx: &RunContext, hold: &Hold) -> ProviderGate {
     let (until, why) = (cx.journal.clock().local_time(hold.until), &hold.reason);
-    match hold.kind {
-        HoldKind::Probing => ProviderGate::Busy(format!("the provider is being probed: {why}")),
-        HoldKind::Outage => ProviderGate::Closed(
-            Reason::ProviderDown,
-            format!("the provider is down: {why}; next attempt at {until}"),
-        ),
-        HoldKind::Limit => ProviderGate::Closed(
-            Reason::ProviderLimit,
-            format!("the provider is suspended until {until}: {why}"),
-        ),
-        HoldKind::Program => {
-            ProviderGate::Closed(Reason::AgentBroken, format!("{why}; next attempt at {until}"))
+    let detail = match hold.kind {
+        HoldKind::Probing => {
+            return ProviderGate::Busy(format!("the provider is being probed: {why}"));
         }
-        HoldKind::Credential => ProviderGate::Closed(
-            Reason::ProviderCredential,
-            format!("the provider refuses the credential: {why}; next attempt at {until}"),
-        ),
+        HoldKind::Outage => format!("the provider is down: {why}; next attempt at {until}"),
+        HoldKind::Limit => format!("the provider is suspended until {until}: {why}"),
+        HoldKind::Program => format!("{why}; next attempt at {until}"),
+        HoldKind::Credential => {
+            format!("the provider refuses the credential: {why}; next attempt at {until}")
+        }
+    };
+    ProviderGate::Closed(reason_of(hold.kind), detail)
+}
+
+/// Why items wait during such a hold.
+pub(super) const fn reason_of(kind: HoldKind) -> Reason {
+    match kind {
+        HoldKind::Probing | HoldKind::Outage => Reason::ProviderDown,
+        HoldKind::Limit => Reason::ProviderLimit,
+        HoldKind::Program => Reason::AgentBroken,
+        HoldKind::Credential => Reason::ProviderCredential,
     }
 }
 
@@ -117,7 +161,7 @@ fn probe_settings(config: &Config, stage: Stage) -> Triage {
 pub(super) enum Canary {
     Works,
     /// With why, and what to do.
-    Fails(String),
+    Fails(HoldKind, String),
     /// It could not run.
     Unknown,
 }
@@ -133,15 +177,18 @@ pub(super) async fn canary(cx: &RunContext, stage: Stage) -> Result<Canary, RunE
     let model = record.models.get(cx.config.model_of(stage)).cloned().unwrap_or_default();
     let answered = model.last_answer.is_some_and(|at| at >= began);
     Ok(match record.hold_of(cx.config.model_of(stage), cx.now()) {
-        Some(hold) => Canary::Fails(hold.reason),
+        Some(hold) => Canary::Fails(hold.kind, hold.reason),
         None if answered && !model.is_open() => Canary::Works,
         None => Canary::Unknown,
     })
 }
 
-/// Runs one minimal session.
+/// Runs one minimal session, if there is a way to the provider.
 async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> {
     let agent = cx.config.agent_of(stage);
+    if let Some(hold) = unreachable(cx, stage).await? {
+        return Ok(closed(cx, &hold));
+    }
     let claim = Claim { worst_case: PROBE_COST, ..claim_for(cx, Stage::Triage, Vec::new()) };
     let abandon = async |gate| {
         let now = cx.now();

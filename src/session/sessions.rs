@@ -12,12 +12,12 @@ use super::configured::Configured;
 use super::recording::Recording;
 use super::supervisor::remove_folder;
 use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans, trial};
-use crate::gateway::{Bounds, Exchange, Gateway, Playback};
+use crate::gateway::{Bounds, Exchange, Gateway, Greeting, Playback};
 use crate::model::{BoxFuture, FailureKind, Outcome, SessionEnd, SessionRef, Stage, Usd};
 use crate::ports::LedgerError;
 use crate::private;
 use crate::prompt::Rendered;
-use crate::settings::{Analyze, Config, Environment, Triage};
+use crate::settings::{AgentKind, Analyze, Config, Environment, Triage};
 
 /// One session's work, ready to start.
 #[derive(Debug, Clone)]
@@ -70,6 +70,12 @@ pub trait Sessions: Send + Sync {
     /// Runs one, from its row to the proof that none of its processes is left.
     fn perform(&self, job: Job, stop: StopSignal)
     -> BoxFuture<'_, Result<SessionEnd, LedgerError>>;
+
+    /// Why no session of this agent can reach its model provider, and what to do. Free, and bounded
+    /// to seconds. `None` if the provider answers, or if only a session can tell.
+    fn unreachable(&self, _agent: AgentKind) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { None })
+    }
 
     /// Ends sessions that an earlier process left open. Returns when that is done or the grace
     /// period is over.
@@ -265,6 +271,22 @@ fn write_attached(attached: &Attached, scratch: &Path) -> io::Result<PathBuf> {
 }
 
 impl Sessions for SupervisedSessions {
+    fn unreachable(&self, agent: AgentKind) -> BoxFuture<'_, Option<String>> {
+        let stages = [Stage::Triage, Stage::Deep];
+        let stage = stages.into_iter().position(|stage| self.config.agent_of(stage) == agent);
+        let upstream = stage.and_then(|at| self.agents.get(at)?.upstream.clone());
+        Box::pin(async move {
+            let upstream = upstream.filter(|_| self.playback.is_none())?;
+            match upstream.greet(self.supervisor.clock().now()).await {
+                Greeting::Unreachable(failure) => {
+                    let fix = failure.fix(self.config.credential_env_of(agent));
+                    Some(format!("{}; {fix}", upstream.told(&failure)))
+                }
+                Greeting::Accepted | Greeting::Unproven | Greeting::Refused(_) => None,
+            }
+        })
+    }
+
     fn perform(
         &self,
         job: Job,

@@ -17,6 +17,7 @@ impl Export {
              [repository]\npath = \"code\"\n\
              [schedule]\nfirst_run = \"process\"\n\
              [agent]\ncommand = [{BINARY:?}, \"simulate\", \"agent\"]\n\
+             pass_env = [\"ANTHROPIC_BASE_URL\"]\n\
              [limits]\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n"
         );
         std::fs::write(folder.path().join("heartbeat.toml"), config).unwrap();
@@ -34,6 +35,7 @@ impl Export {
         command.current_dir(self.0.path()).args(arguments);
         command.arg("--state-dir").arg(self.0.path().join("state"));
         command.env_remove("AZURE_DEVOPS_PAT").env("ANTHROPIC_API_KEY", "of-the-agent");
+        command.env("ANTHROPIC_BASE_URL", support::messages_api::reachable());
         command.output().unwrap()
     }
 

@@ -35,6 +35,7 @@ impl Team {
              comments = 5\nwrite_back = true\n\
              [repository]\npath = {:?}\n\
              [agent]\ncommand = [{BINARY:?}, \"simulate\", \"agent\"]\n\
+             pass_env = [\"ANTHROPIC_BASE_URL\"]\n\
              [verify]\nwrite_back_unproven = true\n\
              [limits]\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n\
              [dedupe]\nretry_delay = \"0s\"\n",
@@ -72,7 +73,8 @@ impl Team {
             .arg("--state-dir")
             .arg(self.state())
             .env("AZURE_DEVOPS_PAT", "right")
-            .env("ANTHROPIC_API_KEY", "of-the-agent");
+            .env("ANTHROPIC_API_KEY", "of-the-agent")
+            .env("ANTHROPIC_BASE_URL", support::messages_api::reachable());
         command
     }
 

@@ -49,6 +49,7 @@ impl Team {
              [[sources]]\nname = \"server\"\nkind = \"jira\"\nbase_url = {:?}\nproject = \"PARCEL\"\n\
              [repository]\npath = {:?}\n\
              [agent]\ncommand = [{BINARY:?}, \"simulate\", \"agent\"]\n\
+             pass_env = [\"ANTHROPIC_BASE_URL\"]\n\
              [verify]\nwrite_back_unproven = true\n\
              [limits]\nmax_deep_per_run = 10\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n\
              [dedupe]\nretry_delay = \"0s\"\n",
@@ -89,7 +90,8 @@ impl Team {
             .env("AZURE_DEVOPS_PAT", "right")
             .env("GITHUB_TOKEN", "right")
             .env("JIRA_TOKEN", "right")
-            .env("ANTHROPIC_API_KEY", "of-the-agent");
+            .env("ANTHROPIC_API_KEY", "of-the-agent")
+            .env("ANTHROPIC_BASE_URL", support::messages_api::reachable());
         command
     }
 

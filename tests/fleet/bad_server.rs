@@ -16,10 +16,10 @@ use jiff::{SignedDuration, Timestamp};
 use support::{conformance, eventually, until};
 
 use crate::bad_input::{doctor, with};
-use crate::certificates::{Authority, Certificate};
 use crate::relay::{Relay, Tls, behind, with_tls};
 use crate::rivals::engine;
 use crate::world::{OPEN_ITEMS, Process, World, tail};
+use support::certificates::{Authority, Certificate};
 
 const SHORT_WAIT: (&str, &str) = ("admission_wait = \"15s\"", "admission_wait = \"2s\"");
 

@@ -15,7 +15,6 @@ mod accounts;
 mod bad_input;
 mod bad_server;
 mod both;
-mod certificates;
 mod cut_off;
 mod dashboard;
 mod dispatch;

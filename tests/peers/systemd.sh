@@ -55,8 +55,9 @@ mkdir -p /srv/heartbeat /srv/code /etc/heartbeat && cd /srv/heartbeat && echo 'f
 until [ -s ado.txt ]; do sleep 0.1; done
 heartbeat init --base-url "$(head -n 1 ado.txt)" --project Parcel --repository /srv/code > /dev/null
 sed -i 's|^cron = .*|cron = "*/2 * * * * *"|; s|^first_run = .*|first_run = "process"|; s|^max_load_per_core = .*|max_load_per_core = 1000.0|
+    s|^pass_env = .*|pass_env = ["ANTHROPIC_BASE_URL"]|
     s|^max_memory_pressure = .*|max_memory_pressure = 100.0|; s|^command = .*|command = ["heartbeat", "simulate", "agent", "--pace", "600000"]|' heartbeat.toml
-(umask 077; printf 'AZURE_DEVOPS_PAT=good\nANTHROPIC_API_KEY=x\n' > /etc/heartbeat/environment)
+(umask 077; printf 'AZURE_DEVOPS_PAT=good\nANTHROPIC_API_KEY=x\nANTHROPIC_BASE_URL=http://127.0.0.1:18080\n' > /etc/heartbeat/environment)
 heartbeat service install > installed.txt
 grep -q 'systemctl enable --now heartbeat.service' installed.txt
 mkdir -p /etc/systemd/system/heartbeat.service.d && printf '[Service]\nRestartSec=1s\n' > /etc/systemd/system/heartbeat.service.d/test.conf

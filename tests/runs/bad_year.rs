@@ -361,7 +361,7 @@ impl Year {
                     + (SELECT count(*) FROM runs WHERE ended_at IS NULL)";
         if self.world.count(open) == 0 {
             figures::agree(&self.world, day % 30 == 0).await;
-            let served = self.world.outside.lock().unwrap().served;
+            let served = self.world.outside.lock().unwrap().served.values().sum::<i64>();
             let booked = self.world.count("SELECT coalesce(sum(spent), 0) FROM budget");
             assert_eq!(booked, served, "booked and served");
         }
@@ -458,7 +458,7 @@ async fn a_bad_year_loses_nothing_blames_nobody_and_books_what_was_served() {
         year.end_of_day(day).await;
     }
     year.after_the_cure().await;
-    let served = Usd::from_micros(year.world.outside.lock().unwrap().served);
+    let served = Usd::from_micros(year.world.outside.lock().unwrap().served.values().sum());
     println!(
         "{added} items, {} runs without a fault, longest wait {} of them, {served} served\n\
          faults {:?}\nruns {:?}\n{} items at fault",

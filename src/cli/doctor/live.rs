@@ -8,7 +8,7 @@ use super::source::failed;
 use super::{Check, DoctorInput};
 use crate::app::ConfiguredCredential;
 use crate::fetch::{Connection, FetchRequest, InMemory, Source as _, Tracker, WriteBack, connect};
-use crate::gateway::{Class, Failure, Greeting, Upstream};
+use crate::gateway::{Greeting, Upstream};
 use crate::model::{FailureClass, Format, WorkItem};
 use crate::session::agent::of_kind;
 use crate::settings::{AgentKind, Source};
@@ -34,35 +34,26 @@ async fn provider(input: &DoctorInput, kind: AgentKind) -> Check {
         return Check::skipped(name, found);
     };
     let address = provider.address.clone();
-    let asked = match Upstream::new(provider) {
-        Ok(upstream) => upstream.greet(input.clock.now()).await,
-        Err(why) => return Check::failed(name, why, fix_of(Class::Setting, kind, input)),
+    let upstream = match Upstream::new(provider) {
+        Ok(upstream) => upstream,
+        Err(why) => {
+            let fix = "correct the provider's address and the files with certificates \
+                       (NODE_EXTRA_CA_CERTS, SSL_CERT_FILE)";
+            return Check::failed(name, why, fix);
+        }
     };
-    match asked {
-        Ok(Greeting::Accepted) => {
+    match upstream.greet(input.clock.now()).await {
+        Greeting::Accepted => {
             Check::ok(name, format!("{address} answers and accepts the credential"))
         }
-        Ok(Greeting::Unproven) => Check::ok(
+        Greeting::Unproven => Check::ok(
             name,
             format!("{address} answers; it has no free request that would prove the credential"),
         ),
-        Err(failure) => {
-            let Failure { class, .. } = failure;
-            let found = format!("{address}: {}", failure.text());
-            Check::failed(name, found, fix_of(class, kind, input))
+        Greeting::Refused(failure) | Greeting::Unreachable(failure) => {
+            let fix = failure.fix(input.config.credential_env_of(kind));
+            Check::failed(name, upstream.told(&failure), fix)
         }
-    }
-}
-
-fn fix_of(class: Class, kind: AgentKind, input: &DoctorInput) -> String {
-    let variable = input.config.credential_env_of(kind);
-    match class {
-        Class::Credential => format!("put a valid key into {variable}"),
-        Class::Credit => "add credit to the account, or use another key".to_owned(),
-        Class::Limit | Class::Plan => "wait until the limit resets, or use another key".to_owned(),
-        _ => "check the network, DNS, the proxy (HTTPS_PROXY, in agent.pass_env) and the provider's \
-              address; a private certificate authority goes into NODE_EXTRA_CA_CERTS or SSL_CERT_FILE"
-            .to_owned(),
     }
 }
 

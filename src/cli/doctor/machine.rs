@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Check, DoctorInput};
-use crate::context::{CodeCommit, CodeCopies, Upstream, commit_of, has_files};
+use crate::context::{CodeCommit, CodeCopies, CodeError, Upstream, commit_of, has_files};
 use crate::model::Stage;
 use crate::outbound::ping::{Monitor, Signal};
 use crate::report::moment::minute;
@@ -36,7 +36,8 @@ pub(super) async fn repository(input: &DoctorInput) -> Check {
     let read = tokio::task::spawn_blocking(move || (commit_of(&at, "HEAD"), has_files(&at))).await;
     let (commit, has_files) = read.unwrap_or((None, false));
     if !has_files {
-        let found = format!("{} has no files to analyse", path.display());
+        let said = CodeError::Empty(path.clone()).to_string();
+        let (found, fix) = said.split_once(": ").unwrap_or((&said, fix));
         return Check::failed(name, found, fix);
     }
     let Some(commit) = commit else {

@@ -226,7 +226,8 @@ async fn a_pipeline_gets_its_summary_and_heartbeats_exit_code() {
             .env("HEARTBEAT", env!("CARGO_BIN_EXE_heartbeat"))
             .env("HOME", world.path("home"))
             .env("TRACKER_TOKEN", super::world::TOKEN)
-            .env("ANTHROPIC_API_KEY", "not-a-key");
+            .env("ANTHROPIC_API_KEY", "not-a-key")
+            .env("ANTHROPIC_BASE_URL", support::messages_api::reachable());
         tokio::task::block_in_place(|| command.output().unwrap())
     };
     let summary = || std::fs::read_to_string(world.path("summary.md")).unwrap();

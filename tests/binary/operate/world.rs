@@ -54,7 +54,7 @@ impl World {
         let text = format!(
             "[source]\nbase_url = {:?}\nproject = {:?}\ntoken_env = \"TRACKER_TOKEN\"\n\
              look_back = \"3650d\"\n[schedule]\ncron = \"0 0 1 1 *\"\nfirst_run = \"process\"\n\
-             [repository]\npath = {:?}\n[agent]\ncommand = {agent:?}\nread_paths = [{BINARY:?}]\nwrite_paths = [{:?}]\n[limits]\n\
+             [repository]\npath = {:?}\n[agent]\ncommand = {agent:?}\nread_paths = [{BINARY:?}]\npass_env = [\"ANTHROPIC_BASE_URL\"]\nwrite_paths = [{:?}]\n[limits]\n\
              max_load_per_core = 1000.0\nmax_memory_pressure = 100.0\nmin_free_memory = \"1 MiB\"\nmax_deep_per_run = 2\n\
              slots_dir = {:?}\n[state]\ndir = {:?}\n[timeouts]\ngrace = \"1s\"\n",
             self.simulator.base_url(),
@@ -103,6 +103,7 @@ impl World {
             .env("HOME", self.path("home"))
             .env("TRACKER_TOKEN", TOKEN)
             .env("ANTHROPIC_API_KEY", "not-a-key")
+            .env("ANTHROPIC_BASE_URL", support::messages_api::reachable())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -158,12 +158,16 @@ pub struct Outside {
     pub triaged: Vec<Vec<i64>>,
     /// The model of each probe, in order.
     pub probed: Vec<String>,
+    /// There is no way to the provider, for this reason.
+    pub unreachable: Option<&'static str>,
+    /// How often somebody asked whether there is one.
+    pub greeted: u32,
+    /// What the provider served to each session and will put on its invoice, in micro-dollars.
+    pub served: BTreeMap<String, i64>,
     /// The model that answers analyses instead of the configured one.
     pub fell_back_to: Option<String>,
     /// The provider fails this share of all sessions, in percent, by a fixed sequence.
     pub brown_out: Option<(u64, u64)>,
-    /// What the provider has answered so far, in millionths of a dollar.
-    pub served: i64,
     /// Every answer is empty, although the items are there.
     pub answers_empty: bool,
     /// Items that reads of many leave out, although they are there.

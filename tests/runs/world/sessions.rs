@@ -15,6 +15,9 @@ use serde_json::json;
 
 use super::{Play, World, is_deep, marks};
 
+/// Served to a session that spoke and reported no figure, in micro-dollars.
+const UNREPORTED: i64 = 13_000;
+
 pub struct ScriptedSessions {
     pub world: World,
     pub journal: Journal,
@@ -177,14 +180,16 @@ impl ScriptedSessions {
     async fn use_something(&self, job: &Job) -> Result<(), LedgerError> {
         let cost = Some(Usd::from_dollars(0.02));
         let used = Usage { cost, input_tokens: 9, estimated: true, ..Usage::default() };
-        self.serve(&used);
+        self.serve(job, &used);
         self.journal.spawned(job.session.id, 77).await?;
         self.journal.used(job.session.id, used).await
     }
 
-    fn serve(&self, usage: &Usage) {
-        let cost = usage.cost.map_or(0, Usd::micros);
-        self.world.outside.lock().unwrap().served += cost;
+    /// The provider's own account: also of what no one reported.
+    fn serve(&self, job: &Job, usage: &Usage) {
+        let unreported = if usage.tokens() > 0 { UNREPORTED } else { 0 };
+        let served = usage.cost.map_or(unreported, Usd::micros);
+        self.world.outside.lock().unwrap().served.insert(job.session.id.to_string(), served);
     }
 
     /// Verdicts and files as the environment wants them.
@@ -250,7 +255,7 @@ impl ScriptedSessions {
             end = SessionEnd::empty(Outcome::Cancelled { why: asked.kind() });
         }
         self.world.outside.lock().unwrap().started[noted].3 = end.outcome.clone();
-        self.serve(&end.usage);
+        self.serve(&job, &end.usage);
         self.journal.close(job.session.id, end.clone()).await?;
         self.tell_end(&job, &end);
         if play == Play::DiesAfterRow {
@@ -382,6 +387,13 @@ fn finding() -> Finding {
 }
 
 impl Sessions for ScriptedSessions {
+    fn unreachable(&self, _: AgentKind) -> BoxFuture<'_, Option<String>> {
+        let mut outside = self.world.outside.lock().unwrap();
+        outside.greeted += 1;
+        let why = outside.unreachable.map(str::to_owned);
+        Box::pin(async move { why })
+    }
+
     fn perform(
         &self,
         job: Job,

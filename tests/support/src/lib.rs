@@ -3,6 +3,7 @@
 pub mod agent_items;
 mod alone;
 pub mod answers;
+pub mod certificates;
 pub mod conformance;
 mod connection;
 mod eventually;

@@ -222,6 +222,14 @@ impl MessagesApi {
     }
 }
 
+/// The address of a provider that answers and serves nothing, for agents that are simulated: a run
+/// asks whether its provider can be reached.
+pub fn reachable() -> String {
+    static API: std::sync::OnceLock<MessagesApi> = std::sync::OnceLock::new();
+    let refuse = |_: &Request| Reply::Text("a simulated agent asks nobody".to_owned());
+    API.get_or_init(|| MessagesApi::start(refuse)).url()
+}
+
 impl Drop for MessagesApi {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);

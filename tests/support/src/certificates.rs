@@ -26,13 +26,13 @@ impl Authority {
             println!("SKIPPED: certificates are made by openssl, which is not installed");
             return None;
         }
-        std::fs::create_dir_all(folder).unwrap();
-        std::fs::write(folder.join("settings"), SETTINGS).unwrap();
-        std::fs::write(folder.join("index.txt"), "").unwrap();
-        std::fs::write(folder.join("serial"), "01\n").unwrap();
+        std::fs::create_dir_all(folder).expect("openssl and its files");
+        std::fs::write(folder.join("settings"), SETTINGS).expect("openssl and its files");
+        std::fs::write(folder.join("index.txt"), "").expect("openssl and its files");
+        std::fs::write(folder.join("serial"), "01\n").expect("openssl and its files");
         let own = Self { folder: folder.to_owned() };
         own.openssl(
-            &["req", "-x509", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=fleet"],
+            &["req", "-x509", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=tests"],
             &NEW_KEY,
         );
         Some(own)
@@ -63,7 +63,12 @@ impl Authority {
 
     fn openssl(&self, words: &[&str], more: &[&str]) {
         let mut command = Command::new("openssl");
-        let made = command.args(words).args(more).current_dir(&self.folder).output().unwrap();
+        let made = command
+            .args(words)
+            .args(more)
+            .current_dir(&self.folder)
+            .output()
+            .expect("openssl and its files");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 }
