@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::engine::{Engine, EngineError, Start};
+use super::engine::{Cover, Engine, EngineError, Start};
 use super::gate::POLLER_SEEN;
 use super::order::{Task, WIRE};
 use super::{checkout, own_host, queue, queue_of_wire};
 use crate::clock::Clock;
-use crate::settings::{Config, Environment};
+use crate::settings::{Config, Environment, Fleet};
 
 /// Name, result (an error is a failure), and remedy.
 pub type CheckResult = (&'static str, Result<String, String>, Option<String>);
@@ -30,7 +30,7 @@ pub async fn check_fleet(
         Ok(engine) => engine,
         Err(error) => return vec![("fleet key", Err(error.to_string()), None)],
     };
-    let mut results = vec![("fleet key", Ok(format!("key {}", engine.key_id())), None)];
+    let mut results = vec![own_key(&engine, fleet)];
     let server = server(&engine, &fleet.namespace).await;
     let is_there = server.1.is_ok();
     results.push(server);
@@ -42,6 +42,20 @@ pub async fn check_fleet(
     }
     results.extend(repositories(config).await);
     results
+}
+
+/// The public key of this process, and what others need of it.
+fn own_key(engine: &Engine, fleet: &Fleet) -> CheckResult {
+    let public = engine.keys().public();
+    let found = format!("public key {public}, {} workers known", fleet.workers.len());
+    let fix = fleet.workers.is_empty().then(|| {
+        format!(
+            "on the coordinator, list the public key of every worker in [fleet.workers] \
+             (`heartbeat worker --public-key` prints it); on every worker, write \
+             coordinator = [\"{public}\"] in [fleet]"
+        )
+    });
+    ("fleet key", Ok(found), fix)
 }
 
 async fn server(engine: &Engine, namespace: &str) -> CheckResult {
@@ -78,7 +92,7 @@ async fn ahead(engine: &Engine, clock: &Clock) -> Result<i64, EngineError> {
     let polled = tokio::time::timeout(OWN_TASK, engine.poll(&name)).await.unwrap_or(Ok(None));
     let now = clock.now();
     let Some(task) = polled? else { return Ok(0) };
-    engine.complete(&task.id, &task.token, &()).await?;
+    engine.complete(&task.id, &task.token, &Cover::Signed, &()).await?;
     Ok(task.at.map_or(0, |at| at.duration_since(now).as_secs()))
 }
 
