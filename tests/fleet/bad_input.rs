@@ -135,7 +135,7 @@ fn a_worker_without_its_role_says_what_to_write() {
     ] {
         std::fs::write(&config, text.replace(&from, &to)).unwrap();
         let code = Process::start(&mut world.command(&config, "w0", &["worker"])).wait();
-        assert_eq!(code, Some(64), "{}", tail(&world.said("w0")));
+        assert_eq!(code, Some(2), "{}", tail(&world.said("w0")));
         assert!(world.said("w0").contains(expected), "{}", tail(&world.said("w0")));
     }
     assert!(world.said("w0").contains(&own), "its public key, for the coordinator");

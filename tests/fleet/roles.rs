@@ -218,7 +218,7 @@ async fn a_wrong_order_is_refused_and_told() {
         assert!(answering.complete(&taken.id, &taken.token, &cover, &letter).await.unwrap());
         let why = returned(&engine, execution).await;
         assert!(why.contains(expected), "{execution}: {why}");
-        assert!(world.said(&claim.host).contains(expected), "{}", tail(&world.said(&claim.host)));
+        support::eventually("its host's word", || world.said(&claim.host).contains(expected));
     }
     assert_eq!(world.agent.starts(), 1, "nothing of it was started");
 }
