@@ -309,8 +309,11 @@ async fn spawns(rounds: usize) {
         agent.stdout.as_mut().unwrap().read_u8().await.unwrap();
         bare.push(start.elapsed());
         agent.kill().await.unwrap();
-        let kinds =
-            [(Containment::Subreaper, false), (Containment::Auto, false), (Containment::Auto, true)];
+        let kinds = [
+            (Containment::Subreaper, false),
+            (Containment::Auto, false),
+            (Containment::Auto, true),
+        ];
         for ((tier, has_walls), times) in kinds.into_iter().zip(&mut kept) {
             let place = Place::new();
             let confinement = has_walls.then(|| walls(&place));
