@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use heartbeat::app::selftest::Rig;
 use heartbeat::model::SessionId;
 use heartbeat::process;
+use heartbeat::session::confinement::Confinement;
 use heartbeat::session::keeper::launch::{self, Keeper};
 use heartbeat::session::keeper::protocol::{FromKeeper, Order, ToKeeper};
 use heartbeat::session::{StopHandle, StopReason, mark};
@@ -92,12 +93,30 @@ impl Place {
     }
 }
 
+/// The walls of a session behind the gateway, with the folder of this place.
+fn walls(place: &Place) -> Confinement {
+    let mut walls = Confinement::for_program(Path::new(PROGRAM), &[], &[]);
+    walls.write.push(place.folder.path().to_owned());
+    walls.only_gateway = true;
+    walls
+}
+
 async fn keep(place: &Place, tier: Containment, misbehaviour: &str, session: SessionId) -> Keeper {
+    keep_within(None, place, tier, misbehaviour, session).await
+}
+
+async fn keep_within(
+    confinement: Option<Confinement>,
+    place: &Place,
+    tier: Containment,
+    misbehaviour: &str,
+    session: SessionId,
+) -> Keeper {
     let mut keeper = launch::launch(Path::new(PROGRAM), session.0, tier, None).await.unwrap();
     let stdin = place.folder.path().join("stdin");
     std::fs::write(&stdin, "").unwrap();
     let order = Order {
-        confinement: None,
+        confinement,
         max_tasks: None,
         program: PROGRAM.into(),
         args: place.agent_args(misbehaviour).into_iter().map(Into::into).collect(),
@@ -277,7 +296,7 @@ async fn sweeps(rounds: usize) {
 
 async fn spawns(rounds: usize) {
     let mut bare = Vec::new();
-    let mut kept: [Vec<Duration>; 2] = Default::default();
+    let mut kept: [Vec<Duration>; 3] = Default::default();
     for _ in 0..rounds {
         let place = Place::new();
         let start = Instant::now();
@@ -290,11 +309,17 @@ async fn spawns(rounds: usize) {
         agent.stdout.as_mut().unwrap().read_u8().await.unwrap();
         bare.push(start.elapsed());
         agent.kill().await.unwrap();
-        for (tier, times) in [Containment::Subreaper, Containment::Auto].into_iter().zip(&mut kept)
-        {
+        let kinds = [
+            (Containment::Subreaper, false),
+            (Containment::Auto, false),
+            (Containment::Auto, true),
+        ];
+        for ((tier, has_walls), times) in kinds.into_iter().zip(&mut kept) {
             let place = Place::new();
+            let confinement = has_walls.then(|| walls(&place));
             let start = Instant::now();
-            let mut keeper = keep(&place, tier, "silent-sleeper", new_session()).await;
+            let (what, session) = ("silent-sleeper", new_session());
+            let mut keeper = keep_within(confinement, &place, tier, what, session).await;
             keeper.stdout.read_u8().await.unwrap();
             times.push(start.elapsed());
             drop((keeper.to, keeper.from));
@@ -304,8 +329,8 @@ async fn spawns(rounds: usize) {
     let base = percentile(&mut bare, 50);
     println!("spawn to first byte, {rounds} rounds each, interleaved");
     println!("  bare                     p50 {base:7.2} ms");
-    for (name, mut times) in ["with keeper (subreaper)", "with keeper (strongest)"].iter().zip(kept)
-    {
+    let names = ["with keeper (subreaper)", "with keeper (strongest)", "the same with walls"];
+    for (name, mut times) in names.iter().zip(kept) {
         let middle = percentile(&mut times, 50);
         println!("  {name:<24} p50 {middle:7.2} ms  (+{:.2} ms)", middle - base);
     }

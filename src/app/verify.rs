@@ -24,7 +24,7 @@ use crate::context::tree::BorrowedTree;
 use crate::context::{CommitCode, Kind, Language, code_bases_of};
 use crate::evidence::halves::{Halves, halves};
 use crate::evidence::patch::{self, Outcome};
-use crate::evidence::{Code as _, occurs_in, stays_inside};
+use crate::evidence::{occurs_in, stays_inside};
 use crate::model::{AnalysedCode, Finding, Rung, Step};
 use crate::private::{self, beneath};
 use crate::session::brief::{Brief, BriefEnd, Briefly, Room};

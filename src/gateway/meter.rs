@@ -79,6 +79,8 @@ struct State {
     calls_before: u32,
     stop: Option<Stop>,
     failure: Option<Failure>,
+    /// The latest request that is over.
+    last_settled: u64,
 }
 
 impl State {
@@ -177,7 +179,15 @@ impl Meter {
         if let Some(call) = state.open.remove(&id) {
             state.add(&call);
         }
-        state.failure = failure;
+        // The end of an earlier answer may be noticed after the next request was refused.
+        if id >= state.last_settled {
+            (state.last_settled, state.failure) = (id, failure);
+        }
+    }
+
+    #[cfg(test)]
+    pub fn open_calls(&self) -> usize {
+        self.state().open.len()
     }
 
     pub fn allow_another_question(&self) {

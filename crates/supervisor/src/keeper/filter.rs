@@ -1,4 +1,5 @@
-//! System calls that are closed to an agent because Landlock does not cover them.
+//! The system calls of an agent: those of [`super::calls`] with these conditions on their arguments,
+//! because Landlock does not cover them; no other.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, sock_filter,
 };
 
+use super::calls::{ALLOWED, OF_A_SANDBOX};
 use crate::confinement::Confinement;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -25,15 +27,21 @@ pub fn programs(allowed: &Confinement) -> Result<Vec<BpfProgram>, BackendError> 
         refused.extend(namespaces()?);
     }
     refused.extend(CLOSED.iter().map(|call| (*call, ALWAYS)));
+    let mut listed: Rules = ALLOWED.iter().map(|call| (*call, ALWAYS)).collect();
+    match allowed.makes_own_sandbox {
+        true => listed.extend(OF_A_SANDBOX.iter().map(|call| (*call, ALWAYS))),
+        false => refused.extend(OF_A_SANDBOX.iter().map(|call| (*call, ALWAYS))),
+    }
     if !allowed.changes_modes {
         refused.extend(CHANGES_OF_MODES.iter().map(|call| (*call, ALWAYS)));
     }
-    // A filter cannot see their arguments, which are in memory. Programs fall back to older calls.
-    let unknown = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, ALWAYS));
+    // Of several errors the kernel returns that of the last filter: what is closed for a reason is
+    // not permitted, whatever else is not listed does not exist, so that programs fall back.
+    let missing = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     Ok(vec![
         other_numbers(),
-        program(refused, libc::EPERM)?,
-        program(unknown.into_iter().collect(), libc::ENOSYS)?,
+        program(listed, missing, SeccompAction::Allow)?,
+        program(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM.unsigned_abs()))?,
     ])
 }
 
@@ -55,13 +63,25 @@ fn other_numbers() -> BpfProgram {
     ]
 }
 
-/// Key rings, shared memory, tracing, file attributes, memory of other processes, and io_uring,
-/// which bypasses filters.
+/// Not in the list either; here for their error, and so that a longer list opens none of them: key
+/// rings, shared memory, tracing, file attributes, memory of other processes, io_uring, which
+/// bypasses filters, and the newer interface to mounts.
 const CLOSED: &[i64] = &[
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_kcmp,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_process_madvise,
@@ -111,9 +131,12 @@ const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
 
-fn program(rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
-    let (pass, refuse) = (SeccompAction::Allow, SeccompAction::Errno(error.unsigned_abs()));
-    SeccompFilter::new(rules, pass, refuse, std::env::consts::ARCH.try_into()?)?.try_into()
+fn program(
+    rules: Rules,
+    others: SeccompAction,
+    matching: SeccompAction,
+) -> Result<BpfProgram, BackendError> {
+    SeccompFilter::new(rules, others, matching, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
 /// Only TCP and UDP, or only TCP: UDP carries names and whatever is written into them. A pair of

@@ -7,9 +7,12 @@
 //! At first it only prepares and reports its identity. Heartbeat then commits the row and sends
 //! `Go`. If the socket closes before that, the keeper exits and no agent has run.
 
+#[cfg(target_os = "linux")]
+mod calls;
 mod channel;
 #[cfg(target_os = "linux")]
 mod confine;
+#[cfg(target_os = "linux")]
 mod filter;
 mod group;
 pub mod launch;
