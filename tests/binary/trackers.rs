@@ -425,10 +425,10 @@ async fn why_says_where_an_item_stands_by_the_name_that_people_use() {
             "UPDATE heartbeat_state SET {} WHERE key = '{key}';
              INSERT INTO heartbeat_state (key, item_id, title, item_type, url, revision, last_changed,
                  fingerprint, phase, reason, first_seen, last_seen)
-             SELECT '{source}/1', 1, 'The older one', item_type, '', 1, 0, '', 'done', 'baseline', 0, 0
+             SELECT '{source}/987654', 987654, 'The older one', item_type, '', 1, 0, '', 'done', 'baseline', 0, 0
                  FROM heartbeat_state WHERE key = '{key}';
              UPDATE item_fields SET words = '' WHERE key = '{key}';
-             INSERT INTO duplicates VALUES ('{key}', '{source}/1', 'The same.')",
+             INSERT INTO duplicates VALUES ('{key}', '{source}/987654', 'The same.')",
             STANDINGS[2].0
         ));
         let same = why(&name).await;
