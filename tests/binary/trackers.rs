@@ -256,6 +256,13 @@ async fn why_has_one_answer_for_any_number_on_every_tracker() {
     }
     let unread = why(&ado_key(some)).await;
     assert!(unread.contains("matches the query, and no run has read it yet"), "{unread}");
+}
+
+/// Items of projects that no source reads, and trackers that refuse.
+#[tokio::test(flavor = "multi_thread")]
+async fn why_tells_another_project_from_a_missing_permission() {
+    let team = Team::new().await;
+    let why = async |item: &str| said(&team.heartbeat(&["why", item]).await);
     for (item, answer) in [
         ("OTHER-4", "No source reads OTHER; the configuration has PARCEL."),
         ("contoso/elsewhere#12", "No source reads contoso/elsewhere; the configuration has"),
@@ -263,18 +270,17 @@ async fn why_has_one_answer_for_any_number_on_every_tracker() {
         let told = why(item).await;
         assert!(told.contains(answer), "{item}: {told}");
     }
-    for name in ["ado", "gh", "cloud"] {
-        let other = || Some("another".to_owned());
-        match name {
-            "ado" => team.ado.set_token(other()),
-            "gh" => team.github.set_token(other()),
-            _ => jira.set_token(other()),
-        }
-        let item = match name {
-            "ado" => ado_key(feature),
-            "gh" => gh(labelled),
-            _ => key(done),
-        };
+    let (source, jira) = &team.jira[0];
+    let items = [
+        format!("ado/{}", team.ado.item_ids()[0]),
+        format!("{}#{}", github::REPOSITORY, team.github.numbers(github::REPOSITORY)[0]),
+        format!("{source}/{}", jira.ids()[0]),
+    ];
+    let another = || Some("another".to_owned());
+    team.ado.set_token(another());
+    team.github.set_token(another());
+    jira.set_token(another());
+    for item in items {
         let refused = why(&item).await;
         assert!(refused.contains("no permission"), "{item}: {refused}");
     }
@@ -427,10 +433,10 @@ async fn why_says_where_an_item_stands_by_the_name_that_people_use() {
             "UPDATE heartbeat_state SET {} WHERE key = '{key}';
              INSERT INTO heartbeat_state (key, item_id, title, item_type, url, revision, last_changed,
                  fingerprint, phase, reason, first_seen, last_seen)
-             SELECT '{source}/1', 1, 'The older one', item_type, '', 1, 0, '', 'done', 'baseline', 0, 0
+             SELECT '{source}/987654', 987654, 'The older one', item_type, '', 1, 0, '', 'done', 'baseline', 0, 0
                  FROM heartbeat_state WHERE key = '{key}';
              UPDATE item_fields SET words = '' WHERE key = '{key}';
-             INSERT INTO duplicates VALUES ('{key}', '{source}/1', 'The same.')",
+             INSERT INTO duplicates VALUES ('{key}', '{source}/987654', 'The same.')",
             STANDINGS[2].0
         ));
         let same = why(&name).await;
