@@ -222,7 +222,7 @@ impl SourceReading {
         for id in doubtful {
             let mut is_gone = false;
             if answers > 0 {
-                let alone = self.tracker.details.current_states(vec![id]);
+                let alone = self.tracker.source.current_states(vec![id]);
                 (answers, is_gone) = match cx.stop.unless_stopped(alone).await {
                     Some(Ok(Some(states))) => (answers - 1, states.is_empty()),
                     // It has no such request: the read itself is all there is.

@@ -4,11 +4,8 @@
 //! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE`; prints a message and passes if it is missing.
 
 mod blame;
-<<<<<<< HEAD
 mod evidence;
-=======
 mod kills;
->>>>>>> 89035ed (wip)
 mod kinds;
 mod limits;
 mod login;
