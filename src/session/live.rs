@@ -399,6 +399,8 @@ impl<'a> Live<'a> {
         self.timers.watch(keeper, pid, self.started);
         self.events.emit(Event::SessionSpawned { session: self.spec.session.id, pid, host: None });
         self.input(Input::Started);
+        // Before the pid, with which nothing stored would mean that nothing is known.
+        self.keep_used().await;
         if let Err(error) = self.ledger.spawned(self.spec.session.id, pid).await {
             // Only informational; the row that counts is already committed.
             tracing::warn!(session = %self.spec.session.id, %error, "could not store the agent's pid");
