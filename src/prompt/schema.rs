@@ -274,6 +274,7 @@ mod tests {
             [
                 "/verdicts/0/needs_deep_analysis: missing",
                 "/verdicts/0/ask: missing",
+                "/verdicts/0/code_bases: missing",
                 "/verdicts/0/set: missing",
                 "/verdicts/0/complexity: must be one of [\"trivial\",\"simple\",\"moderate\",\"complex\"]",
                 "/verdicts/0/id: must be integer",
