@@ -65,7 +65,7 @@ pub(super) enum Effect {
 pub(super) type Sides = [Option<Length>; 4];
 
 /// The declarations of one element; a later one of the same property replaces an earlier one.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Declared {
     pub(super) display: Option<Display>,
     /// `Some(false)`: hidden.
@@ -144,10 +144,11 @@ pub(super) enum Inherited {
 pub(super) const INHERITED: usize = Inherited::Shadow as usize + 1;
 
 impl Declared {
-    /// Applies a list: what is `!important` in it last.
-    pub(super) fn apply(&mut self, list: &[(String, Text<'_>)]) {
+    /// Applies lists one after another: what is `!important` in them last.
+    pub(super) fn apply(&mut self, lists: &[&[(String, Text<'_>)]]) {
         for important in [false, true] {
-            for (name, text) in list.iter().filter(|(_, text)| text.important == important) {
+            let all = lists.iter().flat_map(|list| list.iter());
+            for (name, text) in all.filter(|(_, text)| text.important == important) {
                 self.declare(name, text);
             }
         }

@@ -1,7 +1,8 @@
 //! The rules of `<style>` elements, and which of them could apply to an element.
 //!
 //! Only the last part of a selector is matched, by its tag, id and classes: everything else in it
-//! is taken to match. There is no cascade: a rule that could apply makes doubtful what it could hide.
+//! is taken to match. A rule that consists of nothing else, under no condition, counts as applied;
+//! any other one only makes doubtful what it could hide.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -41,6 +42,8 @@ struct Subject {
     tag: Option<String>,
     id: Option<String>,
     classes: Vec<String>,
+    /// Whether there is nothing else in the selector.
+    is_whole: bool,
     /// Whether it is for a box that is generated before or after the content.
     is_generated: bool,
     /// Whether it can be no element of the text: a state such as `:hover`, or a part such as
@@ -49,12 +52,26 @@ struct Subject {
     /// Whether that is a state in which a control may be from the start, such as `:checked`: what
     /// stands after such a control can be text.
     is_of_control: bool,
+    /// Whether it names a pseudo-element that we do not know.
+    is_unknown: bool,
+    /// Ids, classes, tags.
+    weight: (usize, usize, usize),
 }
 
 #[derive(Debug)]
 struct Rule {
     subject: Subject,
     list: usize,
+    is_conditional: bool,
+}
+
+/// How a rule relates to an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Applies {
+    Surely,
+    Perhaps,
+    /// To a box before or after the content.
+    Generated,
 }
 
 #[derive(Debug, Default)]
@@ -87,20 +104,19 @@ impl Sheet {
 
     /// Adds the rules of one `<style>` element with this `media`.
     pub(super) fn read(&mut self, css: &str, media: &str) {
-        if !is_for_screens(media) {
-            return;
-        }
+        let Some(is_conditional) = media_condition(media) else { return };
         let mut input = Parser::new(css);
-        let mut reader = Reader { sheet: self, subjects: None, pending: Vec::new(), depth: 0 };
+        let mut reader =
+            Reader { sheet: self, is_conditional, subjects: None, pending: Vec::new(), depth: 0 };
         for rule in StyleSheetParser::new(&mut input, &mut reader) {
             // An invalid rule is dropped, as in a browser.
             drop(rule);
         }
     }
 
-    /// The rules that could apply to an element, and whether to a box before or after its content.
-    pub(super) fn rules_for(&self, element: &Element) -> Vec<(bool, &List)> {
-        let mut found = Vec::new();
+    /// The rules that could apply to an element, weakest first.
+    pub(super) fn rules_for(&self, element: &Element) -> Vec<(Applies, &List)> {
+        let mut found: Vec<(&Rule, u32)> = Vec::new();
         let classes: Vec<&str> =
             attribute(element, "class").unwrap_or("").split_ascii_whitespace().collect();
         let mut look_up = |places: Option<&Vec<u32>>| {
@@ -111,7 +127,7 @@ impl Sheet {
                 }
                 let rule = &self.rules[at as usize];
                 if rule.subject.fits(element, &classes) {
-                    found.push((rule.subject.is_generated, &self.lists[rule.list]));
+                    found.push((rule, at));
                 }
             }
         };
@@ -123,11 +139,13 @@ impl Sheet {
         for class in &classes {
             look_up(self.buckets.get(&format!(".{class}")));
         }
-        found
+        found.sort_by_key(|(rule, at)| (rule.subject.weight, *at));
+        found.dedup_by_key(|(_, at)| *at);
+        found.into_iter().map(|(rule, _)| (rule.applies(), &self.lists[rule.list])).collect()
     }
 
     /// The rules that could apply to the page around the text.
-    pub(super) fn rules_around(&self) -> impl Iterator<Item = (bool, &List)> {
+    pub(super) fn rules_around(&self) -> impl Iterator<Item = (Applies, &List)> {
         let is_around = |rule: &&Rule| {
             let subject = &rule.subject;
             subject.id.is_none()
@@ -137,8 +155,21 @@ impl Sheet {
                         || tag.contains('-')
                 })
         };
-        let around = self.rules.iter().filter(is_around);
-        around.map(|rule| (rule.subject.is_generated, &self.lists[rule.list]))
+        self.rules.iter().filter(is_around).map(|rule| {
+            let is_generated = rule.subject.is_generated;
+            let applies = if is_generated { Applies::Generated } else { Applies::Perhaps };
+            (applies, &self.lists[rule.list])
+        })
+    }
+}
+
+impl Rule {
+    fn applies(&self) -> Applies {
+        match (self.subject.is_generated, self.subject.is_whole && !self.is_conditional) {
+            (true, _) => Applies::Generated,
+            (false, true) => Applies::Surely,
+            (false, false) => Applies::Perhaps,
+        }
     }
 }
 
@@ -159,9 +190,10 @@ impl Subject {
     }
 
     /// Reads the selectors of a rule.
-    fn read_all(input: &mut Parser<'_>, absent: &[&str]) -> Vec<Self> {
+    fn read_all(input: &mut Parser<'_>, is_nested: bool, absent: &[&str]) -> Vec<Self> {
         let mut all = Vec::new();
-        let mut subject = Self::default();
+        let new = || Self { is_whole: !is_nested, ..Self::default() };
+        let mut subject = new();
         let mut ends = false;
         let mut colons = 0;
         let mut after_dot = false;
@@ -178,7 +210,7 @@ impl Subject {
                     name.is_ok_and(|name| absent.contains(&&*name.to_ascii_lowercase()));
             }
             if matches!(token, Token::Comma) {
-                all.push(std::mem::take(&mut subject));
+                all.push(std::mem::replace(&mut subject, new()));
                 ends = false;
                 continue;
             }
@@ -190,12 +222,18 @@ impl Subject {
             }
             if ends {
                 ends = false;
+                let weight = subject.weight;
+                let is_first = weight == (0, 0, 0) && subject.is_whole;
                 let is_never = subject.is_never && !subject.is_of_control;
-                subject = Self { is_never, ..Self::default() };
+                subject = Self { is_whole: is_first, weight, is_never, ..Self::default() };
             }
             subject.part(&token, &mut colons, &mut after_dot);
         }
         all.push(subject);
+        if all.iter().any(|subject| subject.is_unknown) {
+            // A browser that does not know a part drops the rule.
+            all.iter_mut().for_each(|subject| subject.is_whole = false);
+        }
         all.retain(|subject| !subject.is_never);
         all
     }
@@ -207,15 +245,28 @@ impl Subject {
                 self.state(&name.to_ascii_lowercase(), *colons > 1);
                 *colons = 0;
             }
-            Token::Ident(name) if is_after_dot => self.classes.push(name.to_string()),
-            Token::Ident(name) => self.tag = Some(name.to_ascii_lowercase()),
-            Token::IDHash(name) | Token::Hash(name) => self.id = Some(name.to_string()),
+            Token::Ident(name) if is_after_dot => {
+                self.classes.push(name.to_string());
+                self.weight.1 += 1;
+            }
+            Token::Ident(name) => {
+                self.tag = Some(name.to_ascii_lowercase());
+                self.weight.2 += 1;
+            }
+            Token::IDHash(name) | Token::Hash(name) => {
+                self.id = Some(name.to_string());
+                self.weight.0 += 1;
+            }
             Token::Delim('.') => *after_dot = true,
             Token::Colon => *colons += 1,
             Token::Delim('*') => {}
             // A namespace: what stands before it is not the tag.
             Token::Delim('|') => self.tag = None,
-            _ => *colons = 0,
+            _ => {
+                *colons = 0;
+                self.is_whole = false;
+                self.weight.1 += 1;
+            }
         }
     }
 
@@ -234,13 +285,18 @@ impl Subject {
             }
             "root" => self.tag = Some("html".to_owned()),
             _ if is_element && name.starts_with('-') => self.is_never = true,
-            _ => {}
+            _ => {
+                self.is_unknown |= is_element;
+                self.is_whole = false;
+            }
         }
+        self.weight.1 += 1;
     }
 }
 
 struct Reader<'s> {
     sheet: &'s mut Sheet,
+    is_conditional: bool,
     /// The selectors of the rule around; `None` outside of rules.
     subjects: Option<Vec<Subject>>,
     pending: List,
@@ -264,19 +320,29 @@ impl Reader<'_> {
                 Some(key) => self.sheet.buckets.entry(key).or_default().push(at),
                 None => self.sheet.general.push(at),
             }
-            self.sheet.rules.push(Rule { subject, list });
+            self.sheet.rules.push(Rule { subject, list, is_conditional: self.is_conditional });
         }
     }
 
     /// Reads a block with other selectors or under a condition.
-    fn block(&mut self, input: &mut Parser<'_>, subjects: Option<Vec<Subject>>) {
+    fn block(
+        &mut self,
+        input: &mut Parser<'_>,
+        is_conditional: bool,
+        subjects: Option<Vec<Subject>>,
+    ) {
         self.flush();
         if self.depth >= MAX_DEPTH {
             self.sheet.doubts.add(VisibilityIssue::Budget);
             return;
         }
-        let depth = self.depth + 1;
-        let mut inner = Reader { subjects, pending: Vec::new(), depth, sheet: self.sheet };
+        let mut inner = Reader {
+            is_conditional,
+            subjects,
+            pending: Vec::new(),
+            depth: self.depth + 1,
+            sheet: self.sheet,
+        };
         for item in RuleBodyParser::new(input, &mut inner) {
             drop(item);
         }
@@ -286,8 +352,8 @@ impl Reader<'_> {
 
 /// What an at-rule does with the rules in it.
 enum AtRule {
-    /// They could apply.
-    Condition,
+    /// They apply, perhaps.
+    Condition(bool),
     Nothing,
     FontFace,
     Doubt(VisibilityIssue),
@@ -305,12 +371,12 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
     ) -> Result<AtRule, ParseError<()>> {
         let text = Text::read(input);
         Ok(match &*name.to_ascii_lowercase() {
-            "media" if !is_for_screens(&text.text) => AtRule::Nothing,
+            "media" => media_condition(&text.text).map_or(AtRule::Nothing, AtRule::Condition),
             "supports" if matches!(&*text.text, "not (display:grid)" | "not (display:flex)") => {
                 AtRule::Nothing
             }
-            "media" | "supports" | "container" | "layer" | "scope" | "starting-style"
-            | "document" | "-moz-document" | "when" | "else" => AtRule::Condition,
+            "supports" | "container" | "layer" | "scope" | "starting-style" | "document"
+            | "-moz-document" | "when" | "else" => AtRule::Condition(true),
             "font-face" => AtRule::FontFace,
             "property" => {
                 self.sheet.declares_variable = true;
@@ -336,9 +402,9 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
         input: &mut Parser<'i>,
     ) -> Result<(), ParseError<()>> {
         match prelude {
-            AtRule::Condition => {
+            AtRule::Condition(is_conditional) => {
                 let subjects = self.subjects.clone();
-                self.block(input, subjects);
+                self.block(input, self.is_conditional || is_conditional, subjects);
             }
             AtRule::FontFace => {
                 let mut has_source = false;
@@ -364,7 +430,7 @@ impl<'i> QualifiedRuleParser<'i> for Reader<'_> {
     type Error = ();
 
     fn parse_prelude(&mut self, input: &mut Parser<'i>) -> Result<Vec<Subject>, ParseError<()>> {
-        Ok(Subject::read_all(input, &self.sheet.absent))
+        Ok(Subject::read_all(input, self.subjects.is_some(), &self.sheet.absent))
     }
 
     fn parse_block(
@@ -373,7 +439,7 @@ impl<'i> QualifiedRuleParser<'i> for Reader<'_> {
         _start: &ParserState,
         input: &mut Parser<'i>,
     ) -> Result<(), ParseError<()>> {
-        self.block(input, Some(prelude));
+        self.block(input, self.is_conditional, Some(prelude));
         Ok(())
     }
 }
@@ -410,26 +476,40 @@ impl RuleBodyItemParser<'_, (), ()> for Reader<'_> {
     }
 }
 
-/// Whether rules for these media could apply to a reader's screen.
-fn is_for_screens(media: &str) -> bool {
+/// Whether rules for these media apply to a reader's screen: `None` if they do not, `Some(true)` if
+/// perhaps.
+fn media_condition(media: &str) -> Option<bool> {
     let media = media.trim().to_ascii_lowercase();
-    media.is_empty()
-        || media.split(',').any(|query| {
-            let words: Vec<&str> =
-                query.split([' ', '(', ')', ':']).filter(|word| !word.is_empty()).collect();
-            let never =
-                ["print", "speech", "tty", "handheld", "dark", "projection", "mso", "amzn-kf8"];
-            let limit = |name: &str| {
-                let at = words.iter().position(|word| word == &name)?;
-                Some(Length::parse(words.get(at + 1)?)?.pixels(16.0, 16.0))
-            };
-            let most = limit("max-width").or(limit("max-device-width"));
-            let least = limit("min-width").or(limit("min-device-width"));
-            words.contains(&"not")
-                || !(words.iter().any(|word| never.contains(word))
-                    || most.is_some_and(|most| most <= NARROWEST)
-                    || least.is_some_and(|least| least > WIDEST))
-        })
+    if media.is_empty() || matches!(&*media, "all" | "screen") {
+        return Some(false);
+    }
+    let mut is_perhaps = true;
+    let applies = media.split(',').any(|query| {
+        let query = query.trim();
+        let words: Vec<&str> =
+            query.split([' ', '(', ')', ':']).filter(|w| !w.is_empty()).collect();
+        if words.contains(&"not") {
+            return true;
+        }
+        let never = ["print", "speech", "tty", "handheld", "dark", "projection", "mso", "amzn-kf8"];
+        if words.iter().any(|word| never.contains(word)) {
+            return false;
+        }
+        let limit = |name: &str| {
+            let at = words.iter().position(|word| word == &name)?;
+            Some(Length::parse(words.get(at + 1)?)?.pixels(16.0, 16.0))
+        };
+        let most = limit("max-width").or(limit("max-device-width"));
+        let least = limit("min-width").or(limit("min-device-width"));
+        if most.is_some_and(|most| most <= NARROWEST) || least.is_some_and(|l| l > WIDEST) {
+            return false;
+        }
+        let plain = ["only", "screen", "all", "and", "min-width", "min-device-width"];
+        let is_plain = |word: &&str| plain.contains(word) || Length::parse(word).is_some();
+        is_perhaps &= !(words.iter().all(is_plain) && least.is_none_or(|l| l <= NARROWEST));
+        true
+    });
+    applies.then_some(is_perhaps)
 }
 
 /// Whether it is a sheet that declares fonts and nothing else: that of an exported Google document,

@@ -117,6 +117,7 @@ const HARMLESS: &[&str] = &[
     "<style>@media print{.q{display:none}}</style><div class=q>%</div>",
     "<style media=print>.q{display:none}</style><div class=q>%</div>",
     "<style>@media (max-width:600px){.q{display:none}}</style><div class=q>%</div>",
+    "<style>.q{display:none}div.q{display:block}</style><div class=q>%</div>",
     "<style>p:nth-child(77),.Q,#q{display:none}</style><div class=q>%</div>",
     "<style>.q::before{content:'> ';display:none}</style><div class=q>%</div>",
     "<style>@supports not (display:grid){.q{display:none}}</style><div class=q>%</div>",
