@@ -2,11 +2,12 @@
 //! forward.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::plan::Task;
 use super::{BacktestError, PastTree, Request, SkipReason};
-use crate::context::{ContextError, Index, Moved, MovingIndex, Options};
+use crate::context::{Ancestry, ContextError, Index, Moved, MovingIndex, Options};
 
 /// For fewer items a second index does not pay off.
 const MIN_PER_WORKER: usize = 8;
@@ -29,10 +30,13 @@ pub fn walk<T: Send>(
     }
     let workers = request.workers.clamp(1, tasks.len().div_ceil(MIN_PER_WORKER));
     let part = tasks.len().div_ceil(workers);
+    let heads = tasks.iter().map(|task| task.base.as_str());
     let place = Place {
         request,
         repository,
         prefix: PastTree::prefix_of(repository)?,
+        // Without it each commit is queried separately.
+        ancestry: Arc::new(Ancestry::read(repository, heads).unwrap_or_default()),
         options: Options { threads: threads(workers), ..Options::default() },
         failed: AtomicBool::new(false),
     };
@@ -64,6 +68,7 @@ struct Place<'a> {
     request: &'a Request,
     repository: &'a Path,
     prefix: String,
+    ancestry: Arc<Ancestry>,
     options: Options,
     /// One worker failed: the others stop soon, and their results are kept.
     failed: AtomicBool,
@@ -78,7 +83,9 @@ impl Place<'_> {
         each: &Each<'_, T>,
     ) -> Result<Vec<T>, BacktestError> {
         let folder = self.request.folder.join("index").join(format!("{number}"));
-        let mut index = MovingIndex::open(self.repository, &self.prefix, &folder, &self.options)?;
+        let ancestry = Arc::clone(&self.ancestry);
+        let mut index =
+            MovingIndex::open(self.repository, &self.prefix, &folder, ancestry, &self.options)?;
         let mut done = Vec::with_capacity(tasks.len());
         for task in tasks {
             if self.failed.load(Ordering::Relaxed) || !go_on() {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+pub(crate) mod ancestry;
 pub(crate) mod history;
 pub(crate) mod objects;
 pub use objects::Objects;

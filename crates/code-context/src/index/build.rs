@@ -14,7 +14,7 @@ use crate::text::language::Language;
 use crate::{BuildReport, ContextError, Options};
 
 /// Words per thread before a segment is written: about 64 MiB.
-const WORDS_PER_SEGMENT: usize = 2_000_000;
+pub(crate) const WORDS_PER_SEGMENT: usize = 2_000_000;
 /// Text other than code is read up to this size; longer ones are data.
 const MAX_PROSE: u64 = 64 << 10;
 const MAX_LINE_LEN: usize = 5_000;
@@ -150,12 +150,12 @@ impl<'a> Worker<'a> {
 }
 
 /// How many bytes of a file are read; only the path of a longer one is indexed.
-fn limit(path: &str, options: &Options) -> u64 {
+pub(crate) fn limit(path: &str, options: &Options) -> u64 {
     if Language::of_path(path).is_code() { options.largest_file } else { MAX_PROSE }
 }
 
 /// A file as the index sees it.
-fn document(reader: &mut Reader, path: &str, content: Content, text: &[u8]) -> Document {
+pub(crate) fn document(reader: &mut Reader, path: &str, content: Content, text: &[u8]) -> Document {
     match content {
         Content::Read => reader.read(path, text),
         aside => reader.read_path_only(path, aside),
@@ -163,7 +163,7 @@ fn document(reader: &mut Reader, path: &str, content: Content, text: &[u8]) -> D
 }
 
 /// Whether this is text written by a person.
-fn judge(text: &[u8], language: Language) -> Content {
+pub(crate) fn judge(text: &[u8], language: Language) -> Content {
     if text[..text.len().min(8192)].contains(&0) {
         return Content::Binary;
     }

@@ -80,6 +80,31 @@ impl Builder {
         self.records.len()
     }
 
+    pub(crate) fn documents(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The document that was added last.
+    pub(crate) fn last(&self) -> Option<&Entry> {
+        self.entries.last()
+    }
+
+    /// One word, with the number of its document.
+    pub(crate) fn posting(&self, at: usize) -> Option<(u32, Posting)> {
+        let Record { term, blocks, document, counts } = *self.records.get(at)?;
+        Some((document, Posting { term, counts, blocks }))
+    }
+
+    /// The definitions of a document.
+    pub(crate) fn definitions(
+        &self,
+        position: &SegmentPosition,
+    ) -> Result<Vec<Definition>, SegmentError> {
+        let start = usize::try_from(position.outline).map_err(|_| SegmentError::Damaged)?;
+        let end = start.saturating_add(position.outline_length as usize);
+        definitions_in(self.outlines.get(start..end).ok_or(SegmentError::Damaged)?)
+    }
+
     pub(crate) fn push(&mut self, path: &str, stamp: Stamp, document: &Document) {
         let start = self.outlines.len();
         let mut last = 0;
