@@ -252,6 +252,7 @@ fn foreign_elements(page: &str) -> Vec<String> {
                        main meta ol p pre section span strong style table tbody td th thead title tr ul \
                        blockquote ";
     const ATTRIBUTES: [&str; 10] = [
+        "aria-label",
         "charset",
         "class",
         "content",
@@ -260,8 +261,10 @@ fn foreign_elements(page: &str) -> Vec<String> {
         "lang",
         "name",
         "rel",
+        "role",
         "scope",
         "style",
+        "tabindex",
     ];
     let parsed = scraper::Html::parse_document(page);
     let mut found = Vec::new();

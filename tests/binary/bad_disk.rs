@@ -153,52 +153,25 @@ fn a_state_moves_to_another_machine_whole() {
     let folder = tempfile::tempdir().unwrap();
     let (state, other) = (folder.path().join("state"), folder.path().join("other"));
     assert_eq!(run(&state).status.code(), Some(0));
-    let file = folder.path().join("state.jsonl");
+    let file = folder.path().join("state.db");
     let command = |state: &Path, args: &[&str]| {
         #[expect(clippy::disallowed_methods, reason = "the real binary is what is tested")]
         let mut command = Command::new(BINARY);
         command.args(args).arg(&file).arg("--state-dir").arg(state).output().unwrap()
     };
-    let exported = command(&state, &["state", "export"]);
-    assert!(exported.status.success(), "{}", told(&exported));
-    let imported = command(&other, &["state", "import"]);
-    assert!(imported.status.success(), "{}", told(&imported));
-    let dump = |state: &Path| {
-        let out = folder.path().join("again.jsonl");
-        fs::remove_file(&out).ok();
-        #[expect(clippy::disallowed_methods, reason = "the real binary is what is tested")]
-        let mut command = Command::new(BINARY);
-        let done =
-            command.args(["state", "export"]).arg(&out).arg("--state-dir").arg(state).output();
-        assert!(done.unwrap().status.success());
-        fs::read_to_string(out).unwrap()
-    };
-    assert_eq!(dump(&state), dump(&other));
-    let again = command(&other, &["state", "import"]);
-    assert_eq!(again.status.code(), Some(2), "{}", told(&again));
-    assert!(told(&again).contains("is not empty"), "{}", told(&again));
-    // A truncated export is never accepted, wherever it is cut.
-    let whole = fs::read_to_string(&file).unwrap();
-    let lines: Vec<&str> = whole.lines().collect();
-    for kept in [1, 2, lines.len() / 2, lines.len() - 2, lines.len() - 1] {
-        fs::write(&file, lines[..kept].join("\n") + "\n").unwrap();
-        let short = folder.path().join(format!("short-{kept}"));
-        let refused = command(&short, &["state", "import"]);
-        assert_eq!(refused.status.code(), Some(2), "{kept} lines: {}", told(&refused));
-        assert!(told(&refused).contains("nothing was imported"), "{}", told(&refused));
-        assert_eq!(count(&short, "SELECT count(*) FROM heartbeat_state"), 0);
-    }
-    fs::write(&file, whole + "{\"table\":\"facts\",\"row\":{}}\n").unwrap();
-    let long = command(&folder.path().join("long"), &["state", "import"]);
-    assert_eq!(long.status.code(), Some(2), "{}", told(&long));
+    let saved = command(&state, &["state", "backup"]);
+    assert!(saved.status.success(), "{}", told(&saved));
+    let restored = command(&other, &["state", "restore"]);
+    assert!(restored.status.success(), "{}", told(&restored));
+    let findings = "SELECT count(*) FROM findings";
+    assert!(count(&state, findings) > 0);
+    assert_eq!(count(&state, findings), count(&other, findings));
     // On the new machine nothing is new.
     let output = run(&other);
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"nothing_new\""));
-    let head = format!(
-        "{{\"format\":\"heartbeat state\",\"version\":2,\"schema\":{}}}",
-        count(&other, "PRAGMA user_version")
-    );
-    fs::write(&file, head + "\n{\"table\":\"x\",\"row\":{}}\n").unwrap();
-    let odd = command(&folder.path().join("third"), &["state", "import"]);
-    assert!(told(&odd).contains("line 2"), "{}", told(&odd));
+    // What is no database is refused with the way that exists.
+    fs::write(&file, "{\"format\":\"heartbeat state\"}\n").unwrap();
+    let refused = command(&folder.path().join("third"), &["state", "import"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
+    assert!(told(&refused).contains("state restore"), "{}", told(&refused));
 }
