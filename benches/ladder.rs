@@ -94,6 +94,7 @@ async fn climb(case: &Case, variant: &Variant, place: &Place<'_>) -> (bool, Stri
     let mut path: Vec<PathBuf> = place.readable.iter().map(|folder| folder.join("bin")).collect();
     path.extend(["/usr/bin", "/bin"].map(PathBuf::from));
     let ladder = Ladder {
+        code_base: None,
         briefly: Briefly {
             keeper: Path::new(env!("CARGO_BIN_EXE_heartbeat")).to_owned(),
             containment: Containment::Auto,

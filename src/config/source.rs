@@ -95,16 +95,21 @@ const OF_KIND: [(&str, &[SourceKind], &str); 10] = {
 };
 
 /// Refuses a key of another kind where it is written. What an entry inherits from `[source]` may
-/// be meant for another entry.
+/// be meant for another entry, and a file that lists every key has those of other kinds with their
+/// defaults.
 fn of_kind(checker: &mut Checker<'_>, source: &Source, section: &str) {
+    let written = toml::Table::try_from(source).unwrap_or_default();
+    let default: toml::Table = toml::from_str(super::DEFAULT_TOML).unwrap_or_default();
+    let default = default.get("source");
     for (name, kinds, instead) in OF_KIND {
+        let is_default = default.and_then(|source| source.get(name)) == written.get(name);
         let key = format!("{section}.{name}");
         let place = checker.place(&key);
         let inherited = section != "source" && place == checker.place(&format!("source.{name}"));
         let names: Vec<String> =
             kinds.iter().map(|kind| format!("{:?}", kind.into_str())).collect();
         checker.require_consistent(
-            kinds.contains(&source.kind) || inherited || place == Origin::Default,
+            kinds.contains(&source.kind) || inherited || is_default || place == Origin::Default,
             [&key, &format!("{section}.kind")],
             &format!("{name} is for kind = {}; remove it: {instead}", names.join(" or ")),
         );

@@ -153,7 +153,7 @@ impl Client {
 }
 
 pub(super) fn short_hash<const N: usize>(texts: [&str; N]) -> String {
-    let hash = texts.iter().fold(Sha256::new(), |hash, text| hash.chain_update(text));
+    let hash = texts.iter().fold(Sha256::new(), Digest::chain_update);
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -29,7 +29,7 @@ impl Worker {
     }
 
     async fn answer(&self, asked: &Taken) {
-        let (session, reply_to) = match self.from_coordinator(asked) {
+        let (session, reply_to) = match self.verified(asked) {
             Ok(Task::Report { session, reply_to }) => (session, reply_to),
             Ok(_) => return self.refuse(asked, "it does not ask how a session ended").await,
             Err(why) => {

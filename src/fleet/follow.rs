@@ -148,9 +148,7 @@ impl Follower {
                 }
                 state = stop.changed(known) => {
                     known = state;
-                    self.asked = state.reason;
-                    self.immediate = state.immediate;
-                    self.unsent = true;
+                    self.note_stop(state);
                     self.forward_stop().await;
                 }
                 _ = again.tick() => {
@@ -170,6 +168,10 @@ impl Follower {
             end = self.conclude(ended) => end,
             never = reporter.report_forever() => match never {},
         }
+    }
+
+    const fn note_stop(&mut self, state: StopState) {
+        (self.asked, self.immediate, self.unsent) = (state.reason, state.immediate, true);
     }
 
     fn liveness_reporter(&self) -> LivenessReporter {

@@ -32,7 +32,7 @@ pub(super) enum NoOrder {
 
 impl Worker {
     /// A task that the coordinator has signed; an error tells why it is not trusted.
-    pub(super) fn from_coordinator(&self, taken: &Taken) -> Result<Task, String> {
+    pub(super) fn verified(&self, taken: &Taken) -> Result<Task, String> {
         let read = Engine::read_signed(What::Task, &taken.id, &taken.input);
         let (signer, task) = read.map_err(|error| format!("cannot read the order: {error}"))?;
         ensure_coordinator(&signer, &self.config.fleet.coordinator)

@@ -267,7 +267,7 @@ impl Sessions for FleetSessions {
             }
             let entry = self.shared.live.register(job.session.id);
             let stop = stop.and(entry.handle());
-            self.run(job, stop).await
+            Box::pin(self.run(job, stop)).await
         })
     }
 

@@ -309,7 +309,7 @@ impl Worker {
     }
 
     async fn run_taken(&self, taken: &Taken) -> Result<(), StoreError> {
-        let offer = match self.from_coordinator(taken) {
+        let offer = match self.verified(taken) {
             Ok(Task::Offer(offer)) if offer.wire == WIRE => offer,
             Ok(_) => {
                 let why = format!("host {} has another version of heartbeat", self.host);

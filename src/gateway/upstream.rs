@@ -142,6 +142,11 @@ impl Upstream {
         format!("{}: {}", self.provider.address, failure.cause())
     }
 
+    /// Whether this is a provider's public address, which agents use unless told otherwise.
+    pub fn is_public(&self) -> bool {
+        matches!(self.address.host_str(), Some("api.anthropic.com" | "api.openai.com"))
+    }
+
     /// The path by which the agent asks.
     pub fn path(&self) -> &'static str {
         self.provider.path

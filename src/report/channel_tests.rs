@@ -251,7 +251,7 @@ fn foreign_elements(page: &str) -> Vec<String> {
     const OWN: &str = " a article b body br code div em footer h1 h2 h3 h4 head header hr html i li \
                        main meta ol p pre section span strong style table tbody td th thead title tr ul \
                        blockquote ";
-    const ATTRIBUTES: [&str; 10] = [
+    const ATTRIBUTES: [&str; 13] = [
         "aria-label",
         "charset",
         "class",

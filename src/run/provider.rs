@@ -198,16 +198,7 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
     if let Err(refusal) = cx.journal.claims().take(claim.clone()).await? {
         return abandon(ProviderGate::Closed(Reason::Budget, refusal.to_string())).await;
     }
-    let job = Job {
-        session: claim.session_ref(1),
-        prompt: probe_prompt(),
-        repository: None,
-        beside: Vec::new(),
-        triage: Some(probe_settings(&cx.config, stage)),
-        analyze: None,
-        attached: None,
-        examiner: None,
-    };
+    let job = probe_job(cx, stage, &claim);
     fault::point();
     let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&StopHandle::new())).await;
     fault::point();
@@ -245,6 +236,19 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
             abandon(ProviderGate::Busy(detail)).await
         }
         Err(error) => Err(StoreError::Ledger(error).into()),
+    }
+}
+
+fn probe_job(cx: &RunContext, stage: Stage, claim: &Claim) -> Job {
+    Job {
+        session: claim.session_ref(1),
+        prompt: probe_prompt(),
+        repository: None,
+        beside: Vec::new(),
+        triage: Some(probe_settings(&cx.config, stage)),
+        analyze: None,
+        attached: None,
+        examiner: None,
     }
 }
 

@@ -274,9 +274,16 @@ impl Sessions for SupervisedSessions {
     fn unreachable(&self, agent: AgentKind) -> BoxFuture<'_, Option<String>> {
         let stages = [Stage::Triage, Stage::Deep];
         let stage = stages.into_iter().position(|stage| self.config.agent_of(stage) == agent);
-        let upstream = stage.and_then(|at| self.agents.get(at)?.upstream.clone());
+        let configured = stage.and_then(|at| self.agents.get(at));
+        // A program of somebody's own may speak to no provider at all: only a session can tell,
+        // unless an address was given.
+        let is_own = configured.is_some_and(|configured| {
+            configured.program.file_stem().is_some_and(|name| name == agent.into_str())
+        });
+        let upstream = configured.and_then(|configured| configured.upstream.clone());
         Box::pin(async move {
-            let upstream = upstream.filter(|_| self.playback.is_none())?;
+            let upstream = upstream
+                .filter(|upstream| self.playback.is_none() && (is_own || !upstream.is_public()))?;
             match upstream.greet(self.supervisor.clock().now()).await {
                 Greeting::Unreachable(failure) => {
                     let fix = failure.fix(self.config.credential_env_of(agent));

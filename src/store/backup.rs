@@ -114,7 +114,11 @@ pub fn restore(
 /// Returns where it is, if there was one. The caller holds the lock of the run.
 pub fn set_aside(folder: &Path, now: Timestamp) -> Result<Option<PathBuf>, StoreError> {
     let database = folder.join(DATABASE);
-    let aside = folder.join("aside").join(now.strftime("%Y%m%d-%H%M%S").to_string());
+    // Two within one second: a rename would replace what the first one kept.
+    let second = folder.join("aside").join(now.strftime("%Y%m%d-%H%M%S").to_string());
+    let later = (2..).map(|number| second.with_extension(number.to_string()));
+    let mut free = std::iter::once(second.clone()).chain(later).filter(|path| !path.exists());
+    let aside = free.next().unwrap_or_else(|| second.clone());
     let names = [DATABASE.to_owned(), "runs".to_owned()];
     let sides = SIDES.map(|side| format!("{DATABASE}{side}"));
     let mut moved = None;

@@ -429,6 +429,7 @@ impl Year {
 struct Seed(u64);
 
 impl Drop for Seed {
+    #[expect(clippy::print_stderr, reason = "to repeat the year that failed")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("failed with HEARTBEAT_TEST_SEED={}", self.0);

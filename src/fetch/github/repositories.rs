@@ -132,7 +132,7 @@ impl GithubSource {
             };
             found.into_iter().map(place).collect()
         });
-        Ok(known.await?)
+        known.await
     }
 
     /// A known name needs no request. One of several that cannot be read does not prevent the

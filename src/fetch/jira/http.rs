@@ -330,12 +330,12 @@ mod tests {
     #[test]
     fn errors_are_shown_in_any_shape_and_cannot_act() {
         let body = r#"{"errorMessages":["Field 'x' does not exist"],"errors":{"project":"gone"}}"#;
-        let failure = failed(&jira(), &head(400, &[("atl-traceid", "abc")]), &body, false);
+        let failure = failed(&jira(), &head(400, &[("atl-traceid", "abc")]), body, false);
         for part in ["Field 'x' does not exist", "project: gone", "request abc", "source.where"] {
             assert!(failure.message.contains(part), "{part} in {}", failure.message);
         }
         let gateway = r#"{"code":401,"message":"Unauthorized; scope does not match"}"#;
-        let failure = failed(&jira(), &head(401, &[]), &gateway, false);
+        let failure = failed(&jira(), &head(401, &[]), gateway, false);
         assert!(failure.message.contains("scope does not match"), "{}", failure.message);
         let page = failed(&jira(), &head(429, &[]), "<html><title>HTTP Status 429</title>", false);
         assert!(page.message.contains("a page titled HTTP Status 429"), "{}", page.message);

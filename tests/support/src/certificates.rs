@@ -1,5 +1,7 @@
 //! Certificates of a private authority, created by `openssl` for one test.
 
+#![expect(clippy::disallowed_methods, reason = "certificates are made by a program of the machine")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
