@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::keys::SessionKey;
 use crate::model::{FailureKind, Outcome, SessionEnd, Untrusted};
 use crate::settings::Account;
 
@@ -16,8 +15,6 @@ pub(super) const PAUSE: Duration = Duration::from_mins(10);
 pub(super) struct Token {
     pub(super) id: String,
     pub(super) token: Vec<u8>,
-    /// Seals its end.
-    pub(super) key: SessionKey,
 }
 
 /// Whether an end concerns the work or this host.

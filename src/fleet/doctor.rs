@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::engine::{Cover, Engine, EngineError, Start};
+use super::engine::{Engine, EngineError, Start, What};
 use super::gate::POLLER_SEEN;
+use super::name::name_of;
 use super::order::{Task, WIRE};
 use super::{checkout, own_host, queue, queue_of_wire};
 use crate::clock::Clock;
-use crate::settings::{Config, Environment, Fleet};
+use crate::settings::{Config, Environment};
 
 /// Name, result (an error is a failure), and remedy.
 pub type CheckResult = (&'static str, Result<String, String>, Option<String>);
@@ -30,7 +31,7 @@ pub async fn check_fleet(
         Ok(engine) => engine,
         Err(error) => return vec![("fleet key", Err(error.to_string()), None)],
     };
-    let mut results = vec![own_key(&engine, fleet)];
+    let mut results = vec![("fleet key", Ok(format!("key {}", engine.key_id())), None)];
     let server = server(&engine, &fleet.namespace).await;
     let is_there = server.1.is_ok();
     results.push(server);
@@ -42,20 +43,6 @@ pub async fn check_fleet(
     }
     results.extend(repositories(config).await);
     results
-}
-
-/// The public key of this process, and what others need of it.
-fn own_key(engine: &Engine, fleet: &Fleet) -> CheckResult {
-    let public = engine.keys().public();
-    let found = format!("public key {public}, {} workers known", fleet.workers.len());
-    let fix = fleet.workers.is_empty().then(|| {
-        format!(
-            "on the coordinator, list the public key of every worker in [fleet.workers] \
-             (`heartbeat worker --public-key` prints it); on every worker, write \
-             coordinator = [\"{public}\"] in [fleet]"
-        )
-    });
-    ("fleet key", Ok(found), fix)
 }
 
 async fn server(engine: &Engine, namespace: &str) -> CheckResult {
@@ -92,7 +79,7 @@ async fn ahead(engine: &Engine, clock: &Clock) -> Result<i64, EngineError> {
     let polled = tokio::time::timeout(OWN_TASK, engine.poll(&name)).await.unwrap_or(Ok(None));
     let now = clock.now();
     let Some(task) = polled? else { return Ok(0) };
-    engine.complete(&task.id, &task.token, &Cover::Signed, &()).await?;
+    engine.complete(&task.id, &task.token, &()).await?;
     Ok(task.at.map_or(0, |at| at.duration_since(now).as_secs()))
 }
 
@@ -123,8 +110,21 @@ async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> CheckResult {
         Err(error) => return (name, Err(error.to_string()), None),
     };
     if !seen.is_empty() {
+        let mut strangers = Vec::new();
+        for host in &seen {
+            strangers.extend(other_key(engine, pool, host).await);
+        }
         let hosts = seen.join(", ");
-        return (name, Ok(format!("{} waiting for work on {own}: {hosts}", seen.len())), None);
+        let waiting = format!("{} waiting for work on {own}: {hosts}", seen.len());
+        return match strangers.is_empty() {
+            true => (name, Ok(format!("{waiting}; each proved the fleet's key")), None),
+            false => {
+                let found = format!("{waiting}; with another key: {}", strangers.join("; "));
+                let fix = "copy [fleet] key_file of the coordinator to them, and start their \
+                           workers again: until then they start nothing";
+                (name, Err(found), Some(fix.to_owned()))
+            }
+        };
     }
     for wire in (1..=WIRE + 2).filter(|wire| *wire != WIRE) {
         let other = queue_of_wire(pool, wire);
@@ -141,6 +141,15 @@ async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> CheckResult {
                and their logs say so"
             .to_owned();
     (name, Ok(format!("no host is waiting for work on {own}")), Some(fix))
+}
+
+/// Why the fleet's key does not open what a waiting host last reported about itself. A host seals
+/// that with its own key a few times a minute, so nothing has to be asked for.
+async fn other_key(engine: &Engine, pool: &str, host: &str) -> Option<String> {
+    let id = name_of(pool, host);
+    let held = engine.describe(&id).await.ok()??;
+    let opened = engine.open::<serde_json::Value>(What::Beat, &id, &held.details?);
+    opened.err().map(|why| format!("{host} ({why})"))
 }
 
 async fn seen_on(engine: &Engine, queue: &str, now: Timestamp) -> Result<Vec<String>, EngineError> {

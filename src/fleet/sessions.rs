@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::engine::{Engine, EngineError, Start, Started};
 use super::follow::Follower;
-use super::order::{Offer, Order, Task, WIRE};
+use super::order::{Order, Task};
 use super::{Names, checkout};
 use crate::event::{Event, Reason, Sink as _};
 use crate::model::{BoxFuture, Outcome, ProcessIdentity, SessionEnd, SessionRef, Stage};
@@ -114,7 +114,7 @@ impl FleetSessions {
     }
 
     /// The order for a job; an error tells why no host could do it.
-    async fn order(&self, job: &Job) -> Result<Order, LedgerError> {
+    async fn task(&self, id: &str, job: &Job) -> Result<Task, LedgerError> {
         let not_now = |why: &dyn std::fmt::Display| {
             LedgerError::NotStarted(Reason::CannotStart, why.to_string())
         };
@@ -122,9 +122,9 @@ impl FleetSessions {
             Some(root) => Some(checkout::of(root).await.map_err(|error| not_now(&error))?),
             None => None,
         };
-        let order = Order::new(job, checkout, &self.shared.config);
-        self.shared.engine.ensure_fits(&order).map_err(|error| not_now(&error))?;
-        Ok(order)
+        let task = Task::Session(Box::new(Order::new(job, checkout, &self.shared.config)));
+        self.shared.engine.ensure_fits(id, &task).map_err(|error| not_now(&error))?;
+        Ok(task)
     }
 
     fn row(&self, session: &SessionRef) -> LedgerRow {
@@ -190,15 +190,13 @@ impl FleetSessions {
         let shared = &self.shared;
         let session = job.session.clone();
         let id = shared.names().await?.session(session.id);
-        let order = self.order(&job).await?;
+        let task = self.task(&id, &job).await?;
         drop(job);
         let most = shared.config.limits.max_live_sessions;
         shared.journal.register(self.row(&session), most).await?;
-        let mut follower = Follower::new(Arc::clone(shared), session.clone(), id.clone(), None);
-        let heartbeat_timeout_ms = order.heartbeat_timeout_ms;
-        follower.announce(order);
-        let offer = Task::Offer(Offer { wire: WIRE, session: session.id, heartbeat_timeout_ms });
-        match self.dispatch(&id, session.stage, &offer, &mut stop).await? {
+        let mut follower = Follower::new(Arc::clone(shared), session.clone(), id.clone());
+        follower.announce();
+        match self.dispatch(&id, session.stage, &task, &mut stop).await? {
             Dispatch::Accepted => follower.follow(stop).await,
             Dispatch::Refused(why) => follower.withdraw(Reason::EngineUnavailable, why).await,
             Dispatch::InDoubt => Err(LedgerError::LeftRunning),
@@ -214,7 +212,7 @@ impl FleetSessions {
             Ok(None) => match shared.occupy_id(&id).await {
                 Ok(Started::New) => {
                     let why = "its start never reached the server".to_owned();
-                    let follower = Follower::new(Arc::clone(&shared), row.session, id, None);
+                    let follower = Follower::new(Arc::clone(&shared), row.session, id);
                     return match follower.withdraw(Reason::EngineUnavailable, why).await {
                         Err(LedgerError::NotStarted(..)) | Ok(_) => Ok(()),
                         Err(error) => Err(error),
@@ -225,8 +223,7 @@ impl FleetSessions {
             },
             Err(error) => return keep_row_open(&row, &error),
         };
-        let host = row.host.filter(|host| !host.is_empty());
-        let follower = Follower::new(Arc::clone(&shared), row.session.clone(), id, host);
+        let follower = Follower::new(Arc::clone(&shared), row.session.clone(), id);
         if !described {
             return match follower.follow(crate::session::StopHandle::new().signal()).await {
                 Ok(_) | Err(LedgerError::NotStarted(..) | LedgerError::LeftRunning) => Ok(()),
@@ -267,7 +264,7 @@ impl Sessions for FleetSessions {
             }
             let entry = self.shared.live.register(job.session.id);
             let stop = stop.and(entry.handle());
-            Box::pin(self.run(job, stop)).await
+            self.run(job, stop).await
         })
     }
 

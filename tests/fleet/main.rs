@@ -25,7 +25,6 @@ mod observed;
 mod real_agent;
 mod relay;
 mod rivals;
-mod roles;
 mod suspended;
 mod times;
 mod world;

@@ -16,7 +16,6 @@ pub fn engine(world: &World) -> Engine {
     let mut config = conformance::config(&world.agent);
     config.fleet.address = world.address();
     config.fleet.key_file = world.key();
-    config.fleet.workers = world.workers();
     Engine::new(&config.fleet, &Environment::new(std::env::vars_os()), "test").unwrap()
 }
 
