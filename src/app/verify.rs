@@ -7,7 +7,7 @@
 //! own, and nothing outside of the confinement reads or writes a copy in which a command has run.
 //!
 //! A finding is reproduced if the test that its patch brings fails without the rest of the patch and
-//! passes with it, each time of at least two and up to [`MOST_ROUNDS`] in an order that it cannot know.
+//! passes with it, each time of at least two and up to `MAX_ROUNDS` in an order that it cannot know.
 //! Both copies are built alike and have names that say nothing. A test that fails or passes by chance
 //! gives that picture once in 65,536 times. Everything else is a lower rung, with the reason.
 
@@ -40,8 +40,8 @@ const TAIL: usize = 600;
 const MAX_FILES: usize = 5_000;
 const MAX_BYTES: u64 = 64 << 20;
 /// Rounds with and without the change, unless a slow test uses up the time of one command before.
-const MOST_ROUNDS: usize = 8;
-const LEAST_ROUNDS: usize = 2;
+const MAX_ROUNDS: usize = 8;
+const MIN_ROUNDS: usize = 2;
 /// Files and folders that all copies of one verification may have together.
 const MAX_ENTRIES: u64 = 2_000_000;
 /// The shell that runs the configured commands.
@@ -300,7 +300,7 @@ impl Ladder<'_> {
         let began = Instant::now();
         let mut ended = [None, None];
         let mut rounds = 0;
-        while rounds < LEAST_ROUNDS || (rounds < MOST_ROUNDS && began.elapsed() < self.timeout) {
+        while rounds < MIN_ROUNDS || (rounds < MAX_ROUNDS && began.elapsed() < self.timeout) {
             let mut round = [(&before, false), (after, true)];
             // The first two rounds catch what goes by turns, whatever chance says.
             if rounds == 1 || (rounds > 1 && chance()) {

@@ -192,7 +192,7 @@ fn every_problem_is_reported_at_once_with_its_place() {
         ],
         &["work/heartbeat.toml:5:8", "limits.nice = \"high\"", "a whole number, such as 10"],
         &["work/heartbeat.toml:6:21", "limits.max_live_sessions = 0", "1 or more"],
-        &["work/heartbeat.toml:8:8", "\"pat\", \"bearer\" or \"app\"", "did you mean `pat`?"],
+        &["work/heartbeat.toml:8:8", "\"pat\" or \"bearer\" or \"app\"", "did you mean `pat`?"],
         &["work/heartbeat.toml:9:13", "source.look_back = \"10 parsecs\"", "90s, 10m, 2h or 7d"],
         &["work/heartbeat.toml:10:12", "source.comments = -1", "from 0 to 4294967295"],
         &["HEARTBEAT_BUDGET__PER_RUM", "did you mean `HEARTBEAT_BUDGET__PER_RUN`?"],
