@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use super::plain_markdown;
+use super::{plain_markdown, plain_text};
 
 // Control characters, which plain text does not contain.
 const LESS_THAN: char = '\u{1}';
@@ -19,7 +19,9 @@ const ESCAPE: char = '\u{3}';
 
 /// Masks HTML, links, images and headings. Code, lists and emphasis stay.
 pub fn mask(text: &str) -> String {
-    let text = plain_markdown(text.trim());
+    // Trimmed after what is invisible has gone: in a list, a space before a fence would move the fence
+    // out of its entry.
+    let text = plain_markdown(plain_text(text).trim());
     text.lines().map(mask_line).collect::<Vec<_>>().join("\n")
 }
 
@@ -120,6 +122,11 @@ mod tests {
         for text in ["a <b> & [x](y) ![z](w)\n# h\n  == \n--\n[r]: s", "]\\(", "`&lt;`"] {
             assert_eq!(unmask(&mask(text)), text);
         }
+    }
+
+    #[test]
+    fn what_is_invisible_leaves_no_space_before_a_fence() {
+        assert_eq!(mask("\0 ```\n"), "```\n```");
     }
 
     #[test]
