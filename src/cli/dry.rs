@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::show::render_linked_content;
-use crate::event::Decision;
+use crate::event::{Decision, Reason};
 use crate::model::text::clip;
 use crate::model::{Tier, tokens_of_bytes};
 use crate::report::lines::short_key;
@@ -35,14 +35,32 @@ pub fn render(dry_run: &DryRun) -> String {
             writeln!(text, "About {expected} is to be expected, by the cost of earlier sessions.");
     }
     text.push_str("Nothing was started or written.\n");
+    let seen = dry_run.decisions.iter().filter(|one| one.reason == Reason::Baseline).count();
+    if seen > 0 {
+        // Otherwise a first look at a new configuration has nothing to show.
+        let _: std::fmt::Result = writeln!(
+            text,
+            "\nThe first run marks {seen} item(s) that exist already as seen and analyses those that \
+             change later.\nTo see what working on them now would do and cost:\n  \
+             heartbeat --dry-run --set schedule.first_run=process"
+        );
+    }
     text
+}
+
+/// What is planned for an item, in one word.
+fn plan(decision: &DryRunDecision) -> &'static str {
+    match decision.reason {
+        Reason::Baseline => "baseline",
+        _ => decision.decision.into_str(),
+    }
 }
 
 /// Such as `100 new, 4900 deferred, 12 unchanged`.
 fn counts(dry_run: &DryRun) -> String {
     let mut counts: Vec<(&str, u64)> = Vec::new();
     for decision in &dry_run.decisions {
-        let name = decision.decision.into_str();
+        let name = plan(decision);
         match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
             None => counts.push((name, 1)),
@@ -71,7 +89,7 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
     let _: std::fmt::Result = writeln!(
         text,
         "  {:<9} {:<7} {} ({}){saving}{rule}{alarm}",
-        decision.decision.into_str(),
+        plan(decision),
         short_key(&decision.item),
         clip(&decision.title, 60),
         decision.reason.to_text(),

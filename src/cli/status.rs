@@ -353,7 +353,7 @@ fn add_services(status: &Status, now: Timestamp, row: &mut impl FnMut(&str, Stri
 
 fn describe_breaker(source: &str, breaker: &Breaker, now: Timestamp) -> String {
     match &breaker.state {
-        BreakerState::Closed if breaker.failures == 0 => "closed: the source answers".into(),
+        BreakerState::Closed if breaker.failures == 0 => "closed: no failure".into(),
         BreakerState::Closed => format!("closed, {} failure(s) in a row", breaker.failures),
         BreakerState::Open { until, class } => format!(
             "OPEN ({}) until {}; `heartbeat retry --source {source}` closes it",
@@ -372,7 +372,7 @@ fn describe_provider(status: &Status, now: Timestamp) -> String {
         return format!("{}; `heartbeat retry --provider` lifts it", holds.join("; "));
     }
     match (&status.provider_breaker.state, status.provider_breaker.failures) {
-        (BreakerState::Closed, 0) => "closed: the provider answers".into(),
+        (BreakerState::Closed, 0) => "closed: no failure".into(),
         (BreakerState::Closed, failures) => format!("closed, {failures} failure(s) in a row"),
         (BreakerState::HalfOpen { since }, _) => {
             format!("half-open: probing since {}", moment(*since, now))
