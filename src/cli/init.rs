@@ -12,6 +12,7 @@ use super::init_checks::{
     OFF, check_address, check_agent, check_budget, check_cron, check_dashboard, check_first_run,
     check_given, check_zone,
 };
+pub use super::init_names::TrackerNames;
 use super::init_sources::{NamedSource, also, entries};
 pub use super::init_written::Written;
 use super::init_written::{still_to_set, trackers};
@@ -36,6 +37,12 @@ pub struct InitArgs {
     /// Only items in these areas and below them, separated by commas, such as 'Parcel\Web'
     #[arg(long, value_name = "AREAS")]
     pub areas: Option<String>,
+    /// Only items in these states, separated by commas, such as New,Active
+    #[arg(long, value_name = "STATES")]
+    pub states: Option<String>,
+    /// Only items with one of these tags or labels, separated by commas
+    #[arg(long, value_name = "TAGS")]
+    pub tags: Option<String>,
     /// Another project, with the URL of its tracker; may be repeated. If the URL does not show the
     /// kind of tracker, put it in front, such as `jira:https://tracker.contoso.com`
     #[arg(long, num_args = 2, value_names = ["URL", "PROJECT"], action = clap::ArgAction::Append)]
@@ -88,6 +95,8 @@ pub fn should_prompt(args: &InitArgs) -> bool {
         && args.project.is_none()
         && args.types.is_none()
         && args.areas.is_none()
+        && args.states.is_none()
+        && args.tags.is_none()
         && args.also.is_empty()
         && args.repository.is_none()
         && args.cron.is_none()
@@ -100,11 +109,12 @@ pub fn should_prompt(args: &InitArgs) -> bool {
 }
 
 /// Asks for the required values. An empty answer takes the default, or leaves the key to be set
-/// later; the end of input skips the rest.
+/// later; the end of input skips the rest. `look` finds out what a tracker has, or why nobody knows.
 pub fn ask(
     args: &InitArgs,
     input: &mut impl BufRead,
     output: &mut impl Write,
+    look: impl FnOnce(&NamedSource) -> Result<TrackerNames, String>,
 ) -> Result<InitArgs, CommandError> {
     let mut prompter = Prompter { input, output };
     let any = |_: &str| Ok(());
@@ -117,8 +127,9 @@ pub fn ask(
     )?;
     let first = NamedSource { base_url: address, ..first_source(&args) };
     let first = prompter.project(first)?;
-    // A saved query is in the page's address only.
-    args.base_url = if first.saved_query.is_some() { first.page.clone() } else { first.base_url };
+    // A saved query or a search is in the page's address only.
+    let is_chosen = first.saved_query.is_some() || first.condition.is_some();
+    args.base_url = if is_chosen { first.page.clone() } else { first.base_url };
     args.project = first.project;
     let check_folder = |answer: &str| match Path::new(answer).is_dir() {
         true => Ok(()),
@@ -153,17 +164,18 @@ pub fn ask(
         args.model = prompter.question("Model for triage and analyses", "", any)?;
     }
     args.also = prompter.more_sources()?;
-    args.types = prompter.question(
-        "Only these types of items, as the tracker names them, separated by commas; empty for the \
-         usual ones",
-        "",
-        any,
-    )?;
-    args.areas = prompter.question(
-        "Only these areas (Jira: components, GitHub: area labels), separated by commas; empty for all",
-        "",
-        any,
-    )?;
+    let names = prompter.names(&args, look)?;
+    for (answer, which, here) in [
+        (&mut args.types, "types of items, as the tracker names them, ", names.types()),
+        (&mut args.states, "states ", names.states()),
+        (&mut args.areas, "areas (Jira: components, GitHub: area labels) ", names.areas()),
+        (&mut args.tags, "tags or labels ", names.tags()),
+    ] {
+        let there_are = if here.is_empty() { here } else { format!(" (there are: {here})") };
+        let question =
+            format!("Only these {which}separated by commas; empty for the usual ones{there_are}",);
+        *answer = prompter.question(&question, "", any)?;
+    }
     Ok(args)
 }
 
@@ -203,6 +215,27 @@ impl<I: BufRead, O: Write> Prompter<'_, I, O> {
             more.extend([source.address(), source.project.unwrap_or_default()]);
         }
         Ok(more)
+    }
+
+    /// What the tracker has, for the questions about it.
+    fn names(
+        &mut self,
+        args: &InitArgs,
+        look: impl FnOnce(&NamedSource) -> Result<TrackerNames, String>,
+    ) -> Result<TrackerNames, CommandError> {
+        let failed = || CommandError::io("cannot use the terminal");
+        let (sources, _) = sources(args)?;
+        let Some(first) = sources.first().filter(|first| first.project.is_some()) else {
+            return Ok(TrackerNames::default());
+        };
+        writeln!(self.output, "Reading some items, to show what there is …").map_err(failed())?;
+        let found = look(first);
+        let told = match &found {
+            Ok(names) => format!("{} items that changed lately were read", names.items),
+            Err(why) => format!("what there is cannot be shown: {why}"),
+        };
+        writeln!(self.output, "  {told}").map_err(failed())?;
+        Ok(found.unwrap_or_default())
     }
 
     /// Asks for the project, unless the address names it.
@@ -389,6 +422,8 @@ fn answers(args: &InitArgs, sources: &[NamedSource]) -> Vec<(String, Value)> {
     let rest = [
         list("source.types", &args.types),
         list("source.areas", &args.areas),
+        list("source.states", &args.states),
+        list("source.tags", &args.tags),
         text("repository.path", &repository),
         text("schedule.cron", &args.cron),
         text("schedule.timezone", &args.timezone),

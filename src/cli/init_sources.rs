@@ -4,7 +4,8 @@ use toml::Value;
 
 use super::error::CommandError;
 use super::init_checks::check_address;
-use crate::fetch::github::Scope;
+use crate::fetch::filters::words;
+use crate::fetch::github::{Filter, Scope};
 
 const KINDS: [&str; 3] = ["ado", "github", "jira"];
 
@@ -15,6 +16,8 @@ pub(super) struct NamedSource {
     pub(super) project: Option<String>,
     /// The query or filter that the address of a page names.
     pub(super) saved_query: Option<String>,
+    /// The search that the address of a page names, in the tracker's own language.
+    pub(super) condition: Option<String>,
     /// The address as it was given, if it is one of a page.
     pub(super) page: Option<String>,
 }
@@ -98,7 +101,7 @@ fn tracker_page(address: &str, kind: Option<&str>) -> Option<(String, String, Op
                     .map(|(key, _)| key.to_owned()),
                 (None, None) => None,
             };
-            if project.is_none() && filter.is_none() {
+            if project.is_none() && filter.is_none() && !query.contains("jql=") {
                 return None;
             }
             // On Cloud the pages are below /jira; a server's own path comes before them.
@@ -113,6 +116,31 @@ fn tracker_page(address: &str, kind: Option<&str>) -> Option<(String, String, Op
         }
         Some(_) => None,
     }
+}
+
+/// The search in the address of a page: `?jql=…` without its order, and of `?q=…` the terms that
+/// choose issues.
+fn search_of(address: &str, kind: Option<&str>) -> Option<String> {
+    let address = reqwest::Url::parse(address).ok()?;
+    let named = |key: &str| {
+        let mut pairs = address.query_pairs();
+        pairs.find(|(name, _)| name == key).map(|(_, value)| value.into_owned())
+    };
+    let search = match kind {
+        Some("jira") => {
+            let jql = named("jql")?;
+            let order = jql.to_ascii_lowercase().find("order by").unwrap_or(jql.len());
+            jql.get(..order)?.trim().to_owned()
+        }
+        Some("github") => {
+            let search = named("q")?;
+            let kinds = ["is:issue", "is:pr", "type:issue", "type:pr"];
+            let chooses = |term: &String| Filter::parse(term).is_ok() && !kinds.contains(&&**term);
+            words(&search).into_iter().filter(chooses).collect::<Vec<_>>().join(" ")
+        }
+        _ => return None,
+    };
+    Some(search).filter(|search| !search.is_empty())
 }
 
 /// The project that was given, if it agrees with the one that the address names.
@@ -172,17 +200,20 @@ impl NamedSource {
     /// page belongs to, and says so.
     pub(super) fn resolve(self) -> Result<(Self, Option<String>), String> {
         let address = self.base_url.clone().unwrap_or_default();
+        let condition = search_of(&address, self.kind());
+        let search = condition.as_ref().map(|text| format!(", where {text}")).unwrap_or_default();
         if let Some((base, named, saved_query)) = tracker_page(&address, self.kind()) {
             let named = Some(named).filter(|named| !named.is_empty());
             let project = self.project.or(named);
             let of = project.as_ref().map(|name| format!(", project {name}")).unwrap_or_default();
             let query = saved_query.as_ref().map(|id| format!(", saved query {id}"));
             let note = format!(
-                "{address} is the address of a page; using {base}{of}{}",
+                "{address} is the address of a page; using {base}{of}{}{search}",
                 query.unwrap_or_default()
             );
             let (base_url, page) = (Some(base), Some(address));
-            return Ok((Self { base_url, project, saved_query, page, ..self }, Some(note)));
+            let found = Self { base_url, project, saved_query, condition, page, ..self };
+            return Ok((found, Some(note)));
         }
         let page = Some(&address).filter(|_| self.kind() == Some("github"));
         let Some(named) = page.and_then(|address| github_page(address)) else {
@@ -194,10 +225,11 @@ impl NamedSource {
         };
         let project_text = project.as_ref().map(|project| format!(" and project {project}"));
         let note = format!(
-            "{address} is a web page, not the API; using {GITHUB_API}{}",
+            "{address} is a web page, not the API; using {GITHUB_API}{}{search}",
             project_text.unwrap_or_default()
         );
-        Ok((Self { base_url: Some(GITHUB_API.to_owned()), project, ..self }, Some(note)))
+        let (base_url, page) = (Some(GITHUB_API.to_owned()), Some(address));
+        Ok((Self { base_url, project, condition, page, ..self }, Some(note)))
     }
 
     /// The question for its project.
@@ -220,7 +252,10 @@ impl NamedSource {
                 match &self.saved_query {
                     // A run uses one query.
                     Some(_) => Some(String::new()),
-                    None => start.map(|(_, condition)| condition.to_owned()),
+                    None => {
+                        let usual = start.map(|(_, condition)| condition.to_owned());
+                        self.condition.clone().or(usual)
+                    }
                 },
             ),
             ("saved_query", self.saved_query.clone()),
@@ -333,6 +368,20 @@ https://x.contoso.test/jira/projects/SHOP/issues | https://x.contoso.test/jira |
         for base in ["https://dev.azure.com/contoso", "https://x/tfs/Default"] {
             let (source, note) = NamedSource::at(base, None).unwrap().resolve().unwrap();
             assert_eq!((source.base_url.as_deref(), note), (Some(base), None));
+        }
+        for (page, condition) in [
+            (
+                "https://github.com/contoso/shop/issues?q=is%3Aissue+is%3Aopen+label%3A%22good+one%22+sort%3Aupdated-desc",
+                "is:open label:\"good one\"",
+            ),
+            (
+                "https://contoso.atlassian.net/issues/?jql=project%20%3D%20SHOP%20AND%20priority%20%3D%20High%20ORDER%20BY%20created",
+                "project = SHOP AND priority = High",
+            ),
+        ] {
+            let (source, note) = NamedSource::at(page, None).unwrap().resolve().unwrap();
+            assert!(source.keys().contains(&("where", condition.to_owned())), "{source:?}");
+            assert!(note.unwrap().contains(condition));
         }
         let query = source("https://dev.azure.com/contoso/Parcel/_queries/query/1b2c", "Parcel");
         let keys = query.resolve().unwrap().0.keys();

@@ -15,6 +15,8 @@ fn no_answers() -> InitArgs {
         project: None,
         types: None,
         areas: None,
+        states: None,
+        tags: None,
         also: Vec::new(),
         repository: None,
         cron: None,
@@ -36,7 +38,8 @@ fn file_of(args: &InitArgs) -> String {
 
 fn talk(words: &str) -> (InitArgs, String) {
     let mut said = Vec::new();
-    let args = ask(&no_answers(), &mut words.as_bytes(), &mut said).unwrap();
+    let nobody = |_: &_| Err("nobody is there".to_owned());
+    let args = ask(&no_answers(), &mut words.as_bytes(), &mut said, nobody).unwrap();
     (args, String::from_utf8(said).unwrap())
 }
 
@@ -182,6 +185,22 @@ fn flags_are_held_to_the_same_rules_and_end_up_in_the_file() {
     };
     let text = run(&InitArgs { print: true, ..no_answers() }, &[two], path).unwrap();
     assert!(text.render().contains("max_live_sessions = 2"), "{text:?}");
+}
+
+#[test]
+fn all_four_filters_are_asked_for_and_end_up_in_the_file() {
+    let words = "https://dev.azure.com/contoso\nP\n.\n\nUTC\n\n\n\n\n\n\
+                 Bug, Task\nNew\nParcel\\Web\nurgent\n";
+    let (args, said) = talk(words);
+    assert!(said.contains("what there is cannot be shown: nobody is there"), "{said}");
+    let config: crate::settings::Config = toml::from_str(&file_of(&args)).unwrap();
+    let source = config.source;
+    assert_eq!((source.types, source.states), (names(&["Bug", "Task"]), names(&["New"])));
+    assert_eq!((source.areas, source.tags), (names(&["Parcel\\Web"]), names(&["urgent"])));
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod dry;
 mod feedback;
 mod init;
 mod init_checks;
+mod init_names;
 mod init_sources;
 #[cfg(test)]
 mod init_tests;
@@ -62,6 +63,8 @@ use crate::settings::Environment;
 use args::{Cli, Command, GlobalArgs, Simulate};
 use error::CommandError;
 use exit::Code;
+use init_names::config_of;
+use init_sources::NamedSource;
 use invocation::{Invocation, quoted};
 
 /// The name of the program, which the package does not share.
@@ -281,7 +284,8 @@ impl Context {
         let asked = terminal && init::should_prompt(args);
         init::check_absent(args, &path)?;
         let args = if asked {
-            init::ask(args, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?
+            let look = |source: &_| self.names_of(source);
+            init::ask(args, &mut std::io::stdin().lock(), &mut std::io::stderr().lock(), look)?
         } else {
             args.clone()
         };
@@ -293,6 +297,19 @@ impl Context {
             return self.on_runtime(self.doctor(false));
         }
         Ok(Code::Done)
+    }
+
+    /// What a tracker has, read with the credential of its usual variable.
+    fn names_of(&self, source: &NamedSource) -> Result<init::TrackerNames, String> {
+        let config = config_of(source).ok_or("the answers make no configuration")?;
+        let names = self.on_runtime(async {
+            let read = match self.tracker(&config, &config.source) {
+                Ok(tracker) => init::TrackerNames::of(&tracker).await,
+                Err(error) => Err(error),
+            };
+            Ok(read.map_err(|error| error.message))
+        });
+        names.map_err(|error| error.to_string())?
     }
 
     fn schedule(&self, next: u16) -> Result<Code, CommandError> {

@@ -89,7 +89,7 @@ impl Context {
         Err(told.unwrap_or_else(|| NOT_THERE.to_owned()))
     }
 
-    fn tracker(&self, config: &Config, source: &Source) -> Result<Tracker, FetchError> {
+    pub(super) fn tracker(&self, config: &Config, source: &Source) -> Result<Tracker, FetchError> {
         let credential = ConfiguredCredential::new(source, config, &self.environment);
         let memory = InMemory::shared();
         connect(source, Connection::new(Arc::new(credential), self.clock.clone(), memory))

@@ -220,7 +220,7 @@ fn parts(condition: &str) -> Vec<String> {
 }
 
 /// The terms of a search box, with their quotes.
-fn words(text: &str) -> Vec<String> {
+pub fn words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for character in text.chars() {
         quoted ^= character == '"';

@@ -185,6 +185,11 @@ impl Meter {
         }
     }
 
+    /// Another value than before if a request ended since.
+    pub fn last_settled(&self) -> u64 {
+        self.state().last_settled
+    }
+
     #[cfg(test)]
     pub fn open_calls(&self) -> usize {
         self.state().open.len()

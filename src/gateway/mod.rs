@@ -123,6 +123,11 @@ impl Gateway {
         Usage { estimated: true, ..usage }
     }
 
+    /// Another value than before if a request ended since.
+    pub fn last_settled(&self) -> u64 {
+        self.meter.last_settled()
+    }
+
     /// Allows the same number of calls again, for a second question of the same session.
     pub fn allow_another_question(&self) {
         self.meter.allow_another_question();

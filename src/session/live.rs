@@ -74,8 +74,9 @@ pub struct Live<'a> {
     folder: FolderWatch,
     /// When the loop last turned; its timers turn it every second.
     turned: Instant,
-    /// What the ledger knows that it has used.
+    /// What the ledger knows that it has used, and the last request in it that was over.
     used: Option<Usage>,
+    settled: u64,
 }
 
 /// What the loop waits for.
@@ -131,6 +132,7 @@ impl<'a> Live<'a> {
             folder: FolderWatch::default(),
             turned: now,
             used: None,
+            settled: 0,
         }
     }
 
@@ -165,7 +167,10 @@ impl<'a> Live<'a> {
             self.notice_stop(Instant::now());
             match turn {
                 Turn::Keeper(message) => self.on_keeper(message, keeper).await,
-                Turn::Output(Ok(read)) if read > 0 => self.on_output(&out[..read]),
+                Turn::Output(Ok(read)) if read > 0 => {
+                    self.on_output(&out[..read]);
+                    self.keep_answers().await;
+                }
                 Turn::Output(_) => out_open = false,
                 Turn::Errors(Ok(read)) if read > 0 => self.stderr.push(&err[..read]),
                 Turn::Errors(_) => err_open = false,
@@ -237,6 +242,15 @@ impl<'a> Live<'a> {
         self.used = Some(used);
         if let Err(error) = self.ledger.used(self.spec.session.id, used).await {
             tracing::warn!(session = %self.spec.session.id, %error, "could not store what the session has used");
+        }
+    }
+
+    /// A complete answer is in the ledger before the agent has done much with it.
+    async fn keep_answers(&mut self) {
+        let settled = self.spec.gateway.as_ref().map_or(0, |gateway| gateway.last_settled());
+        if settled != self.settled {
+            self.settled = settled;
+            self.keep_used().await;
         }
     }
 

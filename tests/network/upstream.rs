@@ -157,10 +157,18 @@ async fn submodules_are_left_empty_and_their_files_are_not_fetched() {
     let part = folder.join("part").to_string_lossy().into_owned();
     git(&world.remote(), &["submodule", "--quiet", "add", &part, "inside"]);
     git_at(&world.remote(), &["commit", "-q", "-m", "with a part"], Some(1_700_100_000));
-    let source = world.newest().await;
-    assert_eq!(source.outdated, None);
-    assert!(source.root.join(".gitmodules").is_file());
-    assert!(!source.root.join("inside/web").exists());
+    // In one clone the part is there and somebody works in it, in the other it is not.
+    git(folder, &["clone", "-q", "--recurse-submodules", "remote", "whole"]);
+    std::fs::write(folder.join("whole/inside/web/page.txt"), "changed in the part").unwrap();
+    world.commit("and more", 1_700_200_000);
+    for clone in [world.clone(), folder.join("whole")] {
+        let before = bytes_of(&clone);
+        let source = world.upstream(|_| ()).newest(&clone).await;
+        assert_eq!((page(&source).as_str(), source.outdated), ("and more", None));
+        assert!(source.root.join(".gitmodules").is_file());
+        assert!(!source.root.join("inside/web").exists());
+        assert_eq!(bytes_of(&clone), before);
+    }
 }
 
 #[tokio::test]
@@ -168,6 +176,7 @@ async fn without_an_answer_the_newest_code_that_is_there_is_read_with_the_reason
     let world = World::new();
     world.commit("second", 1_700_100_000);
     assert_eq!(page(&world.newest().await), "second");
+    let before = bytes_of(&world.clone());
     let gone = world.folder.path().join("elsewhere");
     std::fs::rename(world.remote(), gone).unwrap();
     let source = world.newest().await;
@@ -179,6 +188,7 @@ async fn without_an_answer_the_newest_code_that_is_there_is_read_with_the_reason
     std::fs::remove_dir_all(world.copies()).unwrap();
     let source = world.newest().await;
     assert_eq!((page(&source).as_str(), source.root), ("first", world.clone()));
+    assert_eq!(bytes_of(&world.clone()), before);
     assert!(source.commit.is_some() && source.outdated.is_some());
 }
 
@@ -198,18 +208,22 @@ async fn a_remote_that_asks_for_a_password_or_never_answers_is_given_up() {
         }
     });
     git(&world.clone(), &["remote", "set-url", "origin", &address]);
+    let before = bytes_of(&world.clone());
     let source = world.newest().await;
     assert_eq!(page(&source), "first");
+    assert_eq!(bytes_of(&world.clone()), before);
     let why = source.outdated.unwrap();
     assert!(!why.contains("pass-in-address"), "{why}");
 
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/web.git", silent.local_addr().unwrap());
     git(&world.clone(), &["remote", "set-url", "origin", &address]);
+    let before = bytes_of(&world.clone());
     let upstream =
         world.upstream(|config| config.repository.fetch_timeout = Duration::from_millis(300));
     let source = upstream.newest(&world.clone()).await;
     assert_eq!(page(&source), "first");
+    assert_eq!(bytes_of(&world.clone()), before);
     assert!(source.outdated.unwrap().contains("did not finish within"));
 }
 

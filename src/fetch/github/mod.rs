@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use self::app::AppCredential;
 use self::decode::Decoder;
-use self::filter::Filter;
+pub use self::filter::Filter;
 pub use self::repositories::Scope;
 use super::http::{Http, Request};
 use super::{Connection, FetchError};

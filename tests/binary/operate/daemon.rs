@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::world::{World, finish, lines, signal};
+use super::world::{TOKEN, World, finish, lines, signal};
 
 struct Manager {
     socket: UnixDatagram,
@@ -48,6 +48,40 @@ async fn watched_world(watchdog_micros: &str) -> World {
     let socket = world.path("notify");
     let socket = socket.to_str().unwrap().to_owned();
     world.with("NOTIFY_SOCKET", &socket).with("WATCHDOG_USEC", watchdog_micros)
+}
+
+#[tokio::test]
+async fn a_renewed_token_file_is_used_by_the_next_run_of_the_service() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::new().await;
+    let file = world.path("token");
+    std::fs::write(&file, "expired").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let token_file = format!("source.token_file={file:?}");
+    let daemon = world.start(&[
+        "--quiet",
+        "--set",
+        &token_file,
+        "--set",
+        "source.token_env=NOT_SET",
+        "--set",
+        "schedule.cron=* * * * * *",
+    ]);
+    let ended = |outcome: &'static str| {
+        let database = world.path("state/heartbeat.db");
+        move || {
+            let sql = format!("SELECT count(*) FROM runs WHERE outcome LIKE '%{outcome}%'");
+            let count = rusqlite::Connection::open(&database)
+                .and_then(|open| open.query_row(&sql, [], |row| row.get::<_, i64>(0)));
+            let found = count.is_ok_and(|count| count > 0).then_some(());
+            async move { found }
+        }
+    };
+    support::until("a refused run", ended("credential")).await;
+    std::fs::write(&file, TOKEN).unwrap();
+    support::until("a run with the new token", ended("completed")).await;
+    signal(&daemon, Signal::SIGTERM);
+    assert_eq!(finish(daemon).await.code(), 143);
 }
 
 #[tokio::test]

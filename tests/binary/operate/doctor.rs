@@ -357,4 +357,73 @@ async fn a_query_that_matches_nothing_is_a_warning_that_names_its_conditions() {
     assert_eq!(found["status"], "warning", "{said:#}");
     let fix = found["fix"].as_str().unwrap();
     assert!(fix.contains("IN ('Epic of dreams')") && fix.contains("heartbeat why"), "{fix}");
+    // Whoever does not ask the doctor sees it after three runs.
+    let told = "the query matches nothing";
+    for _ in 0..3 {
+        let status = world.run(&["status"]).await.stdout;
+        assert!(!status.contains(told), "{status}");
+        let run = world.run(&["--once", "--set", "source.types=[\"Epic of dreams\"]"]).await;
+        assert_eq!(run.code(), 0, "{}", run.stderr);
+    }
+    let status = world.run(&["status"]).await.stdout;
+    assert!(status.contains(told) && status.contains("heartbeat doctor"), "{status}");
+}
+
+/// A repository of the code, with a commit of some days ago.
+fn commit(world: &World, days: i64) {
+    let code = world.path("code");
+    let at = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * days);
+    support::git(&code, &["init", "-q"]);
+    support::git(&code, &["add", "-A"]);
+    support::git_at(&code, &["commit", "-q", "-m", "as it is"], Some(at.as_second()));
+}
+
+#[tokio::test]
+async fn code_that_nothing_updates_is_a_warning_with_its_age() {
+    let world = well().await;
+    commit(&world, 225);
+    let repository = async || {
+        let said = world.run(&["doctor", "--json"]).await.json();
+        check(&said, "repository").clone()
+    };
+    let found = repository().await;
+    assert_eq!(found["status"], "warning", "{found:#}");
+    assert!(found["found"].as_str().unwrap().contains("225 days old"), "{found:#}");
+    assert!(found["fix"].as_str().unwrap().contains("repository.fetch"), "{found:#}");
+    // With a remote, a run reads the newest commit, and the doctor names it.
+    support::git(world.folder.path(), &["clone", "-q", "code", "elsewhere"]);
+    let elsewhere = world.path("elsewhere").display().to_string();
+    support::git(&world.path("code"), &["remote", "add", "origin", &elsewhere]);
+    let found = repository().await;
+    assert_eq!(found["status"], "ok", "{found:#}");
+    assert!(found["found"].as_str().unwrap().contains("the newest commit of its remote"));
+    std::fs::remove_dir_all(elsewhere).unwrap();
+    let found = repository().await;
+    assert_eq!(found["status"], "warning", "{found:#}");
+    assert!(found["found"].as_str().unwrap().contains("cannot be fetched"), "{found:#}");
+}
+
+#[tokio::test]
+async fn the_code_base_of_another_product_is_known_by_the_files_that_items_name() {
+    let address = provider().await;
+    let world = well().await.with("ANTHROPIC_BASE_URL", &address);
+    let world = world.with("ANTHROPIC_API_KEY", "a-valid-key");
+    let trace = "System.Exception: at Cart.Add() in C:\\build\\src\\Cart\\CartService.cs:line 9 \
+                 at Shop in src/Shop/ShopController.cs:line 4, see also web/basket.ts";
+    world.simulator.add_item(&[
+        ("System.WorkItemType", "Bug".into()),
+        ("System.State", "Active".into()),
+        ("System.Title", "The cart is empty".into()),
+        ("System.Description", trace.into()),
+    ]);
+    commit(&world, 1);
+    let live = async || check(&world.run(&LIVE).await.json(), "named files").clone();
+    let found = live().await;
+    assert_eq!(found["status"], "warning", "{found:#}");
+    assert!(found["found"].as_str().unwrap().contains("basket.ts"), "{found:#}");
+    std::fs::write(world.path("code/ShopController.cs"), "class ShopController {}\n").unwrap();
+    commit(&world, 0);
+    let found = live().await;
+    assert_eq!(found["status"], "ok", "{found:#}");
+    assert!(found["found"].as_str().unwrap().starts_with("1 of "), "{found:#}");
 }

@@ -238,3 +238,58 @@ async fn the_log_on_a_terminal_is_in_local_time_and_the_json_log_in_utc() {
     let stamp = serde_json::from_str::<serde_json::Value>(line).unwrap()["timestamp"].clone();
     assert!(stamp.as_str().unwrap().ends_with('Z'), "{line}");
 }
+
+/// The answers are typed ahead; `script` passes them on to its terminal.
+#[tokio::test]
+async fn init_shows_what_the_tracker_has_where_it_asks_for_it() {
+    use tokio::io::AsyncWriteExt as _;
+    let world = World::new().await;
+    let area = format!("{}\\Web", world.simulator.project());
+    for _ in 0..6 {
+        world.simulator.add_item(&[
+            ("System.WorkItemType", "Epic".into()),
+            ("System.State", "New".into()),
+            ("System.Title", "One more".into()),
+            ("System.AreaPath", area.clone().into()),
+            ("System.Tags", "urgent".into()),
+        ]);
+    }
+    let line = format!("{BINARY} init --config new.toml");
+    #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
+    let started = tokio::process::Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(world.folder.path())
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", world.path("home"))
+        .env("AZURE_DEVOPS_PAT", super::world::TOKEN)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn();
+    let mut started = match started {
+        Ok(started) => started,
+        Err(error) => {
+            eprintln!("SKIPPED: no `script` on this machine ({error})");
+            return;
+        }
+    };
+    let (base, project) = (world.simulator.base_url(), world.simulator.project());
+    let page = format!("{base}/{project}/_boards/board/t/Web/Stories");
+    let answers =
+        [&page, "code", "", "UTC", "", "off", "", "", "", "Epic", "", &area, "urgent", "n"];
+    let typed = answers.map(|answer| format!("{answer}\n")).concat();
+    started.stdin.as_mut().unwrap().write_all(typed.as_bytes()).await.unwrap();
+    let output = started.wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for shown in ["Epic 6", "New ", &format!("{area} 6"), "urgent 6"] {
+        assert!(said.contains(shown), "{shown:?} is not in {said}");
+    }
+    let written = std::fs::read_to_string(world.path("new.toml")).unwrap();
+    let written: toml::Table = written.parse().unwrap();
+    let source = &written["source"];
+    assert_eq!(source["project"].as_str(), Some(project), "of the board's address");
+    for (key, value) in [("types", "Epic"), ("areas", &area), ("tags", "urgent")] {
+        assert_eq!(source[key], toml::Value::Array(vec![value.into()]), "{key}");
+    }
+    assert_eq!(source["states"], toml::Value::Array(Vec::new()));
+}

@@ -20,6 +20,7 @@ use heartbeat::session::{Gate, StopHandle};
 use heartbeat::settings::{AgentKind, Config};
 use heartbeat::store::{Journal, Store, StoreError};
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::broadcast::error::RecvError;
 
 use sessions::ScriptedSessions;
 use tracker::{Letterbox, Tracker};
@@ -244,11 +245,16 @@ impl World {
         let (crash, mut crashed) = tokio::sync::watch::channel(false);
         self.outside.lock().unwrap().crash = Some(crash);
         let id = RunId(uuid::Uuid::now_v7());
-        let run = self.prepare(trigger, id, Some(id))?;
+        let journal = self.journal(Some(id))?;
+        let mut last_words = journal.follow();
+        let run = self.prepare(trigger, id, journal);
         let performed = tokio::select! {
             ended = heartbeat::run::perform(&run) => ended.map(Some),
             _ = crashed.wait_for(|crashed| *crashed) => Ok(None),
         };
+        drop(run);
+        // What a dead process was storing is stored or not; none of its threads store it later.
+        while !matches!(last_words.recv().await, Err(RecvError::Closed)) {}
         self.clock.advance_ms(1000);
         performed
     }
@@ -256,16 +262,14 @@ impl World {
     /// What a run would do.
     pub async fn dry_run(&self) -> Result<DryRun, RunError> {
         let id = RunId(uuid::Uuid::now_v7());
-        heartbeat::run::dry_run(&self.prepare(Trigger::Manual, id, None)?).await
+        heartbeat::run::dry_run(&self.prepare(Trigger::Manual, id, self.journal(None)?)).await
     }
 
-    fn prepare(
-        &self,
-        trigger: Trigger,
-        id: RunId,
-        log: Option<RunId>,
-    ) -> Result<RunContext, StoreError> {
-        let journal = Journal::open(Store::open(&self.state)?, self.clock.clone(), log)?;
+    fn journal(&self, log: Option<RunId>) -> Result<Journal, StoreError> {
+        Journal::open(Store::open(&self.state)?, self.clock.clone(), log)
+    }
+
+    fn prepare(&self, trigger: Trigger, id: RunId, journal: Journal) -> RunContext {
         let prompts = Prompts::load(&self.config, |path| std::fs::read_to_string(path)).unwrap();
         let sessions = ScriptedSessions { world: self.clone(), journal: journal.clone() };
         let edges = Edges {
@@ -276,7 +280,7 @@ impl World {
             secrets: Arc::new(heartbeat::settings::HeldSecrets::default()),
         };
         let (config, prompts) = (Arc::clone(&self.config), Arc::new(prompts));
-        Ok(RunContext::new(id, trigger, config, prompts, journal, edges, self.stop.clone()))
+        RunContext::new(id, trigger, config, prompts, journal, edges, self.stop.clone())
     }
 
     /// One for each configured source; the first reads from `outside`.
