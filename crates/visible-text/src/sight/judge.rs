@@ -10,10 +10,9 @@ use super::color::Color;
 use super::declared::{Declared, Display, Position, TextSpace};
 use super::inline::read_inline;
 use super::paint::Paint;
-use super::sheet::{Applies, List, MAIL_PROGRAMS, Sheet, is_of_fonts};
+use super::sheet::{MAIL_PROGRAMS, Sheet, is_of_fonts};
 use super::state::{
     PAGE, Sight, State, UNSEEN_OPACITY, could_cover, could_hide, is_block, is_light, is_tiny,
-    makes_a_box,
 };
 use crate::element::{Role, attribute};
 use crate::enter::whole_number;
@@ -205,13 +204,8 @@ impl Judge {
         for tag in html.into_iter().chain(body) {
             doubts = doubts.and(page_doubts(tag));
         }
-        for (applies, list) in self.sheet.rules_around() {
-            let mut declared = Declared::default();
-            declared.apply(&[list]);
-            doubts = doubts.and(match applies {
-                Applies::Generated => could_cover(&declared),
-                _ => could_hide(&declared, &State::PAGE),
-            });
+        for (is_generated, declared) in self.sheet.rules_around() {
+            doubts = doubts.and(could_do(is_generated, declared, &State::PAGE));
         }
         page.doubts = doubts;
         page.has_variables = self.sheet.declares_variable;
@@ -336,122 +330,70 @@ impl Judge {
             }
         }
         let place = u32::try_from(self.verdicts.len()).unwrap_or(u32::MAX);
-        let broken = declared.clone();
-        declared.apply(&[&inline]);
-        let is_shown = |declared: &Declared| declared.display.is_some() || declared.display_reset;
-        if is_hidden && !is_shown(declared) {
+        declared.apply(&inline);
+        if is_hidden && declared.display.is_none() && !declared.display_reset {
             state.gone = true;
         } else if is_hidden && declared.display_reset {
             state.doubts.add(VisibilityIssue::Element);
         }
         let plain = *state;
-        let mut covers = state.apply_to(declared, node, role, parent.is_flex, place);
-        if !self.sheet.is_empty() {
-            let mut with_rules = broken;
-            let (doubts, sure) = self.rules_of(element, &plain);
-            if !sure.is_empty() {
-                let mut lists: Vec<&[_]> = sure.iter().map(Vec::as_slice).collect();
-                lists.push(&inline);
-                with_rules.apply(&lists);
-                let mut other = plain;
-                other.gone &= !is_shown(&with_rules);
-                covers.extend(other.apply_to(&with_rules, node, role, parent.is_flex, place));
-                if other.sight().0 == Sight::Hidden && state.sight().0 != Sight::Hidden {
-                    // A rule hides it; whether it applies is not known for certain.
-                    state.doubts.add(VisibilityIssue::Condition);
-                } else {
-                    *state = other;
-                    *declared = with_rules;
-                }
-            }
-            state.doubts = state.doubts.and(doubts);
-        }
-        self.note_columns(node, element, declared, parent);
-        self.note_covers(&Placed { node, element, role, declared }, state, &covers, parent);
+        let covers = state.apply_to(declared, node, role, parent.is_flex, place);
+        state.doubts = state.doubts.and(self.rules_of(element, &plain));
+        self.note_covers(node, (element, role, declared), state, &covers, parent);
     }
 
     /// Notes what an element may cover or move.
     fn note_covers(
         &mut self,
-        placed: &Placed<'_>,
+        node: NodeRef<'_, Node>,
+        (element, role, declared): (&Element, Role, &Declared),
         state: &State,
         covers: &[VisibilityIssue],
         parent: &Frame<'_>,
     ) {
-        let Placed { element, role, declared, .. } = *placed;
         if element.name() == "template" && attribute(element, "shadowrootmode").is_some() {
             self.cover(Some(u32::try_from(parent.at).unwrap_or(0)), VisibilityIssue::Element);
         }
-        let has_box =
-            role != Role::Nothing || makes_a_box(element.name()) || declared.display.is_some();
-        if state.gone || !has_box || state.opacity < UNSEEN_OPACITY {
+        // A column can hide its cells or be behind them.
+        let is_column = |element: &Element| {
+            let style = attribute(element, "style").unwrap_or("");
+            attribute(element, "bgcolor").is_some()
+                || ["background", "visibility", "display"].iter().any(|word| style.contains(word))
+        };
+        if matches!(element.name(), "col" | "colgroup")
+            && node.descendants().filter_map(|node| node.value().as_element()).any(is_column)
+        {
+            self.cover(Some(parent.block), VisibilityIssue::Covered);
+        }
+        if state.gone || state.opacity < UNSEEN_OPACITY {
             return;
         }
         for issue in covers {
             self.cover(Some(parent.block), *issue);
         }
         let is_lifted = declared.position == Some(Position::Absolute) || role == Role::Dialog;
-        if is_lifted && placed.paints() && !is_thin(declared) {
+        // A link over the whole of a card.
+        let is_clear = !node.has_children()
+            && role == Role::Link
+            && !declared.wide_border
+            && declared.background.is_none_or(Paint::is_clear)
+            && !declared.picture
+            && declared.effects.iter().all(|(_, effect)| effect.is_none());
+        if is_lifted && !is_clear && !is_thin(declared) {
             self.cover(parent.state.positioned, VisibilityIssue::Covered);
         }
     }
 
-    /// The rules for an element: doubts about what those could hide that may or may not apply, and
-    /// the declarations of those that do.
-    fn rules_of(&mut self, element: &Element, outside: &State) -> (VisibilityIssues, Vec<List>) {
-        let (mut doubts, mut sure) = (VisibilityIssues::NONE, Vec::new());
-        for (applies, list) in self.sheet.rules_for(element) {
-            let mut own = Declared::default();
-            match applies {
-                Applies::Surely => sure.push(list.clone()),
-                Applies::Generated => {
-                    own.apply(&[list]);
-                    doubts = doubts.and(could_cover(&own));
-                }
-                Applies::Perhaps => {
-                    own.apply(&[list]);
-                    doubts = doubts.and(could_hide(&own, outside));
-                }
-            }
+    /// Doubts about what the rules for an element could hide.
+    fn rules_of(&mut self, element: &Element, outside: &State) -> VisibilityIssues {
+        let mut doubts = VisibilityIssues::NONE;
+        for (is_generated, declared) in self.sheet.rules_for(element) {
+            doubts = doubts.and(could_do(is_generated, declared, outside));
         }
         if self.sheet.is_spent() {
             self.field.add(VisibilityIssue::Budget);
         }
-        (doubts, sure)
-    }
-
-    /// A column can hide its cells or be behind them.
-    fn note_columns(
-        &mut self,
-        node: NodeRef<'_, Node>,
-        element: &Element,
-        declared: &Declared,
-        parent: &Frame<'_>,
-    ) {
-        if !matches!(element.name(), "col" | "colgroup") {
-            return;
-        }
-        self.column(element, declared, parent);
-        for child in node.children().filter_map(|child| child.value().as_element()) {
-            let mut column = Declared::default();
-            let style = attribute(child, "style").unwrap_or("");
-            let list = read_inline(style, &mut column);
-            column.apply(&[&list]);
-            self.column(child, &column, parent);
-        }
-    }
-
-    fn column(&mut self, element: &Element, declared: &Declared, parent: &Frame<'_>) {
-        let is_painted = declared
-            .background
-            .is_some_and(|paint| !matches!(paint, Paint::Initial | Paint::Unset))
-            || attribute(element, "bgcolor").is_some();
-        let is_hiding = declared.visible == Some(false)
-            || declared.display.is_some()
-            || !could_hide(declared, &parent.state).is_empty();
-        if is_painted || is_hiding {
-            self.cover(Some(parent.block), VisibilityIssue::Covered);
-        }
+        doubts
     }
 
     fn cover(&mut self, at: Option<u32>, issue: VisibilityIssue) {
@@ -490,7 +432,7 @@ fn page_doubts(tag: &Element) -> VisibilityIssues {
         match &*name.local {
             "style" => {
                 let list = read_inline(value, &mut declared);
-                declared.apply(&[&list]);
+                declared.apply(&list);
             }
             "hidden" => doubts.add(VisibilityIssue::Element),
             "bgcolor" => declared.background = color().map(Paint::Color),
@@ -515,12 +457,9 @@ fn is_thin(declared: &Declared) -> bool {
     is_small(0) || is_small(1)
 }
 
-/// An element with its declarations.
-struct Placed<'a> {
-    node: NodeRef<'a, Node>,
-    element: &'a Element,
-    role: Role,
-    declared: &'a Declared,
+/// What the declarations of a rule could do to text, of the element or of a box beside its content.
+fn could_do(is_generated: bool, declared: &Declared, around: &State) -> VisibilityIssues {
+    if is_generated { could_cover(declared) } else { could_hide(declared, around) }
 }
 
 /// A browser's default style sheet. Returns whether the element is hidden unless it is displayed.
@@ -602,34 +541,4 @@ fn takes_bgcolor(name: &str) -> bool {
         name,
         "body" | "table" | "thead" | "tbody" | "tfoot" | "tr" | "td" | "th" | "col" | "colgroup"
     ) || name == "marquee"
-}
-
-impl Placed<'_> {
-    /// Whether it paints more than its letters.
-    fn paints(&self) -> bool {
-        let declared = self.declared;
-        let is_painted = |paint: Paint| match paint {
-            Paint::Color(color) => color.alpha() > 0.0,
-            paint => !matches!(paint, Paint::Initial | Paint::Unset),
-        };
-        let is_painted_inside = |element: &Element| {
-            attribute(element, "style").is_some_and(|style| style.contains("background"))
-                || attribute(element, "bgcolor").is_some()
-                || matches!(element.name(), "img" | "svg" | "video" | "canvas" | "iframe")
-        };
-        matches!(self.role, Role::Image | Role::Input | Role::TextArea | Role::Select)
-            || matches!(self.role, Role::Drawing | Role::Table | Role::Dialog)
-            || matches!(self.element.name(), "mark" | "button" | "hr")
-            || makes_a_box(self.element.name())
-            || declared.background.is_some_and(is_painted)
-            || declared.effects.iter().any(|(name, _)| *name != "clip")
-            || declared.picture
-            || declared.wide_border
-            || self
-                .node
-                .descendants()
-                .skip(1)
-                .take(50)
-                .any(|node| node.value().as_element().is_some_and(is_painted_inside))
-    }
 }

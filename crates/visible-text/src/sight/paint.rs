@@ -18,6 +18,13 @@ pub(super) enum Paint {
     Unknown,
 }
 
+impl Paint {
+    pub(super) fn is_clear(self) -> bool {
+        matches!(self, Self::Initial | Self::Unset)
+            || matches!(self, Self::Color(color) if color.alpha() <= 0.0)
+    }
+}
+
 /// Which property a colour is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
@@ -64,6 +71,11 @@ pub(super) fn paint_word(word: &str, field: Field) -> Option<Paint> {
     }
 }
 
+/// Parts of the names of variables for text, and for what is behind it.
+const OF_TEXT: &str = "text foreground fg font link";
+const BEHIND: &str = "background surface bg canvas inverse white light page paper base card panel \
+    layer neutral fill transparent hidden none";
+
 /// Editors of web pages write `var(--ds-text, #172b4d)`. Where the page has no such variable, the
 /// colour after it counts, or none. Where it has one, its name says whether it is for text: one for
 /// what is behind the text makes text invisible. A background has to be named as one.
@@ -71,31 +83,10 @@ fn variable(name: &str, other: &str, field: Field) -> Paint {
     if let Some(paint) = palette(name, other) {
         return paint;
     }
-    let of_text = ["text", "foreground", "fg", "font", "link"];
-    let behind = [
-        "background",
-        "surface",
-        "bg",
-        "canvas",
-        "inverse",
-        "white",
-        "light",
-        "page",
-        "paper",
-        "base",
-        "card",
-        "panel",
-        "layer",
-        "neutral",
-        "fill",
-        "transparent",
-        "hidden",
-        "none",
-    ];
-    let is_of = |list: &[&str]| list.iter().any(|word| name.contains(word));
+    let is_of = |list: &str| list.split_ascii_whitespace().any(|word| name.contains(word));
     let fits = match field {
-        Field::Background => is_of(&behind) && !is_of(&of_text),
-        _ => !is_of(&behind) || (name.ends_with("text") && !name.contains("inverse")),
+        Field::Background => is_of(BEHIND) && !is_of(OF_TEXT),
+        _ => !is_of(BEHIND) || (name.ends_with("text") && !name.contains("inverse")),
     };
     match Color::parse(other.trim()) {
         Some(color) if fits => Paint::Undeclared(Some(color)),
@@ -121,53 +112,63 @@ fn palette(name: &str, other: &str) -> Option<Paint> {
 
 /// System colours that differ between browsers and themes.
 fn is_theme_color(value: &str) -> bool {
-    const NAMES: [&str; 16] = [
-        "accentcolor",
-        "accentcolortext",
-        "activetext",
-        "graytext",
-        "highlight",
-        "highlighttext",
-        "mark",
-        "marktext",
-        "selecteditem",
-        "selecteditemtext",
-        "visitedtext",
-        "menu",
-        "buttonhighlight",
-        "buttonshadow",
-        "threedhighlight",
-        "threedshadow",
-    ];
-    NAMES.contains(&value)
+    let names = "accentcolor accentcolortext activetext graytext highlight highlighttext mark marktext \
+        selecteditem selecteditemtext visitedtext menu buttonhighlight buttonshadow";
+    names.split_ascii_whitespace().any(|name| name == value)
 }
 
-pub(super) fn is_background_word(word: &str) -> bool {
-    Length::parse(word).is_some()
-        || word.contains('(')
-        || matches!(
-            word,
-            "none"
-                | "repeat"
-                | "no-repeat"
-                | "repeat-x"
-                | "repeat-y"
-                | "space"
-                | "round"
-                | "scroll"
-                | "fixed"
-                | "local"
-                | "left"
-                | "right"
-                | "top"
-                | "bottom"
-                | "center"
-                | "cover"
-                | "contain"
-                | "auto"
-                | "border-box"
-                | "padding-box"
-        )
+/// What a `background` shorthand paints.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Background {
+    pub(super) color: Paint,
+    /// A picture or a gradient.
+    pub(super) picture: bool,
+    pub(super) gradient: Option<(Color, f32)>,
+    /// Whether the picture has a size, a place or a repetition of its own.
+    pub(super) is_placed: bool,
+    /// Whether it is painted in the shape of the letters, or less than behind them.
+    pub(super) clips: bool,
+}
+
+impl Background {
+    pub(super) const NONE: Self = Self {
+        color: Paint::Initial,
+        picture: false,
+        gradient: None,
+        is_placed: false,
+        clips: false,
+    };
+
+    /// `None` if a browser drops it.
+    pub(super) fn read(value: &str) -> Option<Self> {
+        const PLACES: &str = "none repeat no-repeat repeat-x repeat-y space round scroll fixed local \
+            left right top bottom center cover contain auto border-box padding-box";
+        let is_picture = |word: &str| {
+            word.starts_with("url(") || word.contains("gradient(") || word.contains("image")
+        };
+        let mut found = Self::NONE;
+        for word in words(value) {
+            if is_picture(word) {
+                // Of several pictures the first covers the others, as far as it reaches.
+                found.gradient = gradient(word).filter(|_| !found.picture);
+                found.picture = true;
+            } else if matches!(word, "text" | "content-box" | "border-area") {
+                found.clips = true;
+            } else if let Some(color) = paint_word(word, Field::Background) {
+                if found.color != Paint::Initial {
+                    return None;
+                }
+                found.color = color;
+            } else {
+                let is_place = PLACES.split_ascii_whitespace().any(|place| place == word);
+                if !is_place && Length::parse(word).is_none() && !word.contains('(') {
+                    return None;
+                }
+                found.is_placed = true;
+            }
+        }
+        (!value.ends_with(',') && !value.starts_with(',')).then_some(found)
+    }
 }
 
 /// The first colour of a gradient of solid colours, and by how much the others differ from it.

@@ -5,8 +5,9 @@ use scraper::Node;
 use scraper::node::Element;
 
 use super::color::Color;
-use super::declared::{Declared, Display, Effect, INHERITED, Inherited, Position, TextSpace};
+use super::declared::{Declared, Display, Position, TextSpace};
 use super::length::Length;
+use super::lists::{Effect, INHERITED};
 use super::paint::Paint;
 use crate::element::Role;
 use crate::{VisibilityIssue, VisibilityIssues};
@@ -17,8 +18,8 @@ const UNREADABLE_PX: f32 = 2.5;
 /// Text with a smaller colour difference to its background is invisible.
 const UNSEEN_DISTANCE: f32 = 0.127;
 
-/// Small text needs more, by its size in pixels.
-const SMALL_TEXT: [(f32, f32); 2] = [(6.0, 0.55), (8.0, 0.25)];
+/// Small text needs more.
+const UNSEEN_SMALL: f32 = 0.4;
 
 pub(super) const UNSEEN_OPACITY: f32 = 0.06;
 
@@ -89,15 +90,13 @@ pub(super) struct State {
     pub(super) rtl: bool,
     /// Text is moved to the right by this many pixels, as in a list.
     pub(super) indent_room: f32,
-    /// The sum of negative margins further out.
-    pub(super) pulled: f32,
     /// Whether a box further out clips what leaves it, and its width.
     pub(super) clipped: Option<f32>,
     /// Whether something further out is positioned, and could bring text back onto the page.
     pub(super) positioned: Option<u32>,
     pub(super) width: f32,
     pub(super) doubts: VisibilityIssues,
-    pub(super) inherited: [Option<VisibilityIssue>; INHERITED],
+    pub(super) inherited: [Option<VisibilityIssue>; INHERITED.len()],
 }
 
 impl State {
@@ -122,12 +121,11 @@ impl State {
         nowrap: false,
         rtl: false,
         indent_room: 0.0,
-        pulled: 0.0,
         clipped: None,
         positioned: None,
         width: PAGE,
         doubts: VisibilityIssues::NONE,
-        inherited: [None; INHERITED],
+        inherited: [None; INHERITED.len()],
     };
 
     pub(super) fn set_color(&mut self, color: Color) {
@@ -172,8 +170,7 @@ impl State {
         if !doubts.is_empty() {
             return (Sight::Doubtful, doubts);
         }
-        let small = SMALL_TEXT.iter().find(|(px, _)| self.font_px < *px);
-        let least = small.map_or(UNSEEN_DISTANCE, |(_, least)| *least);
+        let least = if self.font_px < 7.0 { UNSEEN_SMALL } else { UNSEEN_DISTANCE };
         let seen = color.over(self.behind).distance(self.behind) * self.opacity;
         let is_seen = seen >= least;
         let painted = (Sight::Doubtful, VisibilityIssues::of(VisibilityIssue::Painted));
@@ -221,7 +218,7 @@ pub(super) fn could_hide(declared: &Declared, around: &State) -> VisibilityIssue
 /// What a box before or after the content could do to text.
 pub(super) fn could_cover(declared: &Declared) -> VisibilityIssues {
     let is_lifted = declared.position == Some(Position::Absolute)
-        || declared.effects.iter().any(|(name, _)| *name != "content")
+        || declared.effects.iter().any(|(name, effect)| *name != "content" && effect.is_some())
         || declared.margin.iter().flatten().any(|side| side.pixels(16.0, 100.0) < PULL)
         || declared.size.iter().flatten().any(|size| size.pixels(16.0, 100.0) > 300.0);
     match is_lifted && declared.display != Some(Display::None) {
@@ -300,23 +297,23 @@ impl State {
         self.zoom *= declared.zoom.unwrap_or(1.0);
         self.has_variables |= declared.declares_variable;
         self.outlined |= declared.outlined;
-        for (name, issue) in &declared.inherited {
-            // The height of a line is that of its block: raised text has none of its own.
-            if *name != Inherited::LineHeight || kind.is_block || issue.is_none() {
-                self.inherited[*name as usize] = *issue;
-            }
-        }
         self.apply_paint(declared, kind);
         for (name, effect) in &declared.effects {
-            match effect {
+            let inherited = INHERITED.iter().position(|known| known == name);
+            match (inherited, *effect) {
+                // The height of a line is that of its block: raised text has none of its own.
+                (Some(0), Some(_)) if !kind.is_block => {}
+                (Some(at), Some(Effect::May(issue))) => self.inherited[at] = Some(issue),
+                (Some(at), _) => self.inherited[at] = None,
                 // Only a positioned box is clipped by it.
                 _ if *name == "clip" && declared.position != Some(Position::Absolute) => {}
-                Effect::Hides => self.gone = true,
-                Effect::May(issue) => self.doubts.add(*issue),
-                Effect::Covers(issue) => {
-                    self.doubts.add(*issue);
-                    covers.push(*issue);
+                (None, Some(Effect::Hides)) => self.gone = true,
+                (None, Some(Effect::May(issue))) => self.doubts.add(issue),
+                (None, Some(Effect::Covers(issue))) => {
+                    self.doubts.add(issue);
+                    covers.push(issue);
                 }
+                (None, None) => {}
             }
         }
         if declared.grid_place == [true; 2] {
@@ -371,7 +368,7 @@ impl State {
     fn apply_place(&mut self, declared: &Declared, place: u32, covers: &mut Vec<VisibilityIssue>) {
         let px = |length: &Option<Length>| length.map_or(0.0, |l| l.pixels(self.font_px, PAGE));
         let inset = [0, 1, 2, 3].map(|at| px(&declared.inset[at]));
-        let margin = [0, 1, 2, 3].map(|at| px(&declared.margin[at]));
+        let mut margin = [0, 1, 2, 3].map(|at| px(&declared.margin[at]));
         let padding = [0, 1, 2, 3].map(|at| px(&declared.padding[at]));
         let is_unknown = |sides: &[f32; 4]| sides.iter().any(|side| side.is_nan());
         match declared.position {
@@ -386,43 +383,27 @@ impl State {
                     self.doubts.add(VisibilityIssue::Moved);
                 }
             }
-            // A heading that stays in sight while its table is scrolled.
-            Some(Position::Sticky) => {
-                if is_unknown(&inset) || inset.iter().any(|side| !(-12.0..=60.0).contains(side)) {
-                    self.doubts.add(VisibilityIssue::Moved);
-                }
-            }
             Some(Position::Relative) => {
                 if is_unknown(&inset) || inset.iter().any(|side| side.abs() > 12.0) {
                     self.doubts.add(VisibilityIssue::Moved);
                     covers.push(VisibilityIssue::Covered);
                 }
-                if declared.behind_others && self.own_background {
-                    self.doubts.add(VisibilityIssue::Covered);
-                }
             }
             Some(Position::Static) | None => {}
         }
-        if matches!(
-            declared.position,
-            Some(Position::Absolute | Position::Relative | Position::Sticky)
-        ) {
+        if matches!(declared.position, Some(Position::Absolute | Position::Relative)) {
             self.positioned = Some(place);
         }
-        let mut margin = margin;
         // A list that is pulled to the left by what its padding or its indent gives back stays in
         // place; what it paints would cover its neighbour.
         if margin[3] < 0.0 && declared.background.is_none() && !declared.picture {
             margin[3] = (margin[3] + padding[3].max(0.0) + self.indent_room).min(0.0);
         }
-        self.pulled += margin.iter().filter(|side| **side < 0.0).sum::<f32>();
         if is_unknown(&margin) {
             self.doubts.add(VisibilityIssue::Computed);
-        } else if margin.iter().any(|side| *side < PULL) || self.pulled < 2.0 * PULL {
+        } else if margin.iter().any(|side| *side < PULL) {
             self.doubts.add(VisibilityIssue::Moved);
-            if margin.iter().any(|side| *side < PULL) {
-                covers.push(VisibilityIssue::Covered);
-            }
+            covers.push(VisibilityIssue::Covered);
         }
         self.indent_room += (margin[3] + padding[3]).max(0.0);
         if let Some(indent) = declared.indent {
@@ -441,16 +422,6 @@ impl State {
         let is_pushed = margin.iter().chain(&padding).any(|side| *side > PUSH)
             || declared.size[..2].iter().flatten().any(|s| s.pixels(self.font_px, 0.0) > 400.0)
             || declared.wide_border;
-        let is_wide = |size: Length| size.pixels(16.0, PAGE) > PAGE + 200.0;
-        if declared.floats && declared.size[0].is_some_and(is_wide) {
-            self.doubts.add(VisibilityIssue::Moved);
-        }
-        let is_half = |side: &Option<Length>| matches!(side, Some(Length::Share(s)) if *s >= 0.5);
-        if declared.clips.contains(&Some(true))
-            && declared.margin.iter().chain(&declared.padding).any(is_half)
-        {
-            self.doubts.add(VisibilityIssue::Clipped);
-        }
         let is_far = margin.iter().chain(&padding).any(|side| *side > 3_000.0);
         if (self.clipped.is_some() && is_pushed) || is_far {
             self.doubts.add(VisibilityIssue::Clipped);
@@ -466,18 +437,15 @@ impl State {
         if !kind.is_block {
             return;
         }
-        if declared.in_columns && (clips || declared.size[1].or(declared.size[3]).is_some()) {
-            self.doubts.add(VisibilityIssue::Clipped);
-        }
         if is_tiny(declared) && !kind.is_cell {
-            if (clips || scrolls) && !declared.has_least && !declared.clips_paint {
+            if (clips || scrolls) && !declared.has_least {
                 self.gone = true;
             } else if self.clipped.is_some() || is_light(self.fill.unwrap_or(self.color)) || clips {
                 self.doubts.add(VisibilityIssue::Sized);
             }
             return;
         }
-        let is_squeezed = declared.basis_zero
+        let is_squeezed = declared.squeezed
             || (matches!(declared.display, Some(Display::Flex)) && declared.size[0].is_some());
         if clips || needs_box {
             if !kind.fits || (clips && is_squeezed) {
@@ -502,10 +470,8 @@ pub(super) fn is_tiny(declared: &Declared) -> bool {
         (one, other) => one.or(other),
     };
     let (width, height) = (least(0, 2), least(1, 3));
-    let padding = |at: usize| declared.padding[at].map_or(0.0, |l| l.pixels(16.0, PAGE));
-    let is_padded = padding(0) + padding(2) > 8.0;
     let none = |size: Option<f32>| size.is_some_and(|size| size <= 1.0);
-    none(width) || (none(height) && !is_padded)
+    none(width) || none(height)
 }
 
 /// Whether the text of an element fits into the declared size of its box, by its length.
