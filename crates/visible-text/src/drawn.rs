@@ -1,33 +1,21 @@
-//! Markdown blocks that are displayed as a picture: formulas and diagrams. Their source may contain
+//! Formulas and diagrams in Markdown, which are displayed as a picture. Their source may contain
 //! text that the picture does not show.
 
-use pulldown_cmark::Event;
+use pulldown_cmark::{CowStr, Event};
 
-use super::markdown::count_words;
+/// Commands that make text invisible or define new commands, and comments.
+const IN_FORMULAS: &str = "phantom color \\def newcommand \\let \\smash lap{ \\hspace \\kern";
 
-/// How a block is displayed.
+/// Words that style the parts of a diagram or are for screen readers, comments and click handlers.
+const IN_DIAGRAMS: &str =
+    "classDef style linkStyle themeVariables themeCSS accDescr accTitle color: opacity %% click";
+
+/// How a text is displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Drawn {
     Formula,
     Diagram,
 }
-
-/// Commands that make text invisible, or define new commands.
-const HIDING_COMMANDS: [&str; 9] =
-    ["phantom", "color", "\\def", "newcommand", "\\let", "\\smash", "lap{", "\\hspace", "\\kern"];
-
-/// Words of a diagram that style its parts, or are for screen readers.
-const HIDING_WORDS: [&str; 9] = [
-    "classDef",
-    "style ",
-    "linkStyle",
-    "themeVariables",
-    "themeCSS",
-    "accDescr",
-    "accTitle",
-    "color:",
-    "opacity",
-];
 
 impl Drawn {
     /// By the language of a code block; `None` if it is displayed as text.
@@ -42,38 +30,18 @@ impl Drawn {
 
     /// Whether it may contain text that is not displayed.
     pub(super) fn hides(self, text: &str) -> bool {
-        match self {
-            Self::Formula => {
-                let remark = |(before, _): (&str, &str)| !before.ends_with('\\');
-                text.split('%').zip(text.split('%').skip(1)).any(remark)
-                    || HIDING_COMMANDS.iter().any(|command| text.contains(command))
-            }
-            Self::Diagram => HIDING_WORDS.iter().any(|word| text.contains(word)),
-        }
+        let is_remark = |(at, _): (usize, &str)| !text[..at].ends_with('\\');
+        let words = if self == Self::Formula { IN_FORMULAS } else { IN_DIAGRAMS };
+        words.split_ascii_whitespace().any(|word| text.contains(word))
+            || (self == Self::Formula && text.match_indices('%').any(is_remark))
     }
 
-    /// The displayed part of a block's text; the rest is counted.
-    pub(super) fn shown(self, text: &str, hidden: &mut usize) -> String {
-        if self.hides(text) {
-            *hidden += count_words(text);
-            let what = if self == Self::Formula { "formula" } else { "diagram" };
-            return format!("[{what} left out: it may contain text that is not displayed]\n");
+    /// A text, as a drawing if it may contain what is not displayed: its visibility is unknown.
+    pub(super) fn events<'a>(self, text: CowStr<'a>) -> Vec<Event<'a>> {
+        let html = |html: &'static str| Event::InlineHtml(html.into());
+        match self.hides(&text) {
+            true => vec![html("<svg>"), Event::Text(text), html("</svg>")],
+            false => vec![Event::Text(text)],
         }
-        // Comments and click handlers.
-        let is_unseen = |line: &&str| {
-            let line = line.trim_start();
-            self == Self::Diagram && (line.starts_with("%%") || line.starts_with("click "))
-        };
-        *hidden += text.lines().filter(is_unseen).map(count_words).sum::<usize>();
-        text.split_inclusive('\n').filter(|line| !is_unseen(line)).collect()
     }
-}
-
-/// An inline formula as written between two signs.
-pub(super) fn formula(text: &str, sign: &str, hidden: &mut usize) -> Event<'static> {
-    let shown = Drawn::Formula.shown(text, hidden);
-    Event::Text(match Drawn::Formula.hides(text) {
-        true => shown.trim_end().to_owned().into(),
-        false => format!("{sign}{shown}{sign}").into(),
-    })
 }

@@ -311,13 +311,15 @@ impl Judge {
                     state.doubts.add(VisibilityIssue::Element);
                 }
                 "hidden" | "popover" => is_hidden = true,
-                "bgcolor" if takes_bgcolor(element.name()) => {
-                    Color::parse_legacy(value).into_iter().for_each(|color| state.paint(color));
-                }
+                "bgcolor" if takes_bgcolor(element.name()) => match Color::parse_legacy(value) {
+                    Some(color) => state.paint(color),
+                    None => state.is_unknown_paint |= !is_unset(value),
+                },
                 "background" if takes_bgcolor(element.name()) => state.is_unknown_paint = true,
-                "color" if role == Role::Font => {
-                    Color::parse_legacy(value).into_iter().for_each(|color| state.set_color(color));
-                }
+                "color" if role == Role::Font => match Color::parse_legacy(value) {
+                    Some(color) => state.set_color(color),
+                    None => state.is_unknown_color |= !is_unset(value),
+                },
                 "nowrap" => state.nowrap = true,
                 "width" | "cellpadding" | "cellspacing" | "hspace" | "border"
                     if outside.clipped.is_some()
@@ -508,24 +510,16 @@ fn usual_style(element: &Element, role: Role, node: NodeRef<'_, Node>, state: &m
         "option" if attribute(element, "label").is_some_and(|label| !label.is_empty()) => {
             state.doubts.add(VisibilityIssue::Element);
         }
-        "bdo" if attribute(element, "dir").is_some_and(|dir| dir.eq_ignore_ascii_case("rtl")) => {
-            state.doubts.add(VisibilityIssue::Moved);
-        }
         _ => {}
     }
-    if element.name.ns == ns!(mathml) && is_second_meaning(node) {
+    // Of what has several meanings only the first is shown.
+    let parent = node.parent().and_then(|parent| parent.value().as_element());
+    if parent.is_some_and(|parent| parent.name() == "semantics")
+        && node.prev_siblings().any(|before| before.value().is_element())
+    {
         state.gone = true;
     }
     role == Role::Dialog && attribute(element, "open").is_none()
-}
-
-/// Whether it is a child of `<semantics>` other than the first, which alone is shown.
-fn is_second_meaning(node: NodeRef<'_, Node>) -> bool {
-    let is_semantics = |node: NodeRef<'_, Node>| {
-        node.value().as_element().is_some_and(|element| element.name() == "semantics")
-    };
-    node.parent().is_some_and(is_semantics)
-        && node.prev_siblings().any(|before| before.value().is_element())
 }
 
 fn is_style_sheet(element: &Element) -> bool {
@@ -535,10 +529,13 @@ fn is_style_sheet(element: &Element) -> bool {
     is_sheet && attribute(element, "href").is_some_and(|address| !is_of_fonts(address))
 }
 
+/// Whether an attribute for a colour says nothing.
+fn is_unset(value: &str) -> bool {
+    matches!(value.trim(), "" | "transparent" | "inherit" | "none" | "auto")
+}
+
 /// Whether its `bgcolor` is a background; other elements ignore it.
 fn takes_bgcolor(name: &str) -> bool {
-    matches!(
-        name,
-        "body" | "table" | "thead" | "tbody" | "tfoot" | "tr" | "td" | "th" | "col" | "colgroup"
-    ) || name == "marquee"
+    const NAMES: &str = "body table thead tbody tfoot tr td th col colgroup marquee";
+    NAMES.split_ascii_whitespace().any(|known| known == name)
 }

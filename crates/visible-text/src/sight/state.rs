@@ -459,75 +459,56 @@ impl State {
     }
 }
 
+/// The declared width (0) or height (1) of a box in pixels, or its maximum if that is less.
+fn limit(declared: &Declared, at: usize, font: f32, whole: f32) -> Option<f32> {
+    let px = |length: Length| match length {
+        Length::Share(share) if whole <= 0.0 && share > 0.0 => None,
+        length => Some(length.pixels(font, whole)),
+    };
+    let sizes = [declared.size[at], declared.size[at + 2]];
+    sizes.into_iter().flatten().filter_map(px).reduce(f32::min)
+}
+
 /// Whether a box has no room for any text.
 pub(super) fn is_tiny(declared: &Declared) -> bool {
-    let px = |at: usize| match declared.size[at] {
-        Some(Length::Share(share)) if share > 0.0 => None,
-        length => length.map(|length| length.pixels(16.0, 0.0)),
-    };
-    let least = |one: usize, other: usize| match (px(one), px(other)) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    };
-    let (width, height) = (least(0, 2), least(1, 3));
-    let none = |size: Option<f32>| size.is_some_and(|size| size <= 1.0);
-    none(width) || none(height)
+    [0, 1].into_iter().any(|at| limit(declared, at, 16.0, 0.0).is_some_and(|size| size <= 1.0))
 }
 
 /// Whether the text of an element fits into the declared size of its box, by its length.
-#[expect(clippy::too_many_lines, reason = "one step after the other over the same few values")]
 fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
     let is_bounded = declared.clips.contains(&Some(true))
         || declared.clips_paint
         || declared.background.is_some();
-    if !is_bounded {
-        return true;
-    }
-    if declared.size.iter().flatten().any(|length| *length == Length::Unknown) {
-        return false;
+    if declared.size.contains(&Some(Length::Unknown)) {
+        return !is_bounded;
     }
     let font = declared.font.map_or(state.font_px, |font| font.font_size(state.font_px));
-    let px = |at: usize, whole: f32| match declared.size[at] {
-        Some(Length::Share(_)) if whole <= 0.0 => None,
-        length => length.map(|length| length.pixels(font, whole)),
-    };
-    let least = |one: Option<f32>, other: Option<f32>| match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    };
-    let width = least(px(0, state.width), px(2, state.width));
+    let width = limit(declared, 0, font, state.width);
     let clamped = declared.line_clamp.map(|lines| lines * font * 1.2);
-    let height = least(least(px(1, 0.0), px(3, 0.0)), clamped);
+    let height = limit(declared, 1, font, 0.0).into_iter().chain(clamped).reduce(f32::min);
     let nowrap = declared.nowrap.unwrap_or(state.nowrap);
-    if width.is_none() && height.is_none() && !nowrap {
+    if !is_bounded || (width.is_none() && height.is_none() && !nowrap) {
         return true;
     }
     let (mut characters, mut lines, mut longest) = (0_usize, 1_usize, 0_usize);
     for node in node.descendants() {
         match node.value() {
             Node::Text(text) => {
-                if nowrap {
-                    lines += text.trim().bytes().filter(|byte| *byte == b'\n').count();
-                }
                 for word in text.split_whitespace() {
                     let length = word.chars().count();
                     characters += length + 1;
                     longest = longest.max(length);
                 }
             }
-            Node::Element(element) if element.name() == "br" => lines += 1,
             Node::Element(element) => {
                 let role = Role::of(element);
-                let is_box =
-                    matches!(role, Role::Image | Role::Input | Role::Table | Role::Drawing)
-                        || matches!(
-                            element.name(),
-                            "iframe" | "hr" | "object" | "video" | "canvas"
-                        );
-                if is_box && nowrap {
+                let is_box = matches!(role, Role::Image | Role::Input | Role::Table | Role::Rule)
+                    || role == Role::Drawing
+                    || element.name() == "mspace";
+                if nowrap && (is_box || makes_a_box(element.name())) {
                     return false;
                 }
-                lines += usize::from(!role.is_inline());
+                lines += usize::from(role == Role::Break || !role.is_inline());
             }
             _ => {}
         }
@@ -539,13 +520,12 @@ fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
     let (characters, lines, longest) = (characters as f32, lines as f32, longest as f32);
     let letter = font * 0.6;
     let width = width.unwrap_or(state.width).min(state.width);
-    if nowrap {
-        let is_high = |height: f32| height >= font * (0.9 + 1.2 * (lines - 1.0));
-        return characters * letter <= width && height.is_none_or(is_high);
-    }
-    let needed = (characters * letter / width.max(1.0)).ceil() + (lines - 1.0).min(40.0);
+    let (longest, needed) = match nowrap {
+        true => (characters, lines),
+        false => (longest, (characters * letter / width.max(1.0)).ceil() + (lines - 1.0).min(40.0)),
+    };
     longest * letter <= width
-        && height.is_none_or(|height| height >= font * 0.9 + (needed - 1.0) * font * 1.2)
+        && height.is_none_or(|height| height >= font * (0.9 + (needed - 1.0) * 1.2))
 }
 
 /// Whether an element without readable text has a box.
