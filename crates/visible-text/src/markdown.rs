@@ -7,13 +7,12 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd, TextMergeStream, html};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, TextMergeStream, html};
 
-use super::drawn::Drawn;
 use super::html::Page;
 use super::parse::floor_char_boundary;
 use super::sight::Look;
-use super::{Cleaned, Rendering, characters, swallow};
+use super::{Cleaned, Rendering, characters, drawn, swallow};
 use crate::{Alarms, UnclearTextPolicy};
 
 /// Maximum bytes of Markdown; the tracker's longest field has a million characters.
@@ -190,32 +189,7 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
         }
         event => Some(event),
     });
-    let mut drawn = None;
-    let mut after_dollar = false;
-    let events = events.flat_map(|event| {
-        let follows_dollar = std::mem::take(&mut after_dollar);
-        match event {
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(ref language))) => {
-                drawn = Drawn::by(language);
-            }
-            Event::End(TagEnd::CodeBlock) => drawn = None,
-            Event::InlineMath(text) => return Drawn::Formula.events(format!("${text}$").into()),
-            Event::DisplayMath(text) => return Drawn::Formula.events(format!("$${text}$$").into()),
-            // A formula may be written as code between dollar signs.
-            Event::Code(text) if follows_dollar && Drawn::Formula.hides(&text) => {
-                return Drawn::Formula.events(text);
-            }
-            Event::Text(text) => match drawn {
-                Some(drawn) => return drawn.events(text),
-                None => {
-                    after_dollar = written == Written::Raw && text.ends_with('$');
-                    return vec![Event::Text(text)];
-                }
-            },
-            _ => {}
-        }
-        vec![event]
-    });
+    let events = drawn::marked(events, written == Written::Raw);
     // `Bounded` counts what does not fit.
     let _: fmt::Result = html::write_html_fmt(html, events);
     hidden + swallowed.get()

@@ -99,11 +99,14 @@ pub(super) struct Declared {
     pub(super) squeezed: bool,
     /// Something clips what leaves the box although it does not say so in `overflow`.
     pub(super) clips_paint: bool,
-    /// A shadow, a stroke or a background in the shape of the letters may make letters visible whose
-    /// colour is not.
+    /// The background is painted in the shape of the letters.
+    pub(super) clips_to_text: bool,
+    /// Below others of its own stack.
+    pub(super) behind_others: bool,
+    /// A shadow or a stroke may make letters visible whose colour is not.
     pub(super) outlined: bool,
-    /// The first colour of a gradient behind the text, and how much the others differ from it.
-    pub(super) gradient: Option<(Color, f32)>,
+    /// The first colour of a gradient behind the text, and the one that differs most from it.
+    pub(super) gradient: Option<(Color, Color)>,
     /// The picture behind the text has a size, a place or a repetition of its own.
     pub(super) picture_placed: bool,
     /// At most this many lines are shown.
@@ -167,7 +170,7 @@ impl Declared {
             "color" => self.color = paint(text, Field::Color).or(self.color),
             "text-fill-color" => self.fill = paint(text, Field::Fill).or(self.fill),
             "background-color" => {
-                self.background = paint(text, Field::Background).or(self.background)
+                self.background = paint(text, Field::Background).or(self.background);
             }
             "background" => self.set_background(value),
             "background-image" => {
@@ -176,7 +179,8 @@ impl Declared {
                 self.gradient = gradient(value);
             }
             "background-clip" => self.clip_background(
-                ["text", "content-box", "border-area"].iter().any(|word| value.contains(word)),
+                value.contains("text"),
+                value.contains("content-box") || value.contains("border-area"),
             ),
             _ if name.starts_with("background-") => {
                 let is_usual = matches!(value, "auto" | "repeat" | "0 0" | "0% 0%" | "scroll");
@@ -200,6 +204,7 @@ impl Declared {
                 }
             }
             "float" => self.floats = !is_none,
+            "z-index" => self.behind_others = number(value).is_some_and(|place| place < 0.0),
             "direction" => self.rtl = Some(value == "rtl"),
             "width" => self.set_size(0, text),
             "height" => self.set_size(1, text),
@@ -291,12 +296,12 @@ impl Declared {
         self.background = Some(found.color);
         (self.picture, self.gradient) = (found.picture, found.gradient);
         self.picture_placed = found.is_placed;
-        self.clip_background(found.clips);
+        self.clip_background(found.clips_to_text, found.clips);
     }
 
-    fn clip_background(&mut self, is_odd: bool) {
+    fn clip_background(&mut self, to_text: bool, is_odd: bool) {
+        self.clips_to_text = to_text;
         self.effect("background-clip", may(VisibilityIssue::Painted, is_odd));
-        self.outlined |= is_odd;
     }
 
     fn set_font_size(&mut self, value: &str, text: &Text<'_>) {

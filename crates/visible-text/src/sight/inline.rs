@@ -56,12 +56,15 @@ pub(super) fn use_own_variables(list: &mut [(String, Text<'_>)]) {
             Some("background" | "background-color") => Field::Background,
             _ => continue,
         };
-        let Some((before, rest)) = text.text.split_once("var(") else { continue };
-        let Some((inside, after)) = rest.split_once(')') else { continue };
-        let variable = inside.split(',').next().unwrap_or("").trim();
-        let Some(value) = value_of(variable) else { continue };
-        let color = format!("{before}{value}{after}");
-        if matches!(paint_word(&color, field), Some(Paint::Color(_))) {
+        let mut color = text.text.to_string();
+        for _ in 0..4 {
+            let Some((before, rest)) = color.split_once("var(") else { break };
+            let Some((inside, after)) = rest.split_once(')') else { break };
+            let variable = inside.split(',').next().unwrap_or("").trim();
+            let Some(value) = value_of(variable) else { break };
+            color = format!("{before}{value}{after}");
+        }
+        if color != *text.text && matches!(paint_word(&color, field), Some(Paint::Color(_))) {
             text.text = Cow::Owned(color);
         }
     }

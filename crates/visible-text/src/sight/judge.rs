@@ -10,7 +10,7 @@ use super::color::Color;
 use super::declared::{Declared, Display, Position, TextSpace};
 use super::inline::read_inline;
 use super::paint::Paint;
-use super::sheet::{MAIL_PROGRAMS, Sheet, is_of_fonts};
+use super::sheet::{Applies, MAIL_PROGRAMS, Sheet, is_of_fonts};
 use super::state::{
     PAGE, Sight, State, UNSEEN_OPACITY, could_cover, could_hide, is_block, is_light, is_tiny,
 };
@@ -204,8 +204,8 @@ impl Judge {
         for tag in html.into_iter().chain(body) {
             doubts = doubts.and(page_doubts(tag));
         }
-        for (is_generated, declared) in self.sheet.rules_around() {
-            doubts = doubts.and(could_do(is_generated, declared, &State::PAGE));
+        for (applies, declared) in self.sheet.rules_around() {
+            doubts = doubts.and(could_do(applies, declared, &State::PAGE));
         }
         page.doubts = doubts;
         page.has_variables = self.sheet.declares_variable;
@@ -265,6 +265,10 @@ impl Judge {
             blockified: declared.floats || declared.position == Some(Position::Absolute),
             tiny: is_tiny(&declared),
         };
+        if role == Role::Image {
+            // A picture has no lines and no letters.
+            state.inherited = State::PAGE.inherited;
+        }
         let (sight, doubts) = state.sight();
         self.verdicts.push(Verdict {
             role,
@@ -284,7 +288,6 @@ impl Judge {
     }
 
     /// Computes an element's state from its attributes, the rules and its own declarations.
-    #[expect(clippy::too_many_lines, reason = "one step after the other over the same few values")]
     fn style_of<'a>(
         &mut self,
         node: NodeRef<'a, Node>,
@@ -338,9 +341,18 @@ impl Judge {
         } else if is_hidden && declared.display_reset {
             state.doubts.add(VisibilityIssue::Element);
         }
-        let plain = *state;
+        let mut with_colors = *state;
+        let (doubts, has_colors) = self.rules_of(element, &mut with_colors, parent);
         let covers = state.apply_to(declared, node, role, parent.is_flex, place);
-        state.doubts = state.doubts.and(self.rules_of(element, &plain));
+        if has_colors {
+            with_colors.apply_to(declared, node, role, parent.is_flex, place);
+            match with_colors.sight().0 {
+                // A style sheet does not hide for certain.
+                Sight::Hidden if !state.gone => state.doubts.add(VisibilityIssue::Condition),
+                _ => *state = with_colors,
+            }
+        }
+        state.doubts = state.doubts.and(doubts);
         self.note_covers(node, (element, role, declared), state, &covers, parent);
     }
 
@@ -374,28 +386,38 @@ impl Judge {
             self.cover(Some(parent.block), *issue);
         }
         let is_lifted = declared.position == Some(Position::Absolute) || role == Role::Dialog;
-        // A link over the whole of a card.
-        let is_clear = !node.has_children()
-            && role == Role::Link
-            && !declared.wide_border
-            && declared.background.is_none_or(Paint::is_clear)
-            && !declared.picture
-            && declared.effects.iter().all(|(_, effect)| effect.is_none());
-        if is_lifted && !is_clear && !is_thin(declared) {
+        if is_lifted && paints(node, role, declared) && !is_thin(declared) {
             self.cover(parent.state.positioned, VisibilityIssue::Covered);
         }
     }
 
-    /// Doubts about what the rules for an element could hide.
-    fn rules_of(&mut self, element: &Element, outside: &State) -> VisibilityIssues {
-        let mut doubts = VisibilityIssues::NONE;
-        for (is_generated, declared) in self.sheet.rules_for(element) {
-            doubts = doubts.and(could_do(is_generated, declared, outside));
+    /// Doubts about what the rules for an element could hide. Applies the colours of those that
+    /// apply, and says whether there are any.
+    fn rules_of(
+        &mut self,
+        element: &Element,
+        state: &mut State,
+        parent: &Frame<'_>,
+    ) -> (VisibilityIssues, bool) {
+        let (mut doubts, mut lifts, mut has_colors) = (VisibilityIssues::NONE, false, false);
+        let rules = self.sheet.rules_for(element);
+        for (_, declared) in rules.iter().filter(|(applies, _)| *applies == Applies::Surely) {
+            has_colors |= state.take_colors(declared);
+        }
+        for (applies, declared) in rules {
+            doubts = doubts.and(could_do(applies, declared, state));
+            lifts |= applies != Applies::Generated
+                && declared.position == Some(Position::Absolute)
+                && (declared.picture || !declared.background.is_none_or(Paint::is_clear))
+                && !is_thin(declared);
+        }
+        if lifts {
+            self.cover(parent.state.positioned, VisibilityIssue::Covered);
         }
         if self.sheet.is_spent() {
             self.field.add(VisibilityIssue::Budget);
         }
-        doubts
+        (doubts, has_colors)
     }
 
     fn cover(&mut self, at: Option<u32>, issue: VisibilityIssue) {
@@ -452,6 +474,26 @@ fn page_doubts(tag: &Element) -> VisibilityIssues {
     doubts.and(could_hide(&declared, &State::PAGE))
 }
 
+/// Whether it paints more than letters: a link over the whole of a card does not.
+fn paints(node: NodeRef<'_, Node>, role: Role, declared: &Declared) -> bool {
+    let of = |element: &Element, names: &str| names.split(' ').any(|name| name == element.name());
+    let inside = node.descendants().skip(1).take(50).filter_map(|node| node.value().as_element());
+    declared.picture
+        || declared.wide_border
+        || declared.background.is_some_and(|paint| !paint.is_clear())
+        || declared.effects.iter().any(|(name, effect)| *name != "clip" && effect.is_some())
+        || matches!(role, Role::Image | Role::Drawing | Role::Table | Role::Dialog)
+        || matches!(role, Role::Input | Role::TextArea | Role::Select)
+        || node.value().as_element().is_some_and(|element| {
+            of(element, "mark button hr iframe object embed video canvas meter progress")
+        })
+        || { inside }.any(|element| {
+            attribute(element, "style").is_some_and(|style| style.contains("background"))
+                || attribute(element, "bgcolor").is_some()
+                || of(element, "img svg video canvas iframe")
+        })
+}
+
 /// Whether it is so small that it covers at most a letter.
 fn is_thin(declared: &Declared) -> bool {
     let is_small =
@@ -460,8 +502,11 @@ fn is_thin(declared: &Declared) -> bool {
 }
 
 /// What the declarations of a rule could do to text, of the element or of a box beside its content.
-fn could_do(is_generated: bool, declared: &Declared, around: &State) -> VisibilityIssues {
-    if is_generated { could_cover(declared) } else { could_hide(declared, around) }
+fn could_do(applies: Applies, declared: &Declared, around: &State) -> VisibilityIssues {
+    match applies {
+        Applies::Generated => could_cover(declared),
+        _ => could_hide(declared, around),
+    }
 }
 
 /// A browser's default style sheet. Returns whether the element is hidden unless it is displayed.

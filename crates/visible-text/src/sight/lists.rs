@@ -45,7 +45,7 @@ pub(super) const LISTED: &[(&str, Judge)] = &[
     }),
     ("contain", |text| {
         let odd = ["size", "paint", "strict", "content"];
-        may(Clipped, text.is_computed() || odd.iter().any(|word| text.text.contains(word)))
+        may(Clipped, text.is_computed() || words(&text.text).iter().any(|word| odd.contains(word)))
     }),
     ("content", |text| may(Painted, text.is_computed_or_url())),
     ("content-visibility", |text| match &*text.text {

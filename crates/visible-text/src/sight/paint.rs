@@ -83,6 +83,8 @@ fn variable(name: &str, other: &str, field: Field) -> Paint {
     if let Some(paint) = palette(name, other) {
         return paint;
     }
+    // The colour of code: neither light nor `high`.
+    let name = name.replace("highlight", "");
     let is_of = |list: &str| list.split_ascii_whitespace().any(|word| name.contains(word));
     let fits = match field {
         Field::Background => is_of(BEHIND) && !is_of(OF_TEXT),
@@ -123,10 +125,12 @@ pub(super) struct Background {
     pub(super) color: Paint,
     /// A picture or a gradient.
     pub(super) picture: bool,
-    pub(super) gradient: Option<(Color, f32)>,
+    pub(super) gradient: Option<(Color, Color)>,
     /// Whether the picture has a size, a place or a repetition of its own.
     pub(super) is_placed: bool,
-    /// Whether it is painted in the shape of the letters, or less than behind them.
+    /// Whether it is painted in the shape of the letters only.
+    pub(super) clips_to_text: bool,
+    /// Whether it is painted on less than what is behind the letters.
     pub(super) clips: bool,
 }
 
@@ -136,6 +140,7 @@ impl Background {
         picture: false,
         gradient: None,
         is_placed: false,
+        clips_to_text: false,
         clips: false,
     };
 
@@ -152,7 +157,9 @@ impl Background {
                 // Of several pictures the first covers the others, as far as it reaches.
                 found.gradient = gradient(word).filter(|_| !found.picture);
                 found.picture = true;
-            } else if matches!(word, "text" | "content-box" | "border-area") {
+            } else if word == "text" {
+                found.clips_to_text = true;
+            } else if matches!(word, "content-box" | "border-area") {
                 found.clips = true;
             } else if let Some(color) = paint_word(word, Field::Background) {
                 if found.color != Paint::Initial {
@@ -171,19 +178,19 @@ impl Background {
     }
 }
 
-/// The first colour of a gradient of solid colours, and by how much the others differ from it.
-pub(super) fn gradient(value: &str) -> Option<(Color, f32)> {
+/// Of a gradient of solid colours the first, and the one that differs most from it.
+pub(super) fn gradient(value: &str) -> Option<(Color, Color)> {
     let inside = argument(value, "linear-gradient").or(argument(value, "radial-gradient"))?;
     let mut colors = Vec::new();
     for word in words(inside) {
         match Color::parse(word) {
-            Some(color) => colors.push(color),
-            None if word.contains('(') => return None,
-            None => {}
+            Some(color) if color.alpha() >= 1.0 => colors.push(color),
+            None if !word.contains('(') => {}
+            _ => return None,
         }
     }
-    let first = *colors.first().filter(|_| colors.len() > 1)?;
-    let is_solid = colors.iter().all(|color| color.alpha() >= 1.0);
-    let spread = colors.iter().map(|color| color.distance(first)).fold(0.0, f32::max);
-    is_solid.then_some((first, spread))
+    let (first, others) = colors.split_first()?;
+    let distance = |color: &&Color| color.distance(*first);
+    let other = others.iter().max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
+    Some((*first, *other))
 }

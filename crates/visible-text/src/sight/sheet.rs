@@ -44,6 +44,17 @@ struct Subject {
     /// Whether that is a state in which a control may be from the start, such as `:checked`: what
     /// stands after such a control can be text.
     is_of_control: bool,
+    /// Whether there is more in the selector, or around the rule, that could keep it from applying.
+    is_conditional: bool,
+}
+
+/// How a rule relates to an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Applies {
+    Surely,
+    Perhaps,
+    /// To a box before or after the content.
+    Generated,
 }
 
 #[derive(Debug, Default)]
@@ -76,8 +87,8 @@ impl Sheet {
         }
     }
 
-    /// The rules that could apply to an element, and whether to a box before or after its content.
-    pub(super) fn rules_for(&self, element: &Element) -> Vec<(bool, &Declared)> {
+    /// The rules that could apply to an element.
+    pub(super) fn rules_for(&self, element: &Element) -> Vec<(Applies, &Declared)> {
         self.matching.set(self.steps() + self.rules.len() as u64);
         if self.is_spent() {
             return Vec::new();
@@ -85,11 +96,11 @@ impl Sheet {
         let classes: Vec<&str> =
             attribute(element, "class").unwrap_or("").split_ascii_whitespace().collect();
         let found = self.rules.iter().filter(|(subject, _)| subject.fits(element, &classes));
-        found.map(|(subject, at)| (subject.is_generated, &self.declared[*at])).collect()
+        found.map(|(subject, at)| (subject.applies(), &self.declared[*at])).collect()
     }
 
     /// The rules that could apply to the page around the text.
-    pub(super) fn rules_around(&self) -> impl Iterator<Item = (bool, &Declared)> {
+    pub(super) fn rules_around(&self) -> impl Iterator<Item = (Applies, &Declared)> {
         let is_around = |(subject, _): &&(Subject, usize)| {
             subject.id.is_none()
                 && subject.classes.is_empty()
@@ -99,7 +110,7 @@ impl Sheet {
                 })
         };
         let around = self.rules.iter().filter(is_around);
-        around.map(|(subject, at)| (subject.is_generated, &self.declared[*at]))
+        around.map(|(subject, at)| (subject.applies(), &self.declared[*at]))
     }
 
     /// Reads rules, and inside of one, for these elements, its declarations.
@@ -150,7 +161,8 @@ impl Sheet {
         depth: usize,
     ) {
         let Some((name, condition)) = at_rule(before) else {
-            let subjects = Subject::read_all(&mut Parser::new(before), &self.absent);
+            let mut subjects = Subject::read_all(&mut Parser::new(before), &self.absent);
+            subjects.iter_mut().for_each(|subject| subject.is_conditional |= depth > 1);
             return self.block(inside, Some(&subjects), depth);
         };
         match &*name {
@@ -198,6 +210,14 @@ fn at_rule(rule: &str) -> Option<(String, String)> {
 }
 
 impl Subject {
+    fn applies(&self) -> Applies {
+        match (self.is_generated, self.is_conditional) {
+            (true, _) => Applies::Generated,
+            (false, true) => Applies::Perhaps,
+            (false, false) => Applies::Surely,
+        }
+    }
+
     fn fits(&self, element: &Element, classes: &[&str]) -> bool {
         self.tag.as_deref().is_none_or(|tag| tag == element.name())
             && self.classes.iter().all(|class| classes.contains(&class.as_str()))
@@ -237,7 +257,7 @@ impl Subject {
             if ends {
                 ends = false;
                 let is_never = subject.is_never && !subject.is_of_control;
-                subject = Self { is_never, ..Self::default() };
+                subject = Self { is_never, is_conditional: true, ..Self::default() };
             }
             subject.part(&token, &mut colons, &mut after_dot);
         }
@@ -261,7 +281,7 @@ impl Subject {
             Token::Delim('*') => {}
             // A namespace: what stands before it is not the tag.
             Token::Delim('|') => self.tag = None,
-            _ => *colons = 0,
+            _ => (*colons, self.is_conditional) = (0, true),
         }
     }
 
@@ -280,7 +300,7 @@ impl Subject {
             }
             "root" => self.tag = Some("html".to_owned()),
             _ if is_element && name.starts_with('-') => self.is_never = true,
-            _ => {}
+            _ => self.is_conditional = true,
         }
     }
 }

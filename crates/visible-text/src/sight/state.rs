@@ -269,6 +269,12 @@ impl State {
         covers
     }
 
+    /// The colours of rules that apply for certain. Returns whether there are any.
+    pub(super) fn take_colors(&mut self, declared: &Declared) -> bool {
+        self.apply_paint(declared, Kind { is_block: true, is_cell: false, fits: true });
+        declared.color.or(declared.fill).or(declared.background).is_some() || declared.picture
+    }
+
     /// Applies declarations. Returns why text beside the element may be covered or moved.
     fn apply(&mut self, declared: &Declared, kind: Kind, place: u32) -> Vec<VisibilityIssue> {
         let mut covers = Vec::new();
@@ -343,6 +349,9 @@ impl State {
             Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
             Some(Paint::Unset) | None => {}
         }
+        if declared.clips_to_text {
+            return self.fill_letters(declared);
+        }
         match declared.background {
             Some(Paint::Color(_) | Paint::Current) if is_flat => {}
             Some(Paint::Color(color)) => self.paint(color),
@@ -354,12 +363,32 @@ impl State {
             Some(Paint::Unset | Paint::Initial) | None => {}
         }
         let gradient = declared.gradient.filter(|_| !declared.picture_placed && !is_flat);
-        if let Some((color, spread)) = gradient.filter(|_| declared.picture) {
+        if let Some((color, other)) = gradient.filter(|_| declared.picture) {
             self.paint(color);
-            self.spread = spread;
+            self.spread = color.distance(other);
         } else {
             self.is_unknown_paint |=
                 declared.picture || (declared.picture_of_variable && self.has_variables);
+        }
+    }
+
+    /// A background in the shape of the letters is their colour where their own lets it through.
+    fn fill_letters(&mut self, declared: &Declared) {
+        let letters = self.fill.unwrap_or(self.color);
+        let through = match declared.background {
+            _ if declared.picture => declared.gradient,
+            Some(Paint::Color(color)) => Some((color, color)),
+            _ => None,
+        };
+        let is_seen =
+            |color: Color| color.over(self.behind).distance(self.behind) > 2.0 * UNSEEN_DISTANCE;
+        match through.filter(|(color, other)| is_seen(*color) && is_seen(*other)) {
+            _ if letters.alpha() >= 1.0 => {}
+            Some((color, _)) => self.fill = Some(letters.over(color)),
+            None => {
+                self.outlined = true;
+                self.doubts.add(VisibilityIssue::Painted);
+            }
         }
     }
 
@@ -379,11 +408,19 @@ impl State {
                     || inset[2] > 3_000.0;
                 if is_off && self.positioned.is_none() && padding[3] < 100.0 {
                     self.gone = true;
-                } else {
+                } else if self.positioned.is_none()
+                    || declared.behind_others
+                    || self.clipped.is_some()
+                    || !inset.iter().chain(&margin).all(|side| (-12.0..=60.0).contains(side))
+                {
+                    // Only in a corner of its card it is where a reader looks.
                     self.doubts.add(VisibilityIssue::Moved);
                 }
             }
             Some(Position::Relative) => {
+                if declared.behind_others && self.own_background {
+                    self.doubts.add(VisibilityIssue::Covered);
+                }
                 if is_unknown(&inset) || inset.iter().any(|side| side.abs() > 12.0) {
                     self.doubts.add(VisibilityIssue::Moved);
                     covers.push(VisibilityIssue::Covered);
@@ -399,7 +436,8 @@ impl State {
         if margin[3] < 0.0 && declared.background.is_none() && !declared.picture {
             margin[3] = (margin[3] + padding[3].max(0.0) + self.indent_room).min(0.0);
         }
-        if is_unknown(&margin) {
+        // What is computed below it or beside it does not move it.
+        if margin[0].is_nan() || margin[3].is_nan() {
             self.doubts.add(VisibilityIssue::Computed);
         } else if margin.iter().any(|side| *side < PULL) {
             self.doubts.add(VisibilityIssue::Moved);
@@ -446,7 +484,9 @@ impl State {
             return;
         }
         let is_squeezed = declared.squeezed
-            || (matches!(declared.display, Some(Display::Flex)) && declared.size[0].is_some());
+            || (declared.display == Some(Display::Flex)
+                && declared.size[0].is_some()
+                && declared.line_clamp.is_none());
         if clips || needs_box {
             if !kind.fits || (clips && is_squeezed) {
                 self.doubts.add(VisibilityIssue::Clipped);
@@ -485,15 +525,23 @@ fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
     let font = declared.font.map_or(state.font_px, |font| font.font_size(state.font_px));
     let width = limit(declared, 0, font, state.width);
     let clamped = declared.line_clamp.map(|lines| lines * font * 1.2);
-    let height = limit(declared, 1, font, 0.0).into_iter().chain(clamped).reduce(f32::min);
+    let above = declared.padding[0].map_or(0.0, |padding| padding.pixels(font, state.width));
+    let height = limit(declared, 1, font, 0.0).map(|height| height - above);
+    let height = height.into_iter().chain(clamped).reduce(f32::min);
     let nowrap = declared.nowrap.unwrap_or(state.nowrap);
     if !is_bounded || (width.is_none() && height.is_none() && !nowrap) {
         return true;
     }
-    let (mut characters, mut lines, mut longest) = (0_usize, 1_usize, 0_usize);
-    for node in node.descendants() {
+    // Boxes inside have margins and sizes of their own: their box counts as a line too.
+    let has_boxes = node.children().any(|child| child.value().is_element());
+    let (mut characters, mut lines, mut longest) = (0_usize, 1 + usize::from(has_boxes), 0_usize);
+    let keeps_lines = declared.space.unwrap_or(state.space) != TextSpace::Collapse;
+    for node in node.descendants().skip(1) {
         match node.value() {
             Node::Text(text) => {
+                if keeps_lines {
+                    lines += text.trim().bytes().filter(|byte| *byte == b'\n').count();
+                }
                 for word in text.split_whitespace() {
                     let length = word.chars().count();
                     characters += length + 1;

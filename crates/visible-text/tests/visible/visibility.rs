@@ -75,6 +75,12 @@ const HIDING: &[&str] = &[
     "<div style='animation:1s ease vanish forwards'>%</div>",
     "<div style='columns:2;height:1em;overflow:hidden'>% a b c d e f g h i j k l</div>",
     "<style>@import 'https://fonts.googleapis.com.example/css?family=A';</style>%",
+    "<style>.q{position:absolute;inset:0;background:#fff}</style><div>%</div><div class=q></div>",
+    "<style>.q{color:#fff;background:#fff}</style><p class=q>%</p>",
+    "<style>.q{background:#123}</style><p class=q>%</p>",
+    "<div style='background:#fff'><p style='position:relative;z-index:-1'>%</p></div>",
+    "<h1 style='background:linear-gradient(#fff,#fff);background-clip:text;color:transparent'>%</h1>",
+    "<div style='position:relative'><p style='position:absolute;top:0;z-index:-1'>%</p></div>",
 ];
 
 /// Constructs in which `%` is visible.
@@ -147,6 +153,16 @@ const HARMLESS: &[&str] = &[
     "<style>.w:hover .q{display:none}</style><div class=w><div class=q>%</div></div>",
     "<style>@font-face{font-family:a;src:url(https://fonts.gstatic.com/s/inter/v1/x.woff2)}</style>%",
     "<link rel=stylesheet href='https://fonts.googleapis.com/css2?family=Open+Sans:wght@400;700'>%",
+    "<span style='--r:215;--g:58;background:rgba(var(--r),var(--g),0,.2);color:#d73a4a'>%</span>",
+    "<code style='color:var(--highlight-color);background:var(--highlight-bg)'>%</code>",
+    "<pre style='margin:0 0 calc(var(--space) + 4px)'>%</pre>",
+    "<div style='contain:inline-size'>%</div>",
+    "<h1 style='background:linear-gradient(#ff8a00,#e52e71);background-clip:text;color:transparent'>%</h1>",
+    "<div style='height:32px;overflow:hidden;white-space:nowrap'>%</div>",
+    "<div style='display:-webkit-box;-webkit-line-clamp:3;width:420px;overflow:hidden'>%</div>",
+    "<span style='line-height:0'><img src=x.png alt=Scan></span><p>%</p>",
+    "<div style='position:relative'>%<b style='position:absolute;top:0;right:0'>Copy</b></div>",
+    "<style>.card{background:#123;color:#eee}.card h2{color:#fff}</style><div class=card><h2>%</h2></div>",
 ];
 
 fn clean(html: &str, format: Format, doubtful: UnclearTextPolicy) -> visible_text::Cleaned {
