@@ -7,7 +7,8 @@ use super::lists::{
     number, small_lengths, white_space,
 };
 use super::paint::{Background, Field, Paint, gradient, paint};
-use super::text::{Text, words};
+use super::text::{Text, argument, words};
+use super::variables::{Names, name_of, without};
 use crate::VisibilityIssue;
 
 /// How an element takes part in the layout.
@@ -87,9 +88,10 @@ pub(super) struct Declared {
     pub(super) word_list_level: u8,
     /// The effects of all other properties, by name.
     pub(super) effects: Vec<(&'static str, Option<Effect>)>,
-    pub(super) declares_variable: bool,
-    /// A picture that a variable names: there is none unless the text declares variables.
-    pub(super) picture_of_variable: bool,
+    /// Variables that it declares.
+    pub(super) variables: Names,
+    /// Variables of the page that it uses: as if not declared, unless the text declares them.
+    pub(super) uses: Names,
     /// `display` is set back to what it is without any style.
     pub(super) display_reset: bool,
     pub(super) zoom: Option<f32>,
@@ -133,12 +135,20 @@ impl Declared {
     fn declare(&mut self, name: &str, text: &Text<'_>) {
         if text.is_invalid {
         } else if name.starts_with("--") {
-            self.declares_variable = true;
+            self.variables |= name_of(name);
         } else if name == "mso-list" {
             self.word_list(&text.text);
         } else if let Some(name) = bare(name) {
+            let name = listed_name(name);
             if !text.is_broken && !text.has_braces {
-                self.property(listed_name(name), text);
+                let is_of_page = text.text.contains("var(");
+                match without(name, &text.text).filter(|_| is_of_page) {
+                    Some((value, uses)) => {
+                        self.uses |= uses;
+                        self.property(name, &Text { text: value.into(), ..text.clone() });
+                    }
+                    None => self.property(name, text),
+                }
             } else if is_listed(name) {
                 self.effect("broken", Some(Effect::May(VisibilityIssue::Malformed)));
             }
@@ -174,8 +184,9 @@ impl Declared {
             }
             "background" => self.set_background(value),
             "background-image" => {
-                self.picture_of_variable = value.starts_with("var(") && !value.contains("url(");
-                self.picture = text.is_computed_or_url() && !self.picture_of_variable;
+                let variable = argument(value, "var").filter(|inside| !inside.contains("url("));
+                self.uses |= variable.map_or(0, name_of);
+                self.picture = text.is_computed_or_url() && variable.is_none();
                 self.gradient = gradient(value);
             }
             "background-clip" => self.clip_background(

@@ -1,13 +1,11 @@
 //! Reads a `style` attribute.
 
-use std::borrow::Cow;
-
 use cssparser::{Delimiter, ParseError, Parser};
 
 use super::declared::Declared;
-use super::lists::{Effect, bare};
-use super::paint::{Field, Paint, paint_word};
+use super::lists::Effect;
 use super::text::Text;
+use super::variables::use_own;
 use crate::VisibilityIssue;
 use crate::parse::floor_char_boundary;
 
@@ -20,54 +18,8 @@ const MAX_DECLARATIONS: usize = 200;
 /// Reads a `style` attribute; what cannot be read of it is an effect.
 pub(super) fn read_inline<'i>(css: &'i str, into: &mut Declared) -> Vec<(String, Text<'i>)> {
     let mut found = read_list(css, into);
-    use_own_variables(&mut found);
+    use_own(&mut found);
     found
-}
-
-/// Puts variables that a list declares into its own colours: pages copied from the web have
-/// `--text-opacity:1;color:rgb(0 0 0/var(--text-opacity))`. Only into colours that can then be read:
-/// a browser takes any other for the one further out.
-pub(super) fn use_own_variables(list: &mut [(String, Text<'_>)]) {
-    // A value in small letters is as it was written, so its names are the variables' names.
-    let is_plain = |text: &Text<'_>| {
-        matches!(text.text, Cow::Borrowed(_)) && !text.is_broken && !text.has_braces
-    };
-    let is_variable = |name: &str| name.starts_with("--");
-    if !list.iter().any(|(name, _)| is_variable(name)) {
-        return;
-    }
-    let variables: Vec<(String, Option<String>)> = list
-        .iter()
-        .filter(|(name, _)| is_variable(name))
-        .map(|(name, text)| {
-            let is_usable = is_plain(text) && text.text.len() <= 64 && !text.text.contains("var(");
-            (name.clone(), is_usable.then(|| text.text.to_string()))
-        })
-        .collect();
-    let value_of = |name: &str| {
-        let mut of_name = variables.iter().filter(|(known, _)| known == name);
-        of_name.next().filter(|_| of_name.next().is_none())?.1.as_deref()
-    };
-    for (name, text) in list.iter_mut().filter(|(name, text)| !is_variable(name) && is_plain(text))
-    {
-        let field = match bare(name) {
-            Some("color") => Field::Color,
-            Some("text-fill-color") => Field::Fill,
-            Some("background" | "background-color") => Field::Background,
-            _ => continue,
-        };
-        let mut color = text.text.to_string();
-        for _ in 0..4 {
-            let Some((before, rest)) = color.split_once("var(") else { break };
-            let Some((inside, after)) = rest.split_once(')') else { break };
-            let variable = inside.split(',').next().unwrap_or("").trim();
-            let Some(value) = value_of(variable) else { break };
-            color = format!("{before}{value}{after}");
-        }
-        if color != *text.text && matches!(paint_word(&color, field), Some(Paint::Color(_))) {
-            text.text = Cow::Owned(color);
-        }
-    }
 }
 
 fn read_list<'i>(css: &'i str, into: &mut Declared) -> Vec<(String, Text<'i>)> {

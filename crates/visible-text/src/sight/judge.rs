@@ -208,7 +208,7 @@ impl Judge {
             doubts = doubts.and(could_do(applies, declared, &State::PAGE));
         }
         page.doubts = doubts;
-        page.has_variables = self.sheet.declares_variable;
+        page.variables = self.sheet.variables;
         page
     }
 

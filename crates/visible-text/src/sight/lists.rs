@@ -365,7 +365,7 @@ fn transform(value: &str) -> Option<Effect> {
 
 /// Whether it shifts by so little that text is still where a reader looks.
 fn is_near(list: &str) -> bool {
-    lengths(list).is_some_and(|parts| parts.iter().all(|part| part.abs() <= 12.0))
+    lengths(list).is_some_and(|parts| parts.iter().all(|part| part.abs() <= 16.0))
 }
 
 /// Whether a box turned by this angle stays about where it is.

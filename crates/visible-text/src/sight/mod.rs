@@ -8,7 +8,7 @@
 //!
 //! `inline` reads a `style` attribute and `sheet` finds the rules that could apply to an element.
 //! `declared` is what they say: `lists` has the properties and values, `paint`, `color` and `length`
-//! read parts of values, whose `text` is read once. `state` is the little that is inherited, colours,
+//! read parts of values, whose `text` is read once and may name `variables`. `state` is the little that is inherited, colours,
 //! the size of the font, opacity and what was doubtful further out, and what declarations do to it;
 //! `judge` passes over the tree with it.
 
@@ -22,6 +22,7 @@ mod paint;
 mod sheet;
 mod state;
 mod text;
+mod variables;
 
 pub(crate) use declared::{Display, TextSpace};
 pub(crate) use judge::{Look, Verdict, judge};

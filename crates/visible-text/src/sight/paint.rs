@@ -3,6 +3,7 @@
 use super::color::Color;
 use super::length::Length;
 use super::text::{Text, argument, words};
+use super::variables::{Names, name_of};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Paint {
@@ -13,12 +14,23 @@ pub(super) enum Paint {
     Unset,
     /// The page's own: black for text, none for a background.
     Initial,
-    /// That of a variable which the text does not declare: this colour, or as if nothing was declared.
-    Undeclared(Option<Color>),
+    /// That of a variable of the page: this colour, or as if nothing was declared, unless the text
+    /// declares the variable.
+    Undeclared(Option<Color>, Names),
     Unknown,
 }
 
 impl Paint {
+    /// What it is where the text declares these variables.
+    pub(super) fn among(self, declared: Names) -> Self {
+        match self {
+            Self::Undeclared(_, names) if names & declared != 0 => Self::Unknown,
+            Self::Undeclared(Some(color), _) => Self::Color(color),
+            Self::Undeclared(None, _) => Self::Unset,
+            paint => paint,
+        }
+    }
+
     pub(super) fn is_clear(self) -> bool {
         matches!(self, Self::Initial | Self::Unset)
             || matches!(self, Self::Color(color) if color.alpha() <= 0.0)
@@ -55,8 +67,12 @@ pub(super) fn paint_word(word: &str, field: Field) -> Option<Paint> {
     // Azure DevOps writes `rgba(var(--palette-neutral-100,0, 0, 0),.9)`.
     let in_function = word.split_once("var(").and_then(|(before, rest)| {
         let (inside, after) = rest.split_once(')')?;
-        let (name, other) = inside.split_once(',')?;
-        Some(variable(name, &format!("{before}{}{after}", other.trim()), field))
+        Some(match inside.split_once(',') {
+            Some((name, other)) => {
+                variable(name, &format!("{before}{}{after}", other.trim()), field)
+            }
+            None => variable(inside, "", field),
+        })
     });
     if let Some(paint) = in_function {
         return Some(paint);
@@ -73,6 +89,7 @@ pub(super) fn paint_word(word: &str, field: Field) -> Option<Paint> {
 
 /// Parts of the names of variables for text, and for what is behind it.
 const OF_TEXT: &str = "text foreground fg font link";
+const ON_DARK: &str = "invers invert onbrand onaccent static";
 const BEHIND: &str = "background surface bg canvas inverse white light page paper base card panel \
     layer neutral fill transparent hidden none";
 
@@ -84,15 +101,17 @@ fn variable(name: &str, other: &str, field: Field) -> Paint {
         return paint;
     }
     // The colour of code: neither light nor `high`.
+    let names = name_of(name);
     let name = name.replace("highlight", "");
     let is_of = |list: &str| list.split_ascii_whitespace().any(|word| name.contains(word));
     let fits = match field {
         Field::Background => is_of(BEHIND) && !is_of(OF_TEXT),
-        _ => !is_of(BEHIND) || (name.ends_with("text") && !name.contains("inverse")),
+        _ if name.ends_with("text") || name.contains("foreground") => !is_of(ON_DARK),
+        _ => !is_of(BEHIND),
     };
     match Color::parse(other.trim()) {
-        Some(color) if fits => Paint::Undeclared(Some(color)),
-        None if fits && other.trim().is_empty() => Paint::Undeclared(None),
+        Some(color) if fits => Paint::Undeclared(Some(color), names),
+        None if fits && other.trim().is_empty() => Paint::Undeclared(None, names),
         _ => Paint::Unknown,
     }
 }
@@ -109,7 +128,8 @@ fn palette(name: &str, other: &str) -> Option<Paint> {
         Some(_) => false,
         None => !kind.contains("tint") && color.distance(Color::WHITE) > 0.5,
     };
-    Some(color.filter(fits).map_or(Paint::Unknown, |color| Paint::Undeclared(Some(color))))
+    let found = color.filter(fits);
+    Some(found.map_or(Paint::Unknown, |color| Paint::Undeclared(Some(color), name_of(name))))
 }
 
 /// System colours that differ between browsers and themes.

@@ -9,9 +9,10 @@ use cssparser::{Delimiter, ParseError, Parser, Token};
 use scraper::node::Element;
 
 use super::declared::Declared;
-use super::inline::{declaration, use_own_variables};
+use super::inline::declaration;
 use super::length::Length;
 use super::text::Text;
+use super::variables::{Names, name_of, use_own};
 use crate::element::attribute;
 use crate::{VisibilityIssue, VisibilityIssues};
 
@@ -66,8 +67,8 @@ pub(super) struct Sheet {
     pub(super) doubts: VisibilityIssues,
     /// Attributes of [`MAIL_PROGRAMS`] that no element of the text has.
     pub(super) absent: Vec<&'static str>,
-    /// Whether any rule declares a variable.
-    pub(super) declares_variable: bool,
+    /// Variables that any rule declares.
+    pub(super) variables: Names,
     matching: Cell<u64>,
 }
 
@@ -96,7 +97,11 @@ impl Sheet {
         let classes: Vec<&str> =
             attribute(element, "class").unwrap_or("").split_ascii_whitespace().collect();
         let found = self.rules.iter().filter(|(subject, _)| subject.fits(element, &classes));
-        found.map(|(subject, at)| (subject.applies(), &self.declared[*at])).collect()
+        let found: Vec<_> =
+            found.map(|(subject, at)| (subject.applies(), &self.declared[*at])).collect();
+        // What a rule declares is more work than to compare it.
+        self.matching.set(self.steps() + 3 * found.len() as u64);
+        found
     }
 
     /// The rules that could apply to the page around the text.
@@ -140,10 +145,10 @@ impl Sheet {
         if list.is_empty() || self.rules.len() > MAX_RULES {
             return;
         }
-        self.declares_variable |= list.iter().any(|(name, _)| name.starts_with("--"));
-        use_own_variables(&mut list);
+        use_own(&mut list);
         let mut declared = Declared::default();
         declared.apply(&list);
+        self.variables |= declared.variables;
         let subjects = of.into_iter().flatten().cloned();
         self.rules.extend(subjects.map(|subject| (subject, self.declared.len())));
         self.declared.push(declared);
@@ -170,7 +175,7 @@ impl Sheet {
             "supports" if matches!(&*condition, "not (display:grid)" | "not (display:flex)") => {}
             "media" | "supports" | "container" | "layer" | "scope" | "starting-style"
             | "document" | "-moz-document" | "when" | "else" => self.block(inside, of, depth),
-            "property" => self.declares_variable = true,
+            "property" => self.variables |= name_of(&condition),
             "font-face" => {
                 let start = inside.position();
                 while inside.next().is_ok() {}

@@ -9,6 +9,7 @@ use super::declared::{Declared, Display, Position, TextSpace};
 use super::length::Length;
 use super::lists::{Effect, INHERITED};
 use super::paint::Paint;
+use super::variables::Names;
 use crate::element::Role;
 use crate::{VisibilityIssue, VisibilityIssues};
 
@@ -81,8 +82,8 @@ pub(super) struct State {
     pub(super) is_unknown_color: bool,
     /// How much what is behind the text differs from place to place.
     pub(super) spread: f32,
-    /// Whether the text declares variables further out.
-    pub(super) has_variables: bool,
+    /// Variables that the text declares further out.
+    pub(super) variables: Names,
     pub(super) outlined: bool,
     pub(super) zoom: f32,
     pub(super) space: TextSpace,
@@ -114,7 +115,7 @@ impl State {
         is_unknown_paint: false,
         is_unknown_color: false,
         spread: 0.0,
-        has_variables: false,
+        variables: 0,
         outlined: false,
         zoom: 1.0,
         space: TextSpace::Collapse,
@@ -301,7 +302,10 @@ impl State {
         self.nowrap = declared.nowrap.unwrap_or(self.nowrap);
         self.rtl = declared.rtl.unwrap_or(self.rtl);
         self.zoom *= declared.zoom.unwrap_or(1.0);
-        self.has_variables |= declared.declares_variable;
+        self.variables |= declared.variables;
+        if declared.uses & self.variables != 0 {
+            self.doubts.add(VisibilityIssue::Computed);
+        }
         self.outlined |= declared.outlined;
         self.apply_paint(declared, kind);
         for (name, effect) in &declared.effects {
@@ -335,31 +339,29 @@ impl State {
         let is_flat = self.invisible
             || declared.display == Some(Display::Contents)
             || (!kind.is_block && self.font_px < UNREADABLE_PX);
-        match declared.color {
+        let among = |paint: Option<Paint>| paint.map(|paint| paint.among(self.variables));
+        let (color, fill) = (among(declared.color), among(declared.fill));
+        let background = among(declared.background);
+        match color {
             Some(Paint::Color(color)) => self.set_color(color),
             Some(Paint::Initial) => self.set_color(Color::BLACK),
-            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.set_color(color),
-            Some(Paint::Undeclared(None)) if !self.has_variables => {}
-            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
+            Some(Paint::Unknown | Paint::Undeclared(..)) => self.is_unknown_color = true,
             Some(Paint::Current | Paint::Unset) | None => {}
         }
-        match declared.fill {
+        match fill {
             Some(Paint::Color(color)) => self.fill = Some(color),
             Some(Paint::Current | Paint::Initial) => self.fill = None,
-            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
+            Some(Paint::Unknown | Paint::Undeclared(..)) => self.is_unknown_color = true,
             Some(Paint::Unset) | None => {}
         }
         if declared.clips_to_text {
             return self.fill_letters(declared);
         }
-        match declared.background {
+        match background {
             Some(Paint::Color(_) | Paint::Current) if is_flat => {}
             Some(Paint::Color(color)) => self.paint(color),
             Some(Paint::Current) => self.paint(self.color),
-            Some(Paint::Undeclared(Some(_))) if is_flat => {}
-            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.paint(color),
-            Some(Paint::Undeclared(None)) if !self.has_variables => {}
-            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_paint = true,
+            Some(Paint::Unknown | Paint::Undeclared(..)) => self.is_unknown_paint = true,
             Some(Paint::Unset | Paint::Initial) | None => {}
         }
         let gradient = declared.gradient.filter(|_| !declared.picture_placed && !is_flat);
@@ -367,8 +369,7 @@ impl State {
             self.paint(color);
             self.spread = color.distance(other);
         } else {
-            self.is_unknown_paint |=
-                declared.picture || (declared.picture_of_variable && self.has_variables);
+            self.is_unknown_paint |= declared.picture;
         }
     }
 
@@ -483,12 +484,8 @@ impl State {
             }
             return;
         }
-        let is_squeezed = declared.squeezed
-            || (declared.display == Some(Display::Flex)
-                && declared.size[0].is_some()
-                && declared.line_clamp.is_none());
         if clips || needs_box {
-            if !kind.fits || (clips && is_squeezed) {
+            if !kind.fits || (clips && declared.squeezed) {
                 self.doubts.add(VisibilityIssue::Clipped);
             }
             let px = |at: usize| declared.size[at].map(|l| l.pixels(self.font_px, self.width));
@@ -519,7 +516,13 @@ fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
     let is_bounded = declared.clips.contains(&Some(true))
         || declared.clips_paint
         || declared.background.is_some();
-    if declared.size.contains(&Some(Length::Unknown)) {
+    // Of several boxes in a row the last may stand outside of it.
+    let boxes = node.children().filter(|child| child.value().is_element());
+    let is_row = declared.display == Some(Display::Flex)
+        && declared.clips.contains(&Some(true))
+        && declared.size[0].is_some()
+        && declared.line_clamp.is_none();
+    if declared.size.contains(&Some(Length::Unknown)) || (is_row && boxes.count() > 1) {
         return !is_bounded;
     }
     let font = declared.font.map_or(state.font_px, |font| font.font_size(state.font_px));
@@ -532,10 +535,27 @@ fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
     if !is_bounded || (width.is_none() && height.is_none() && !nowrap) {
         return true;
     }
+    let keeps_lines = declared.space.unwrap_or(state.space) != TextSpace::Collapse;
+    let Some([characters, lines, longest]) = extent(node, nowrap, keeps_lines) else {
+        return false;
+    };
+    let letter = font * 0.6;
+    let width = width.unwrap_or(state.width).min(state.width);
+    let (longest, needed) = match nowrap {
+        true => (characters, lines),
+        false => (longest, (characters * letter / width.max(1.0)).ceil() + (lines - 1.0).min(40.0)),
+    };
+    longest * letter <= width
+        && height.is_none_or(|height| height >= font * (0.9 + (needed - 1.0) * 1.2))
+}
+
+/// The characters of a text, its lines as far as its markup ends them, and its longest word. `None`
+/// if it is too long, or has a box of its own in a line that is not broken.
+#[expect(clippy::cast_precision_loss, reason = "a few thousand characters")]
+fn extent(node: NodeRef<'_, Node>, nowrap: bool, keeps_lines: bool) -> Option<[f32; 3]> {
     // Boxes inside have margins and sizes of their own: their box counts as a line too.
     let has_boxes = node.children().any(|child| child.value().is_element());
     let (mut characters, mut lines, mut longest) = (0_usize, 1 + usize::from(has_boxes), 0_usize);
-    let keeps_lines = declared.space.unwrap_or(state.space) != TextSpace::Collapse;
     for node in node.descendants().skip(1) {
         match node.value() {
             Node::Text(text) => {
@@ -554,26 +574,17 @@ fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
                     || role == Role::Drawing
                     || element.name() == "mspace";
                 if nowrap && (is_box || makes_a_box(element.name())) {
-                    return false;
+                    return None;
                 }
                 lines += usize::from(role == Role::Break || !role.is_inline());
             }
             _ => {}
         }
         if characters > MAX_COUNTED {
-            return false;
+            return None;
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "a few thousand characters")]
-    let (characters, lines, longest) = (characters as f32, lines as f32, longest as f32);
-    let letter = font * 0.6;
-    let width = width.unwrap_or(state.width).min(state.width);
-    let (longest, needed) = match nowrap {
-        true => (characters, lines),
-        false => (longest, (characters * letter / width.max(1.0)).ceil() + (lines - 1.0).min(40.0)),
-    };
-    longest * letter <= width
-        && height.is_none_or(|height| height >= font * (0.9 + (needed - 1.0) * 1.2))
+    Some([characters as f32, lines as f32, longest as f32])
 }
 
 /// Whether an element without readable text has a box.

@@ -81,6 +81,11 @@ const HIDING: &[&str] = &[
     "<div style='background:#fff'><p style='position:relative;z-index:-1'>%</p></div>",
     "<h1 style='background:linear-gradient(#fff,#fff);background-clip:text;color:transparent'>%</h1>",
     "<div style='position:relative'><p style='position:absolute;top:0;z-index:-1'>%</p></div>",
+    "<div style='--font-body:0/1 a'><p style='font:var(--font-body)'>%</p></div>",
+    "<p style='font-size:var(--nothing)'>%</p>",
+    "<p style='box-shadow:var(--ds-shadow,0 -30px 0 400px #fff)'>%</p>",
+    "<p style='color:var(--colorNeutralForegroundInverted,#242424)'>%</p>",
+    "<div style='display:flex;width:90px;overflow:hidden'><b style='flex:none;width:90px'>x</b><b>%</b></div>",
 ];
 
 /// Constructs in which `%` is visible.
@@ -163,6 +168,11 @@ const HARMLESS: &[&str] = &[
     "<span style='line-height:0'><img src=x.png alt=Scan></span><p>%</p>",
     "<div style='position:relative'>%<b style='position:absolute;top:0;right:0'>Copy</b></div>",
     "<style>.card{background:#123;color:#eee}.card h2{color:#fff}</style><div class=card><h2>%</h2></div>",
+    "<p style='font:var(--font-body);line-height:var(--line-height-2);letter-spacing:var(--tracking,-.02em)'>%</p>",
+    "<p style='box-shadow:var(--ds-shadow-raised,0 1px 1px #091e4240)'>%</p>",
+    "<p style='--brand:#fff;color:var(--ds-text,#172b4d);background:hsl(var(--background))'>%</p>",
+    "<p style='color:var(--colorNeutralForeground1,#242424)'>%</p>",
+    "<div style='display:flex;width:200px;overflow:hidden'><b>%</b></div>",
 ];
 
 fn clean(html: &str, format: Format, doubtful: UnclearTextPolicy) -> visible_text::Cleaned {
