@@ -7,13 +7,12 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd, TextMergeStream, html};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, TextMergeStream, html};
 
-use super::drawn::{Drawn, formula};
 use super::html::Page;
 use super::parse::floor_char_boundary;
 use super::sight::Look;
-use super::{Cleaned, Rendering, characters, swallow};
+use super::{Cleaned, Rendering, characters, drawn, swallow};
 use crate::{Alarms, UnclearTextPolicy};
 
 /// Maximum bytes of Markdown; the tracker's longest field has a million characters.
@@ -154,7 +153,7 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
     let parser = Parser::new_ext(markdown, options);
     let mut hidden = comment_references(&parser);
     let used = used_footnotes(markdown, options);
-    let (mut unused, mut drawn, mut after_dollar) = (0_usize, None, false);
+    let mut unused = 0_usize;
     let swallowed = Cell::new(0);
     let unclosed = swallow::unclosed(markdown);
     let swallowing = if written == Written::Raw { Vec::new() } else { unclosed.clone() };
@@ -173,27 +172,6 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
             None
         }
         _ if unused > 0 => None,
-        Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(ref language))) => {
-            drawn = Drawn::by(language);
-            Some(event)
-        }
-        Event::End(TagEnd::CodeBlock) => {
-            drawn = None;
-            Some(event)
-        }
-        Event::Text(text) if drawn.is_some() => {
-            drawn.map(|drawn: Drawn| Event::Text(drawn.shown(&text, &mut hidden).into()))
-        }
-        Event::InlineMath(text) => Some(formula(&text, "$", &mut hidden)),
-        Event::DisplayMath(text) => Some(formula(&text, "$$", &mut hidden)),
-        // A formula may be written as code between dollar signs.
-        Event::Code(text) if after_dollar && Drawn::Formula.hides(&text) => {
-            Some(formula(&text, "`", &mut hidden))
-        }
-        Event::Text(ref text) => {
-            after_dollar = written == Written::Raw && text.ends_with('$');
-            Some(event)
-        }
         // Logs and steps are pasted line by line.
         Event::SoftBreak => Some(Event::HardBreak),
         // Issue templates contain explanations in separate comments, which users leave in place.
@@ -211,6 +189,7 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
         }
         event => Some(event),
     });
+    let events = drawn::marked(events, written == Written::Raw);
     // `Bounded` counts what does not fit.
     let _: fmt::Result = html::write_html_fmt(html, events);
     hidden + swallowed.get()

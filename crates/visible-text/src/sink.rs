@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use ego_tree::{NodeId, Tree};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
@@ -83,21 +84,20 @@ impl CountingSink {
     /// Opening a formatting element compares it with every open one.
     fn formatting_cost(&self, name: &LocalName) -> u64 {
         let formatting = matches!(
-            *name,
-            local_name!("a")
-                | local_name!("b")
-                | local_name!("big")
-                | local_name!("code")
-                | local_name!("em")
-                | local_name!("font")
-                | local_name!("i")
-                | local_name!("nobr")
-                | local_name!("s")
-                | local_name!("small")
-                | local_name!("strike")
-                | local_name!("strong")
-                | local_name!("tt")
-                | local_name!("u")
+            &**name,
+            "a" | "b"
+                | "big"
+                | "code"
+                | "em"
+                | "font"
+                | "i"
+                | "nobr"
+                | "s"
+                | "small"
+                | "strike"
+                | "strong"
+                | "tt"
+                | "u"
         );
         if formatting { 8 * u64::from(self.depth.get()) } else { 0 }
     }
@@ -224,50 +224,15 @@ fn unwrap_handle(child: NodeOrText<Handle>) -> NodeOrText<NodeId> {
     }
 }
 
-/// Whether anything in this module reads the attribute.
+/// Attributes that anything in this crate reads.
+static READ: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let names = "style class id href src alt hidden width height color bgcolor align cellpadding \
+        cellspacing size start type value reversed colspan rowspan role checked open popover \
+        data-vss-mention data dir nowrap background media rel selected multiple disabled label rows \
+        cols name shadowrootmode border";
+    names.split_ascii_whitespace().collect()
+});
+
 pub(super) fn is_read(name: &str) -> bool {
-    matches!(
-        name,
-        "style"
-            | "class"
-            | "id"
-            | "href"
-            | "src"
-            | "alt"
-            | "hidden"
-            | "width"
-            | "height"
-            | "color"
-            | "bgcolor"
-            | "align"
-            | "cellpadding"
-            | "cellspacing"
-            | "size"
-            | "start"
-            | "type"
-            | "value"
-            | "reversed"
-            | "colspan"
-            | "rowspan"
-            | "role"
-            | "checked"
-            | "open"
-            | "popover"
-            | "data-vss-mention"
-            | "data"
-            | "dir"
-            | "nowrap"
-            | "background"
-            | "media"
-            | "rel"
-            | "selected"
-            | "multiple"
-            | "disabled"
-            | "label"
-            | "rows"
-            | "cols"
-            | "name"
-            | "shadowrootmode"
-            | "border"
-    )
+    READ.contains(name)
 }

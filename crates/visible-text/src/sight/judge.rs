@@ -10,10 +10,9 @@ use super::color::Color;
 use super::declared::{Declared, Display, Position, TextSpace};
 use super::inline::read_inline;
 use super::paint::Paint;
-use super::sheet::{Applies, List, MAIL_PROGRAMS, Sheet, is_of_fonts};
+use super::sheet::{Applies, MAIL_PROGRAMS, Sheet, is_of_fonts};
 use super::state::{
     PAGE, Sight, State, UNSEEN_OPACITY, could_cover, could_hide, is_block, is_light, is_tiny,
-    makes_a_box,
 };
 use crate::element::{Role, attribute};
 use crate::enter::whole_number;
@@ -205,16 +204,11 @@ impl Judge {
         for tag in html.into_iter().chain(body) {
             doubts = doubts.and(page_doubts(tag));
         }
-        for (applies, list) in self.sheet.rules_around() {
-            let mut declared = Declared::default();
-            declared.apply(&[list]);
-            doubts = doubts.and(match applies {
-                Applies::Generated => could_cover(&declared),
-                _ => could_hide(&declared, &State::PAGE),
-            });
+        for (applies, declared) in self.sheet.rules_around() {
+            doubts = doubts.and(could_do(applies, declared, &State::PAGE));
         }
         page.doubts = doubts;
-        page.has_variables = self.sheet.declares_variable;
+        page.variables = self.sheet.variables;
         page
     }
 
@@ -271,6 +265,10 @@ impl Judge {
             blockified: declared.floats || declared.position == Some(Position::Absolute),
             tiny: is_tiny(&declared),
         };
+        if role == Role::Image {
+            // A picture has no lines and no letters.
+            state.inherited = State::PAGE.inherited;
+        }
         let (sight, doubts) = state.sight();
         self.verdicts.push(Verdict {
             role,
@@ -290,7 +288,6 @@ impl Judge {
     }
 
     /// Computes an element's state from its attributes, the rules and its own declarations.
-    #[expect(clippy::too_many_lines, reason = "one step after the other over the same few values")]
     fn style_of<'a>(
         &mut self,
         node: NodeRef<'a, Node>,
@@ -317,13 +314,15 @@ impl Judge {
                     state.doubts.add(VisibilityIssue::Element);
                 }
                 "hidden" | "popover" => is_hidden = true,
-                "bgcolor" if takes_bgcolor(element.name()) => {
-                    Color::parse_legacy(value).into_iter().for_each(|color| state.paint(color));
-                }
+                "bgcolor" if takes_bgcolor(element.name()) => match Color::parse_legacy(value) {
+                    Some(color) => state.paint(color),
+                    None => state.is_unknown_paint |= !is_unset(value),
+                },
                 "background" if takes_bgcolor(element.name()) => state.is_unknown_paint = true,
-                "color" if role == Role::Font => {
-                    Color::parse_legacy(value).into_iter().for_each(|color| state.set_color(color));
-                }
+                "color" if role == Role::Font => match Color::parse_legacy(value) {
+                    Some(color) => state.set_color(color),
+                    None => state.is_unknown_color |= !is_unset(value),
+                },
                 "nowrap" => state.nowrap = true,
                 "width" | "cellpadding" | "cellspacing" | "hspace" | "border"
                     if outside.clipped.is_some()
@@ -336,122 +335,89 @@ impl Judge {
             }
         }
         let place = u32::try_from(self.verdicts.len()).unwrap_or(u32::MAX);
-        let broken = declared.clone();
-        declared.apply(&[&inline]);
-        let is_shown = |declared: &Declared| declared.display.is_some() || declared.display_reset;
-        if is_hidden && !is_shown(declared) {
+        declared.apply(&inline);
+        if is_hidden && declared.display.is_none() && !declared.display_reset {
             state.gone = true;
         } else if is_hidden && declared.display_reset {
             state.doubts.add(VisibilityIssue::Element);
         }
-        let plain = *state;
-        let mut covers = state.apply_to(declared, node, role, parent.is_flex, place);
-        if !self.sheet.is_empty() {
-            let mut with_rules = broken;
-            let (doubts, sure) = self.rules_of(element, &plain);
-            if !sure.is_empty() {
-                let mut lists: Vec<&[_]> = sure.iter().map(Vec::as_slice).collect();
-                lists.push(&inline);
-                with_rules.apply(&lists);
-                let mut other = plain;
-                other.gone &= !is_shown(&with_rules);
-                covers.extend(other.apply_to(&with_rules, node, role, parent.is_flex, place));
-                if other.sight().0 == Sight::Hidden && state.sight().0 != Sight::Hidden {
-                    // A rule hides it; whether it applies is not known for certain.
-                    state.doubts.add(VisibilityIssue::Condition);
-                } else {
-                    *state = other;
-                    *declared = with_rules;
-                }
+        let mut with_colors = *state;
+        let (doubts, has_colors) = self.rules_of(element, &mut with_colors, parent);
+        let covers = state.apply_to(declared, node, role, parent.is_flex, place);
+        if has_colors {
+            with_colors.apply_to(declared, node, role, parent.is_flex, place);
+            match with_colors.sight().0 {
+                // A style sheet does not hide for certain.
+                Sight::Hidden if !state.gone => state.doubts.add(VisibilityIssue::Condition),
+                _ => *state = with_colors,
             }
-            state.doubts = state.doubts.and(doubts);
         }
-        self.note_columns(node, element, declared, parent);
-        self.note_covers(&Placed { node, element, role, declared }, state, &covers, parent);
+        state.doubts = state.doubts.and(doubts);
+        self.note_covers(node, (element, role, declared), state, &covers, parent);
     }
 
     /// Notes what an element may cover or move.
     fn note_covers(
         &mut self,
-        placed: &Placed<'_>,
+        node: NodeRef<'_, Node>,
+        (element, role, declared): (&Element, Role, &Declared),
         state: &State,
         covers: &[VisibilityIssue],
         parent: &Frame<'_>,
     ) {
-        let Placed { element, role, declared, .. } = *placed;
         if element.name() == "template" && attribute(element, "shadowrootmode").is_some() {
             self.cover(Some(u32::try_from(parent.at).unwrap_or(0)), VisibilityIssue::Element);
         }
-        let has_box =
-            role != Role::Nothing || makes_a_box(element.name()) || declared.display.is_some();
-        if state.gone || !has_box || state.opacity < UNSEEN_OPACITY {
+        // A column can hide its cells or be behind them.
+        let is_column = |element: &Element| {
+            let style = attribute(element, "style").unwrap_or("");
+            attribute(element, "bgcolor").is_some()
+                || ["background", "visibility", "display"].iter().any(|word| style.contains(word))
+        };
+        if matches!(element.name(), "col" | "colgroup")
+            && node.descendants().filter_map(|node| node.value().as_element()).any(is_column)
+        {
+            self.cover(Some(parent.block), VisibilityIssue::Covered);
+        }
+        if state.gone || state.opacity < UNSEEN_OPACITY {
             return;
         }
         for issue in covers {
             self.cover(Some(parent.block), *issue);
         }
         let is_lifted = declared.position == Some(Position::Absolute) || role == Role::Dialog;
-        if is_lifted && placed.paints() && !is_thin(declared) {
+        if is_lifted && paints(node, role, declared) && !is_thin(declared) {
             self.cover(parent.state.positioned, VisibilityIssue::Covered);
         }
     }
 
-    /// The rules for an element: doubts about what those could hide that may or may not apply, and
-    /// the declarations of those that do.
-    fn rules_of(&mut self, element: &Element, outside: &State) -> (VisibilityIssues, Vec<List>) {
-        let (mut doubts, mut sure) = (VisibilityIssues::NONE, Vec::new());
-        for (applies, list) in self.sheet.rules_for(element) {
-            let mut own = Declared::default();
-            match applies {
-                Applies::Surely => sure.push(list.clone()),
-                Applies::Generated => {
-                    own.apply(&[list]);
-                    doubts = doubts.and(could_cover(&own));
-                }
-                Applies::Perhaps => {
-                    own.apply(&[list]);
-                    doubts = doubts.and(could_hide(&own, outside));
-                }
-            }
+    /// Doubts about what the rules for an element could hide. Applies the colours of those that
+    /// apply, and says whether there are any.
+    fn rules_of(
+        &mut self,
+        element: &Element,
+        state: &mut State,
+        parent: &Frame<'_>,
+    ) -> (VisibilityIssues, bool) {
+        let (mut doubts, mut lifts, mut has_colors) = (VisibilityIssues::NONE, false, false);
+        let rules = self.sheet.rules_for(element);
+        for (_, declared) in rules.iter().filter(|(applies, _)| *applies == Applies::Surely) {
+            has_colors |= state.take_colors(declared);
+        }
+        for (applies, declared) in rules {
+            doubts = doubts.and(could_do(applies, declared, state));
+            lifts |= applies != Applies::Generated
+                && declared.position == Some(Position::Absolute)
+                && (declared.picture || !declared.background.is_none_or(Paint::is_clear))
+                && !is_thin(declared);
+        }
+        if lifts {
+            self.cover(parent.state.positioned, VisibilityIssue::Covered);
         }
         if self.sheet.is_spent() {
             self.field.add(VisibilityIssue::Budget);
         }
-        (doubts, sure)
-    }
-
-    /// A column can hide its cells or be behind them.
-    fn note_columns(
-        &mut self,
-        node: NodeRef<'_, Node>,
-        element: &Element,
-        declared: &Declared,
-        parent: &Frame<'_>,
-    ) {
-        if !matches!(element.name(), "col" | "colgroup") {
-            return;
-        }
-        self.column(element, declared, parent);
-        for child in node.children().filter_map(|child| child.value().as_element()) {
-            let mut column = Declared::default();
-            let style = attribute(child, "style").unwrap_or("");
-            let list = read_inline(style, &mut column);
-            column.apply(&[&list]);
-            self.column(child, &column, parent);
-        }
-    }
-
-    fn column(&mut self, element: &Element, declared: &Declared, parent: &Frame<'_>) {
-        let is_painted = declared
-            .background
-            .is_some_and(|paint| !matches!(paint, Paint::Initial | Paint::Unset))
-            || attribute(element, "bgcolor").is_some();
-        let is_hiding = declared.visible == Some(false)
-            || declared.display.is_some()
-            || !could_hide(declared, &parent.state).is_empty();
-        if is_painted || is_hiding {
-            self.cover(Some(parent.block), VisibilityIssue::Covered);
-        }
+        (doubts, has_colors)
     }
 
     fn cover(&mut self, at: Option<u32>, issue: VisibilityIssue) {
@@ -490,7 +456,7 @@ fn page_doubts(tag: &Element) -> VisibilityIssues {
         match &*name.local {
             "style" => {
                 let list = read_inline(value, &mut declared);
-                declared.apply(&[&list]);
+                declared.apply(&list);
             }
             "hidden" => doubts.add(VisibilityIssue::Element),
             "bgcolor" => declared.background = color().map(Paint::Color),
@@ -508,6 +474,26 @@ fn page_doubts(tag: &Element) -> VisibilityIssues {
     doubts.and(could_hide(&declared, &State::PAGE))
 }
 
+/// Whether it paints more than letters: a link over the whole of a card does not.
+fn paints(node: NodeRef<'_, Node>, role: Role, declared: &Declared) -> bool {
+    let of = |element: &Element, names: &str| names.split(' ').any(|name| name == element.name());
+    let inside = node.descendants().skip(1).take(50).filter_map(|node| node.value().as_element());
+    declared.picture
+        || declared.wide_border
+        || declared.background.is_some_and(|paint| !paint.is_clear())
+        || declared.effects.iter().any(|(name, effect)| *name != "clip" && effect.is_some())
+        || matches!(role, Role::Image | Role::Drawing | Role::Table | Role::Dialog)
+        || matches!(role, Role::Input | Role::TextArea | Role::Select)
+        || node.value().as_element().is_some_and(|element| {
+            of(element, "mark button hr iframe object embed video canvas meter progress")
+        })
+        || { inside }.any(|element| {
+            attribute(element, "style").is_some_and(|style| style.contains("background"))
+                || attribute(element, "bgcolor").is_some()
+                || of(element, "img svg video canvas iframe")
+        })
+}
+
 /// Whether it is so small that it covers at most a letter.
 fn is_thin(declared: &Declared) -> bool {
     let is_small =
@@ -515,12 +501,12 @@ fn is_thin(declared: &Declared) -> bool {
     is_small(0) || is_small(1)
 }
 
-/// An element with its declarations.
-struct Placed<'a> {
-    node: NodeRef<'a, Node>,
-    element: &'a Element,
-    role: Role,
-    declared: &'a Declared,
+/// What the declarations of a rule could do to text, of the element or of a box beside its content.
+fn could_do(applies: Applies, declared: &Declared, around: &State) -> VisibilityIssues {
+    match applies {
+        Applies::Generated => could_cover(declared),
+        _ => could_hide(declared, around),
+    }
 }
 
 /// A browser's default style sheet. Returns whether the element is hidden unless it is displayed.
@@ -569,24 +555,16 @@ fn usual_style(element: &Element, role: Role, node: NodeRef<'_, Node>, state: &m
         "option" if attribute(element, "label").is_some_and(|label| !label.is_empty()) => {
             state.doubts.add(VisibilityIssue::Element);
         }
-        "bdo" if attribute(element, "dir").is_some_and(|dir| dir.eq_ignore_ascii_case("rtl")) => {
-            state.doubts.add(VisibilityIssue::Moved);
-        }
         _ => {}
     }
-    if element.name.ns == ns!(mathml) && is_second_meaning(node) {
+    // Of what has several meanings only the first is shown.
+    let parent = node.parent().and_then(|parent| parent.value().as_element());
+    if parent.is_some_and(|parent| parent.name() == "semantics")
+        && node.prev_siblings().any(|before| before.value().is_element())
+    {
         state.gone = true;
     }
     role == Role::Dialog && attribute(element, "open").is_none()
-}
-
-/// Whether it is a child of `<semantics>` other than the first, which alone is shown.
-fn is_second_meaning(node: NodeRef<'_, Node>) -> bool {
-    let is_semantics = |node: NodeRef<'_, Node>| {
-        node.value().as_element().is_some_and(|element| element.name() == "semantics")
-    };
-    node.parent().is_some_and(is_semantics)
-        && node.prev_siblings().any(|before| before.value().is_element())
 }
 
 fn is_style_sheet(element: &Element) -> bool {
@@ -596,40 +574,13 @@ fn is_style_sheet(element: &Element) -> bool {
     is_sheet && attribute(element, "href").is_some_and(|address| !is_of_fonts(address))
 }
 
-/// Whether its `bgcolor` is a background; other elements ignore it.
-fn takes_bgcolor(name: &str) -> bool {
-    matches!(
-        name,
-        "body" | "table" | "thead" | "tbody" | "tfoot" | "tr" | "td" | "th" | "col" | "colgroup"
-    ) || name == "marquee"
+/// Whether an attribute for a colour says nothing.
+fn is_unset(value: &str) -> bool {
+    matches!(value.trim(), "" | "transparent" | "inherit" | "none" | "auto")
 }
 
-impl Placed<'_> {
-    /// Whether it paints more than its letters.
-    fn paints(&self) -> bool {
-        let declared = self.declared;
-        let is_painted = |paint: Paint| match paint {
-            Paint::Color(color) => color.alpha() > 0.0,
-            paint => !matches!(paint, Paint::Initial | Paint::Unset),
-        };
-        let is_painted_inside = |element: &Element| {
-            attribute(element, "style").is_some_and(|style| style.contains("background"))
-                || attribute(element, "bgcolor").is_some()
-                || matches!(element.name(), "img" | "svg" | "video" | "canvas" | "iframe")
-        };
-        matches!(self.role, Role::Image | Role::Input | Role::TextArea | Role::Select)
-            || matches!(self.role, Role::Drawing | Role::Table | Role::Dialog)
-            || matches!(self.element.name(), "mark" | "button" | "hr")
-            || makes_a_box(self.element.name())
-            || declared.background.is_some_and(is_painted)
-            || declared.effects.iter().any(|(name, _)| *name != "clip")
-            || declared.picture
-            || declared.wide_border
-            || self
-                .node
-                .descendants()
-                .skip(1)
-                .take(50)
-                .any(|node| node.value().as_element().is_some_and(is_painted_inside))
-    }
+/// Whether its `bgcolor` is a background; other elements ignore it.
+fn takes_bgcolor(name: &str) -> bool {
+    const NAMES: &str = "body table thead tbody tfoot tr td th col colgroup marquee";
+    NAMES.split_ascii_whitespace().any(|known| known == name)
 }

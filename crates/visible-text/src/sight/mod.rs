@@ -7,22 +7,22 @@
 //! it hides text.
 //!
 //! `inline` reads a `style` attribute and `sheet` finds the rules that could apply to an element.
-//! `declared` judges declarations by the lists: `names` has those of properties, `values`, `paint`,
-//! `color` and `length` those of values, whose `text` is read once. `state` is the little that is
-//! inherited, colours, the size of the font, opacity and what was doubtful further out, and what
-//! declarations do to it; `judge` passes over the tree with it.
+//! `declared` is what they say: `lists` has the properties and values, `paint`, `color` and `length`
+//! read parts of values, whose `text` is read once and may name `variables`. `state` is the little that is inherited, colours,
+//! the size of the font, opacity and what was doubtful further out, and what declarations do to it;
+//! `judge` passes over the tree with it.
 
 mod color;
 mod declared;
 mod inline;
 mod judge;
 mod length;
-mod names;
+mod lists;
 mod paint;
 mod sheet;
 mod state;
 mod text;
-mod values;
+mod variables;
 
 pub(crate) use declared::{Display, TextSpace};
 pub(crate) use judge::{Look, Verdict, judge};

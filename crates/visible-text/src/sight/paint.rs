@@ -3,6 +3,7 @@
 use super::color::Color;
 use super::length::Length;
 use super::text::{Text, argument, words};
+use super::variables::{Names, name_of};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Paint {
@@ -13,9 +14,27 @@ pub(super) enum Paint {
     Unset,
     /// The page's own: black for text, none for a background.
     Initial,
-    /// That of a variable which the text does not declare: this colour, or as if nothing was declared.
-    Undeclared(Option<Color>),
+    /// That of a variable of the page: this colour, or as if nothing was declared, unless the text
+    /// declares the variable.
+    Undeclared(Option<Color>, Names),
     Unknown,
+}
+
+impl Paint {
+    /// What it is where the text declares these variables.
+    pub(super) fn among(self, declared: Names) -> Self {
+        match self {
+            Self::Undeclared(_, names) if names & declared != 0 => Self::Unknown,
+            Self::Undeclared(Some(color), _) => Self::Color(color),
+            Self::Undeclared(None, _) => Self::Unset,
+            paint => paint,
+        }
+    }
+
+    pub(super) fn is_clear(self) -> bool {
+        matches!(self, Self::Initial | Self::Unset)
+            || matches!(self, Self::Color(color) if color.alpha() <= 0.0)
+    }
 }
 
 /// Which property a colour is for.
@@ -48,8 +67,12 @@ pub(super) fn paint_word(word: &str, field: Field) -> Option<Paint> {
     // Azure DevOps writes `rgba(var(--palette-neutral-100,0, 0, 0),.9)`.
     let in_function = word.split_once("var(").and_then(|(before, rest)| {
         let (inside, after) = rest.split_once(')')?;
-        let (name, other) = inside.split_once(',')?;
-        Some(variable(name, &format!("{before}{}{after}", other.trim()), field))
+        Some(match inside.split_once(',') {
+            Some((name, other)) => {
+                variable(name, &format!("{before}{}{after}", other.trim()), field)
+            }
+            None => variable(inside, "", field),
+        })
     });
     if let Some(paint) = in_function {
         return Some(paint);
@@ -64,6 +87,12 @@ pub(super) fn paint_word(word: &str, field: Field) -> Option<Paint> {
     }
 }
 
+/// Parts of the names of variables for text, and for what is behind it.
+const OF_TEXT: &str = "text foreground fg font link";
+const ON_DARK: &str = "invers invert onbrand onaccent static";
+const BEHIND: &str = "background surface bg canvas inverse white light page paper base card panel \
+    layer neutral fill transparent hidden none";
+
 /// Editors of web pages write `var(--ds-text, #172b4d)`. Where the page has no such variable, the
 /// colour after it counts, or none. Where it has one, its name says whether it is for text: one for
 /// what is behind the text makes text invisible. A background has to be named as one.
@@ -71,35 +100,18 @@ fn variable(name: &str, other: &str, field: Field) -> Paint {
     if let Some(paint) = palette(name, other) {
         return paint;
     }
-    let of_text = ["text", "foreground", "fg", "font", "link"];
-    let behind = [
-        "background",
-        "surface",
-        "bg",
-        "canvas",
-        "inverse",
-        "white",
-        "light",
-        "page",
-        "paper",
-        "base",
-        "card",
-        "panel",
-        "layer",
-        "neutral",
-        "fill",
-        "transparent",
-        "hidden",
-        "none",
-    ];
-    let is_of = |list: &[&str]| list.iter().any(|word| name.contains(word));
+    // The colour of code: neither light nor `high`.
+    let names = name_of(name);
+    let name = name.replace("highlight", "");
+    let is_of = |list: &str| list.split_ascii_whitespace().any(|word| name.contains(word));
     let fits = match field {
-        Field::Background => is_of(&behind) && !is_of(&of_text),
-        _ => !is_of(&behind) || (name.ends_with("text") && !name.contains("inverse")),
+        Field::Background => is_of(BEHIND) && !is_of(OF_TEXT),
+        _ if name.ends_with("text") || name.contains("foreground") => !is_of(ON_DARK),
+        _ => !is_of(BEHIND),
     };
     match Color::parse(other.trim()) {
-        Some(color) if fits => Paint::Undeclared(Some(color)),
-        None if fits && other.trim().is_empty() => Paint::Undeclared(None),
+        Some(color) if fits => Paint::Undeclared(Some(color), names),
+        None if fits && other.trim().is_empty() => Paint::Undeclared(None, names),
         _ => Paint::Unknown,
     }
 }
@@ -116,73 +128,89 @@ fn palette(name: &str, other: &str) -> Option<Paint> {
         Some(_) => false,
         None => !kind.contains("tint") && color.distance(Color::WHITE) > 0.5,
     };
-    Some(color.filter(fits).map_or(Paint::Unknown, |color| Paint::Undeclared(Some(color))))
+    let found = color.filter(fits);
+    Some(found.map_or(Paint::Unknown, |color| Paint::Undeclared(Some(color), name_of(name))))
 }
 
 /// System colours that differ between browsers and themes.
 fn is_theme_color(value: &str) -> bool {
-    const NAMES: [&str; 16] = [
-        "accentcolor",
-        "accentcolortext",
-        "activetext",
-        "graytext",
-        "highlight",
-        "highlighttext",
-        "mark",
-        "marktext",
-        "selecteditem",
-        "selecteditemtext",
-        "visitedtext",
-        "menu",
-        "buttonhighlight",
-        "buttonshadow",
-        "threedhighlight",
-        "threedshadow",
-    ];
-    NAMES.contains(&value)
+    let names = "accentcolor accentcolortext activetext graytext highlight highlighttext mark marktext \
+        selecteditem selecteditemtext visitedtext menu buttonhighlight buttonshadow";
+    names.split_ascii_whitespace().any(|name| name == value)
 }
 
-pub(super) fn is_background_word(word: &str) -> bool {
-    Length::parse(word).is_some()
-        || word.contains('(')
-        || matches!(
-            word,
-            "none"
-                | "repeat"
-                | "no-repeat"
-                | "repeat-x"
-                | "repeat-y"
-                | "space"
-                | "round"
-                | "scroll"
-                | "fixed"
-                | "local"
-                | "left"
-                | "right"
-                | "top"
-                | "bottom"
-                | "center"
-                | "cover"
-                | "contain"
-                | "auto"
-                | "border-box"
-                | "padding-box"
-        )
+/// What a `background` shorthand paints.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Background {
+    pub(super) color: Paint,
+    /// A picture or a gradient.
+    pub(super) picture: bool,
+    pub(super) gradient: Option<(Color, Color)>,
+    /// Whether the picture has a size, a place or a repetition of its own.
+    pub(super) is_placed: bool,
+    /// Whether it is painted in the shape of the letters only.
+    pub(super) clips_to_text: bool,
+    /// Whether it is painted on less than what is behind the letters.
+    pub(super) clips: bool,
 }
 
-/// The first colour of a gradient of solid colours, and by how much the others differ from it.
-pub(super) fn gradient(value: &str) -> Option<(Color, f32)> {
+impl Background {
+    pub(super) const NONE: Self = Self {
+        color: Paint::Initial,
+        picture: false,
+        gradient: None,
+        is_placed: false,
+        clips_to_text: false,
+        clips: false,
+    };
+
+    /// `None` if a browser drops it.
+    pub(super) fn read(value: &str) -> Option<Self> {
+        const PLACES: &str = "none repeat no-repeat repeat-x repeat-y space round scroll fixed local \
+            left right top bottom center cover contain auto border-box padding-box";
+        let is_picture = |word: &str| {
+            word.starts_with("url(") || word.contains("gradient(") || word.contains("image")
+        };
+        let mut found = Self::NONE;
+        for word in words(value) {
+            if is_picture(word) {
+                // Of several pictures the first covers the others, as far as it reaches.
+                found.gradient = gradient(word).filter(|_| !found.picture);
+                found.picture = true;
+            } else if word == "text" {
+                found.clips_to_text = true;
+            } else if matches!(word, "content-box" | "border-area") {
+                found.clips = true;
+            } else if let Some(color) = paint_word(word, Field::Background) {
+                if found.color != Paint::Initial {
+                    return None;
+                }
+                found.color = color;
+            } else {
+                let is_place = PLACES.split_ascii_whitespace().any(|place| place == word);
+                if !is_place && Length::parse(word).is_none() && !word.contains('(') {
+                    return None;
+                }
+                found.is_placed = true;
+            }
+        }
+        (!value.ends_with(',') && !value.starts_with(',')).then_some(found)
+    }
+}
+
+/// Of a gradient of solid colours the first, and the one that differs most from it.
+pub(super) fn gradient(value: &str) -> Option<(Color, Color)> {
     let inside = argument(value, "linear-gradient").or(argument(value, "radial-gradient"))?;
     let mut colors = Vec::new();
     for word in words(inside) {
         match Color::parse(word) {
-            Some(color) => colors.push(color),
-            None if word.contains('(') => return None,
-            None => {}
+            Some(color) if color.alpha() >= 1.0 => colors.push(color),
+            None if !word.contains('(') => {}
+            _ => return None,
         }
     }
-    let first = *colors.first().filter(|_| colors.len() > 1)?;
-    let is_solid = colors.iter().all(|color| color.alpha() >= 1.0);
-    let spread = colors.iter().map(|color| color.distance(first)).fold(0.0, f32::max);
-    is_solid.then_some((first, spread))
+    let (first, others) = colors.split_first()?;
+    let distance = |color: &&Color| color.distance(*first);
+    let other = others.iter().max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
+    Some((*first, *other))
 }

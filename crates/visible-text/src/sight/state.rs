@@ -5,9 +5,11 @@ use scraper::Node;
 use scraper::node::Element;
 
 use super::color::Color;
-use super::declared::{Declared, Display, Effect, INHERITED, Inherited, Position, TextSpace};
+use super::declared::{Declared, Display, Position, TextSpace};
 use super::length::Length;
+use super::lists::{Effect, INHERITED};
 use super::paint::Paint;
+use super::variables::Names;
 use crate::element::Role;
 use crate::{VisibilityIssue, VisibilityIssues};
 
@@ -17,8 +19,8 @@ const UNREADABLE_PX: f32 = 2.5;
 /// Text with a smaller colour difference to its background is invisible.
 const UNSEEN_DISTANCE: f32 = 0.127;
 
-/// Small text needs more, by its size in pixels.
-const SMALL_TEXT: [(f32, f32); 2] = [(6.0, 0.55), (8.0, 0.25)];
+/// Small text needs more.
+const UNSEEN_SMALL: f32 = 0.4;
 
 pub(super) const UNSEEN_OPACITY: f32 = 0.06;
 
@@ -80,8 +82,8 @@ pub(super) struct State {
     pub(super) is_unknown_color: bool,
     /// How much what is behind the text differs from place to place.
     pub(super) spread: f32,
-    /// Whether the text declares variables further out.
-    pub(super) has_variables: bool,
+    /// Variables that the text declares further out.
+    pub(super) variables: Names,
     pub(super) outlined: bool,
     pub(super) zoom: f32,
     pub(super) space: TextSpace,
@@ -89,15 +91,13 @@ pub(super) struct State {
     pub(super) rtl: bool,
     /// Text is moved to the right by this many pixels, as in a list.
     pub(super) indent_room: f32,
-    /// The sum of negative margins further out.
-    pub(super) pulled: f32,
     /// Whether a box further out clips what leaves it, and its width.
     pub(super) clipped: Option<f32>,
     /// Whether something further out is positioned, and could bring text back onto the page.
     pub(super) positioned: Option<u32>,
     pub(super) width: f32,
     pub(super) doubts: VisibilityIssues,
-    pub(super) inherited: [Option<VisibilityIssue>; INHERITED],
+    pub(super) inherited: [Option<VisibilityIssue>; INHERITED.len()],
 }
 
 impl State {
@@ -115,19 +115,18 @@ impl State {
         is_unknown_paint: false,
         is_unknown_color: false,
         spread: 0.0,
-        has_variables: false,
+        variables: 0,
         outlined: false,
         zoom: 1.0,
         space: TextSpace::Collapse,
         nowrap: false,
         rtl: false,
         indent_room: 0.0,
-        pulled: 0.0,
         clipped: None,
         positioned: None,
         width: PAGE,
         doubts: VisibilityIssues::NONE,
-        inherited: [None; INHERITED],
+        inherited: [None; INHERITED.len()],
     };
 
     pub(super) fn set_color(&mut self, color: Color) {
@@ -172,8 +171,7 @@ impl State {
         if !doubts.is_empty() {
             return (Sight::Doubtful, doubts);
         }
-        let small = SMALL_TEXT.iter().find(|(px, _)| self.font_px < *px);
-        let least = small.map_or(UNSEEN_DISTANCE, |(_, least)| *least);
+        let least = if self.font_px < 7.0 { UNSEEN_SMALL } else { UNSEEN_DISTANCE };
         let seen = color.over(self.behind).distance(self.behind) * self.opacity;
         let is_seen = seen >= least;
         let painted = (Sight::Doubtful, VisibilityIssues::of(VisibilityIssue::Painted));
@@ -221,7 +219,7 @@ pub(super) fn could_hide(declared: &Declared, around: &State) -> VisibilityIssue
 /// What a box before or after the content could do to text.
 pub(super) fn could_cover(declared: &Declared) -> VisibilityIssues {
     let is_lifted = declared.position == Some(Position::Absolute)
-        || declared.effects.iter().any(|(name, _)| *name != "content")
+        || declared.effects.iter().any(|(name, effect)| *name != "content" && effect.is_some())
         || declared.margin.iter().flatten().any(|side| side.pixels(16.0, 100.0) < PULL)
         || declared.size.iter().flatten().any(|size| size.pixels(16.0, 100.0) > 300.0);
     match is_lifted && declared.display != Some(Display::None) {
@@ -272,6 +270,12 @@ impl State {
         covers
     }
 
+    /// The colours of rules that apply for certain. Returns whether there are any.
+    pub(super) fn take_colors(&mut self, declared: &Declared) -> bool {
+        self.apply_paint(declared, Kind { is_block: true, is_cell: false, fits: true });
+        declared.color.or(declared.fill).or(declared.background).is_some() || declared.picture
+    }
+
     /// Applies declarations. Returns why text beside the element may be covered or moved.
     fn apply(&mut self, declared: &Declared, kind: Kind, place: u32) -> Vec<VisibilityIssue> {
         let mut covers = Vec::new();
@@ -298,25 +302,28 @@ impl State {
         self.nowrap = declared.nowrap.unwrap_or(self.nowrap);
         self.rtl = declared.rtl.unwrap_or(self.rtl);
         self.zoom *= declared.zoom.unwrap_or(1.0);
-        self.has_variables |= declared.declares_variable;
-        self.outlined |= declared.outlined;
-        for (name, issue) in &declared.inherited {
-            // The height of a line is that of its block: raised text has none of its own.
-            if *name != Inherited::LineHeight || kind.is_block || issue.is_none() {
-                self.inherited[*name as usize] = *issue;
-            }
+        self.variables |= declared.variables;
+        if declared.uses & self.variables != 0 {
+            self.doubts.add(VisibilityIssue::Computed);
         }
+        self.outlined |= declared.outlined;
         self.apply_paint(declared, kind);
         for (name, effect) in &declared.effects {
-            match effect {
+            let inherited = INHERITED.iter().position(|known| known == name);
+            match (inherited, *effect) {
+                // The height of a line is that of its block: raised text has none of its own.
+                (Some(0), Some(_)) if !kind.is_block => {}
+                (Some(at), Some(Effect::May(issue))) => self.inherited[at] = Some(issue),
+                (Some(at), _) => self.inherited[at] = None,
                 // Only a positioned box is clipped by it.
                 _ if *name == "clip" && declared.position != Some(Position::Absolute) => {}
-                Effect::Hides => self.gone = true,
-                Effect::May(issue) => self.doubts.add(*issue),
-                Effect::Covers(issue) => {
-                    self.doubts.add(*issue);
-                    covers.push(*issue);
+                (None, Some(Effect::Hides)) => self.gone = true,
+                (None, Some(Effect::May(issue))) => self.doubts.add(issue),
+                (None, Some(Effect::Covers(issue))) => {
+                    self.doubts.add(issue);
+                    covers.push(issue);
                 }
+                (None, None) => {}
             }
         }
         if declared.grid_place == [true; 2] {
@@ -332,37 +339,57 @@ impl State {
         let is_flat = self.invisible
             || declared.display == Some(Display::Contents)
             || (!kind.is_block && self.font_px < UNREADABLE_PX);
-        match declared.color {
+        let among = |paint: Option<Paint>| paint.map(|paint| paint.among(self.variables));
+        let (color, fill) = (among(declared.color), among(declared.fill));
+        let background = among(declared.background);
+        match color {
             Some(Paint::Color(color)) => self.set_color(color),
             Some(Paint::Initial) => self.set_color(Color::BLACK),
-            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.set_color(color),
-            Some(Paint::Undeclared(None)) if !self.has_variables => {}
-            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
+            Some(Paint::Unknown | Paint::Undeclared(..)) => self.is_unknown_color = true,
             Some(Paint::Current | Paint::Unset) | None => {}
         }
-        match declared.fill {
+        match fill {
             Some(Paint::Color(color)) => self.fill = Some(color),
             Some(Paint::Current | Paint::Initial) => self.fill = None,
-            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_color = true,
+            Some(Paint::Unknown | Paint::Undeclared(..)) => self.is_unknown_color = true,
             Some(Paint::Unset) | None => {}
         }
-        match declared.background {
+        if declared.clips_to_text {
+            return self.fill_letters(declared);
+        }
+        match background {
             Some(Paint::Color(_) | Paint::Current) if is_flat => {}
             Some(Paint::Color(color)) => self.paint(color),
             Some(Paint::Current) => self.paint(self.color),
-            Some(Paint::Undeclared(Some(_))) if is_flat => {}
-            Some(Paint::Undeclared(Some(color))) if !self.has_variables => self.paint(color),
-            Some(Paint::Undeclared(None)) if !self.has_variables => {}
-            Some(Paint::Unknown | Paint::Undeclared(_)) => self.is_unknown_paint = true,
+            Some(Paint::Unknown | Paint::Undeclared(..)) => self.is_unknown_paint = true,
             Some(Paint::Unset | Paint::Initial) | None => {}
         }
         let gradient = declared.gradient.filter(|_| !declared.picture_placed && !is_flat);
-        if let Some((color, spread)) = gradient.filter(|_| declared.picture) {
+        if let Some((color, other)) = gradient.filter(|_| declared.picture) {
             self.paint(color);
-            self.spread = spread;
+            self.spread = color.distance(other);
         } else {
-            self.is_unknown_paint |=
-                declared.picture || (declared.picture_of_variable && self.has_variables);
+            self.is_unknown_paint |= declared.picture;
+        }
+    }
+
+    /// A background in the shape of the letters is their colour where their own lets it through.
+    fn fill_letters(&mut self, declared: &Declared) {
+        let letters = self.fill.unwrap_or(self.color);
+        let through = match declared.background {
+            _ if declared.picture => declared.gradient,
+            Some(Paint::Color(color)) => Some((color, color)),
+            _ => None,
+        };
+        let is_seen =
+            |color: Color| color.over(self.behind).distance(self.behind) > 2.0 * UNSEEN_DISTANCE;
+        match through.filter(|(color, other)| is_seen(*color) && is_seen(*other)) {
+            _ if letters.alpha() >= 1.0 => {}
+            Some((color, _)) => self.fill = Some(letters.over(color)),
+            None => {
+                self.outlined = true;
+                self.doubts.add(VisibilityIssue::Painted);
+            }
         }
     }
 
@@ -371,7 +398,7 @@ impl State {
     fn apply_place(&mut self, declared: &Declared, place: u32, covers: &mut Vec<VisibilityIssue>) {
         let px = |length: &Option<Length>| length.map_or(0.0, |l| l.pixels(self.font_px, PAGE));
         let inset = [0, 1, 2, 3].map(|at| px(&declared.inset[at]));
-        let margin = [0, 1, 2, 3].map(|at| px(&declared.margin[at]));
+        let mut margin = [0, 1, 2, 3].map(|at| px(&declared.margin[at]));
         let padding = [0, 1, 2, 3].map(|at| px(&declared.padding[at]));
         let is_unknown = |sides: &[f32; 4]| sides.iter().any(|side| side.is_nan());
         match declared.position {
@@ -382,47 +409,40 @@ impl State {
                     || inset[2] > 3_000.0;
                 if is_off && self.positioned.is_none() && padding[3] < 100.0 {
                     self.gone = true;
-                } else {
-                    self.doubts.add(VisibilityIssue::Moved);
-                }
-            }
-            // A heading that stays in sight while its table is scrolled.
-            Some(Position::Sticky) => {
-                if is_unknown(&inset) || inset.iter().any(|side| !(-12.0..=60.0).contains(side)) {
+                } else if self.positioned.is_none()
+                    || declared.behind_others
+                    || self.clipped.is_some()
+                    || !inset.iter().chain(&margin).all(|side| (-12.0..=60.0).contains(side))
+                {
+                    // Only in a corner of its card it is where a reader looks.
                     self.doubts.add(VisibilityIssue::Moved);
                 }
             }
             Some(Position::Relative) => {
+                if declared.behind_others && self.own_background {
+                    self.doubts.add(VisibilityIssue::Covered);
+                }
                 if is_unknown(&inset) || inset.iter().any(|side| side.abs() > 12.0) {
                     self.doubts.add(VisibilityIssue::Moved);
                     covers.push(VisibilityIssue::Covered);
                 }
-                if declared.behind_others && self.own_background {
-                    self.doubts.add(VisibilityIssue::Covered);
-                }
             }
             Some(Position::Static) | None => {}
         }
-        if matches!(
-            declared.position,
-            Some(Position::Absolute | Position::Relative | Position::Sticky)
-        ) {
+        if matches!(declared.position, Some(Position::Absolute | Position::Relative)) {
             self.positioned = Some(place);
         }
-        let mut margin = margin;
         // A list that is pulled to the left by what its padding or its indent gives back stays in
         // place; what it paints would cover its neighbour.
         if margin[3] < 0.0 && declared.background.is_none() && !declared.picture {
             margin[3] = (margin[3] + padding[3].max(0.0) + self.indent_room).min(0.0);
         }
-        self.pulled += margin.iter().filter(|side| **side < 0.0).sum::<f32>();
-        if is_unknown(&margin) {
+        // What is computed below it or beside it does not move it.
+        if margin[0].is_nan() || margin[3].is_nan() {
             self.doubts.add(VisibilityIssue::Computed);
-        } else if margin.iter().any(|side| *side < PULL) || self.pulled < 2.0 * PULL {
+        } else if margin.iter().any(|side| *side < PULL) {
             self.doubts.add(VisibilityIssue::Moved);
-            if margin.iter().any(|side| *side < PULL) {
-                covers.push(VisibilityIssue::Covered);
-            }
+            covers.push(VisibilityIssue::Covered);
         }
         self.indent_room += (margin[3] + padding[3]).max(0.0);
         if let Some(indent) = declared.indent {
@@ -441,16 +461,6 @@ impl State {
         let is_pushed = margin.iter().chain(&padding).any(|side| *side > PUSH)
             || declared.size[..2].iter().flatten().any(|s| s.pixels(self.font_px, 0.0) > 400.0)
             || declared.wide_border;
-        let is_wide = |size: Length| size.pixels(16.0, PAGE) > PAGE + 200.0;
-        if declared.floats && declared.size[0].is_some_and(is_wide) {
-            self.doubts.add(VisibilityIssue::Moved);
-        }
-        let is_half = |side: &Option<Length>| matches!(side, Some(Length::Share(s)) if *s >= 0.5);
-        if declared.clips.contains(&Some(true))
-            && declared.margin.iter().chain(&declared.padding).any(is_half)
-        {
-            self.doubts.add(VisibilityIssue::Clipped);
-        }
         let is_far = margin.iter().chain(&padding).any(|side| *side > 3_000.0);
         if (self.clipped.is_some() && is_pushed) || is_far {
             self.doubts.add(VisibilityIssue::Clipped);
@@ -466,21 +476,16 @@ impl State {
         if !kind.is_block {
             return;
         }
-        if declared.in_columns && (clips || declared.size[1].or(declared.size[3]).is_some()) {
-            self.doubts.add(VisibilityIssue::Clipped);
-        }
         if is_tiny(declared) && !kind.is_cell {
-            if (clips || scrolls) && !declared.has_least && !declared.clips_paint {
+            if (clips || scrolls) && !declared.has_least {
                 self.gone = true;
             } else if self.clipped.is_some() || is_light(self.fill.unwrap_or(self.color)) || clips {
                 self.doubts.add(VisibilityIssue::Sized);
             }
             return;
         }
-        let is_squeezed = declared.basis_zero
-            || (matches!(declared.display, Some(Display::Flex)) && declared.size[0].is_some());
         if clips || needs_box {
-            if !kind.fits || (clips && is_squeezed) {
+            if !kind.fits || (clips && declared.squeezed) {
                 self.doubts.add(VisibilityIssue::Clipped);
             }
             let px = |at: usize| declared.size[at].map(|l| l.pixels(self.font_px, self.width));
@@ -491,56 +496,70 @@ impl State {
     }
 }
 
+/// The declared width (0) or height (1) of a box in pixels, or its maximum if that is less.
+fn limit(declared: &Declared, at: usize, font: f32, whole: f32) -> Option<f32> {
+    let px = |length: Length| match length {
+        Length::Share(share) if whole <= 0.0 && share > 0.0 => None,
+        length => Some(length.pixels(font, whole)),
+    };
+    let sizes = [declared.size[at], declared.size[at + 2]];
+    sizes.into_iter().flatten().filter_map(px).reduce(f32::min)
+}
+
 /// Whether a box has no room for any text.
 pub(super) fn is_tiny(declared: &Declared) -> bool {
-    let px = |at: usize| match declared.size[at] {
-        Some(Length::Share(share)) if share > 0.0 => None,
-        length => length.map(|length| length.pixels(16.0, 0.0)),
-    };
-    let least = |one: usize, other: usize| match (px(one), px(other)) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    };
-    let (width, height) = (least(0, 2), least(1, 3));
-    let padding = |at: usize| declared.padding[at].map_or(0.0, |l| l.pixels(16.0, PAGE));
-    let is_padded = padding(0) + padding(2) > 8.0;
-    let none = |size: Option<f32>| size.is_some_and(|size| size <= 1.0);
-    none(width) || (none(height) && !is_padded)
+    [0, 1].into_iter().any(|at| limit(declared, at, 16.0, 0.0).is_some_and(|size| size <= 1.0))
 }
 
 /// Whether the text of an element fits into the declared size of its box, by its length.
-#[expect(clippy::too_many_lines, reason = "one step after the other over the same few values")]
 fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
     let is_bounded = declared.clips.contains(&Some(true))
         || declared.clips_paint
         || declared.background.is_some();
-    if !is_bounded {
-        return true;
-    }
-    if declared.size.iter().flatten().any(|length| *length == Length::Unknown) {
-        return false;
+    // Of several boxes in a row the last may stand outside of it.
+    let boxes = node.children().filter(|child| child.value().is_element());
+    let is_row = declared.display == Some(Display::Flex)
+        && declared.clips.contains(&Some(true))
+        && declared.size[0].is_some()
+        && declared.line_clamp.is_none();
+    if declared.size.contains(&Some(Length::Unknown)) || (is_row && boxes.count() > 1) {
+        return !is_bounded;
     }
     let font = declared.font.map_or(state.font_px, |font| font.font_size(state.font_px));
-    let px = |at: usize, whole: f32| match declared.size[at] {
-        Some(Length::Share(_)) if whole <= 0.0 => None,
-        length => length.map(|length| length.pixels(font, whole)),
-    };
-    let least = |one: Option<f32>, other: Option<f32>| match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    };
-    let width = least(px(0, state.width), px(2, state.width));
+    let width = limit(declared, 0, font, state.width);
     let clamped = declared.line_clamp.map(|lines| lines * font * 1.2);
-    let height = least(least(px(1, 0.0), px(3, 0.0)), clamped);
+    let above = declared.padding[0].map_or(0.0, |padding| padding.pixels(font, state.width));
+    let height = limit(declared, 1, font, 0.0).map(|height| height - above);
+    let height = height.into_iter().chain(clamped).reduce(f32::min);
     let nowrap = declared.nowrap.unwrap_or(state.nowrap);
-    if width.is_none() && height.is_none() && !nowrap {
+    if !is_bounded || (width.is_none() && height.is_none() && !nowrap) {
         return true;
     }
-    let (mut characters, mut lines, mut longest) = (0_usize, 1_usize, 0_usize);
-    for node in node.descendants() {
+    let keeps_lines = declared.space.unwrap_or(state.space) != TextSpace::Collapse;
+    let Some([characters, lines, longest]) = extent(node, nowrap, keeps_lines) else {
+        return false;
+    };
+    let letter = font * 0.6;
+    let width = width.unwrap_or(state.width).min(state.width);
+    let (longest, needed) = match nowrap {
+        true => (characters, lines),
+        false => (longest, (characters * letter / width.max(1.0)).ceil() + (lines - 1.0).min(40.0)),
+    };
+    longest * letter <= width
+        && height.is_none_or(|height| height >= font * (0.9 + (needed - 1.0) * 1.2))
+}
+
+/// The characters of a text, its lines as far as its markup ends them, and its longest word. `None`
+/// if it is too long, or has a box of its own in a line that is not broken.
+#[expect(clippy::cast_precision_loss, reason = "a few thousand characters")]
+fn extent(node: NodeRef<'_, Node>, nowrap: bool, keeps_lines: bool) -> Option<[f32; 3]> {
+    // Boxes inside have margins and sizes of their own: their box counts as a line too.
+    let has_boxes = node.children().any(|child| child.value().is_element());
+    let (mut characters, mut lines, mut longest) = (0_usize, 1 + usize::from(has_boxes), 0_usize);
+    for node in node.descendants().skip(1) {
         match node.value() {
             Node::Text(text) => {
-                if nowrap {
+                if keeps_lines {
                     lines += text.trim().bytes().filter(|byte| *byte == b'\n').count();
                 }
                 for word in text.split_whitespace() {
@@ -549,37 +568,23 @@ fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
                     longest = longest.max(length);
                 }
             }
-            Node::Element(element) if element.name() == "br" => lines += 1,
             Node::Element(element) => {
                 let role = Role::of(element);
-                let is_box =
-                    matches!(role, Role::Image | Role::Input | Role::Table | Role::Drawing)
-                        || matches!(
-                            element.name(),
-                            "iframe" | "hr" | "object" | "video" | "canvas"
-                        );
-                if is_box && nowrap {
-                    return false;
+                let is_box = matches!(role, Role::Image | Role::Input | Role::Table | Role::Rule)
+                    || role == Role::Drawing
+                    || element.name() == "mspace";
+                if nowrap && (is_box || makes_a_box(element.name())) {
+                    return None;
                 }
-                lines += usize::from(!role.is_inline());
+                lines += usize::from(role == Role::Break || !role.is_inline());
             }
             _ => {}
         }
         if characters > MAX_COUNTED {
-            return false;
+            return None;
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "a few thousand characters")]
-    let (characters, lines, longest) = (characters as f32, lines as f32, longest as f32);
-    let letter = font * 0.6;
-    let width = width.unwrap_or(state.width).min(state.width);
-    if nowrap {
-        let is_high = |height: f32| height >= font * (0.9 + 1.2 * (lines - 1.0));
-        return characters * letter <= width && height.is_none_or(is_high);
-    }
-    let needed = (characters * letter / width.max(1.0)).ceil() + (lines - 1.0).min(40.0);
-    longest * letter <= width
-        && height.is_none_or(|height| height >= font * 0.9 + (needed - 1.0) * font * 1.2)
+    Some([characters as f32, lines as f32, longest as f32])
 }
 
 /// Whether an element without readable text has a box.

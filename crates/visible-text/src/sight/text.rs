@@ -81,11 +81,6 @@ impl<'i> Text<'i> {
         text
     }
 
-    /// The parts between white space, commas and slashes outside brackets and quotes.
-    pub(super) fn words(&self) -> Vec<&str> {
-        words(&self.text)
-    }
-
     pub(super) fn is_computed_or_url(&self) -> bool {
         self.text.contains("url(") || self.is_computed()
     }

@@ -28,7 +28,7 @@ impl Case {
 }
 
 fn cases() -> Vec<Case> {
-    let names = ["painted", "blind", "modern", "gaps", "outside", "together", "fresh"];
+    let names = ["painted", "blind", "modern", "gaps", "outside", "together", "fresh", "workday"];
     names.into_iter().flat_map(read).collect()
 }
 
