@@ -190,7 +190,12 @@ pub enum Command {
         live: bool,
     },
     /// Run sessions for a coordinator on another host until stopped (feature `fleet`)
-    Worker,
+    Worker {
+        /// Only print the public key of this host, for the coordinator's [fleet.workers] (and that of
+        /// the coordinator, for [fleet] coordinator of its workers)
+        #[arg(long)]
+        public_key: bool,
+    },
     /// Print, install or remove the systemd or launchd service
     #[command(subcommand)]
     Service(super::service::ServiceCommand),

@@ -257,7 +257,13 @@ impl Context {
             Command::Report(args) => self.on_runtime(self.report(&args)),
             Command::Dashboard(args) => self.dashboard(args),
             Command::Doctor { live } => self.on_runtime(self.doctor(live)),
-            Command::Worker => self.on_runtime(app::fleet::worker(&self.start_options(false))),
+            Command::Worker { public_key: true } => {
+                let key = app::fleet::public_key(&self.start_options(false))?;
+                done(write_out(&format!("{key}\n")))
+            }
+            Command::Worker { public_key: false } => {
+                self.on_runtime(app::fleet::worker(&self.start_options(false)))
+            }
             Command::Service(command) => self.service(&command),
             Command::Completions(args) => done(write_out(&completions::completions(args))),
             Command::Man(args) => done(write_out(&completions::man(&args)?)),
