@@ -189,8 +189,19 @@ pub enum Command {
         #[arg(long)]
         live: bool,
     },
+    /// Use a configuration that others could write, until it changes
+    Trust {
+        /// Read it first: it names commands that heartbeat runs
+        #[arg(default_value = crate::config::FILE_NAME)]
+        file: PathBuf,
+    },
     /// Run sessions for a coordinator on another host until stopped (feature `fleet`)
-    Worker,
+    Worker {
+        /// Only print the public key of this host, for the coordinator's [fleet.workers] (and that of
+        /// the coordinator, for [fleet] coordinator of its workers)
+        #[arg(long)]
+        public_key: bool,
+    },
     /// Print, install or remove the systemd or launchd service
     #[command(subcommand)]
     Service(super::service::ServiceCommand),

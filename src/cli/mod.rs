@@ -260,7 +260,14 @@ impl Context {
             Command::Report(args) => self.on_runtime(self.report(&args)),
             Command::Dashboard(args) => self.dashboard(args),
             Command::Doctor { live } => self.on_runtime(self.doctor(live)),
-            Command::Worker => self.on_runtime(app::fleet::worker(&self.start_options(false))),
+            Command::Trust { file } => self.trust(&file),
+            Command::Worker { public_key: true } => {
+                let key = app::fleet::public_key(&self.start_options(false))?;
+                done(write_out(&format!("{key}\n")))
+            }
+            Command::Worker { public_key: false } => {
+                self.on_runtime(app::fleet::worker(&self.start_options(false)))
+            }
             Command::Service(command) => self.service(&command),
             Command::Completions(args) => done(write_out(&completions::completions(args))),
             Command::Man(args) => done(write_out(&completions::man(&args)?)),
@@ -310,6 +317,15 @@ impl Context {
             Ok(read.map_err(|error| error.message))
         });
         names.map_err(|error| error.to_string())?
+    }
+
+    fn trust(&self, file: &Path) -> Result<Code, CommandError> {
+        let home = self.environment.config_home().ok_or_else(|| {
+            CommandError::Usage("set HOME or XDG_CONFIG_HOME: what is trusted is kept there".into())
+        })?;
+        crate::config::trust(file, &home)
+            .map_err(CommandError::io("cannot trust the configuration"))?;
+        done(write_out(&format!("{} is used until it changes\n", file.display())))
     }
 
     fn schedule(&self, next: u16) -> Result<Code, CommandError> {

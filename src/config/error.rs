@@ -67,7 +67,7 @@ pub enum Problem {
     /// A file that was found, not named, and that somebody else could have written.
     #[error(
         "{}: not used, because {reason}, and a configuration names commands that heartbeat runs; \
-         {fix}, or name it with --config if you trust it", file.display()
+         {fix}, or run `heartbeat trust {}` if you have read it", file.display(), file.display()
     )]
     Foreign { file: PathBuf, reason: String, fix: String },
     #[error("{place}: invalid TOML: {reason}")]

@@ -40,6 +40,7 @@ pub(super) fn find(request: &LoadRequest) -> Result<Option<(PathBuf, String)>, C
         };
     }
     let config_home = request.environment.config_home();
+    let trusted_in = config_home.clone();
     let usual = [
         Some(request.cwd.join(FILE_NAME)),
         config_home.map(|folder| folder.join("heartbeat").join(FILE_NAME)),
@@ -47,7 +48,9 @@ pub(super) fn find(request: &LoadRequest) -> Result<Option<(PathBuf, String)>, C
     for path in usual.into_iter().flatten() {
         if let Some(text) = read(&path)? {
             // One that was not named: it may be somebody else's.
-            if let Some(problem) = provenance::problem(&path) {
+            if let Some(problem) = provenance::problem(&path)
+                && !provenance::is_trusted(&path, &text, trusted_in.as_deref())
+            {
                 return Err(problem.into());
             }
             return Ok(Some((path, text)));

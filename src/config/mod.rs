@@ -31,6 +31,7 @@ pub(crate) use keys::resolve as resolve_path;
 pub use load::{
     Discover, FlagValue, LoadRequest, Loaded, load, load_partial, ping_variable, variable_for,
 };
+pub use provenance::trust;
 pub use reload::{Changed, NEED_RESTART, Reload, Reloader};
 
 /// The commented default file: written by `heartbeat init`, and the default of every key.

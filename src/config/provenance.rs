@@ -4,6 +4,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+
 use super::error::Problem;
 use crate::private;
 
@@ -13,6 +15,38 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 /// The index of a large repository has some ten megabytes.
 const MAX_INDEX: u64 = 256 << 20;
+
+/// In the user's configuration folder: the files that this user trusts, each as it was then.
+const TRUSTED: &str = "trusted";
+const MAX_TRUSTED: u64 = 1 << 20;
+
+/// From now on the file is used although others could write it, until it changes.
+pub fn trust(file: &Path, config_home: &Path) -> std::io::Result<()> {
+    let text = std::fs::read_to_string(file)?;
+    let folder = config_home.join("heartbeat");
+    std::fs::create_dir_all(&folder)?;
+    let list = folder.join(TRUSTED);
+    let mut lines = private::read_own(&list, MAX_TRUSTED).unwrap_or_default();
+    lines.extend(line(&std::fs::canonicalize(file)?, &text));
+    private::write(&list, &lines)
+}
+
+/// Whether this user trusts the file with this text.
+pub(super) fn is_trusted(file: &Path, text: &str, config_home: Option<&Path>) -> bool {
+    let (Ok(real), Some(home)) = (std::fs::canonicalize(file), config_home) else { return false };
+    let list = home.join("heartbeat").join(TRUSTED);
+    if problem(&list).is_some() {
+        return false;
+    }
+    let wanted = line(&real, text);
+    let lines = private::read_own(&list, MAX_TRUSTED).unwrap_or_default();
+    lines.split_inclusive(|byte| *byte == b'\n').any(|known| known == wanted)
+}
+
+fn line(real: &Path, text: &str) -> Vec<u8> {
+    let digest: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{digest} {:?}\n", real.display().to_string()).into_bytes()
+}
 
 /// Why the file is not used; `None` if only this user or root could have written it.
 pub(super) fn problem(file: &Path) -> Option<Problem> {
@@ -153,6 +187,28 @@ mod tests {
     }
 
     #[test]
+    fn a_trusted_file_is_used_until_it_changes() {
+        let [place, home] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let file = place.path().join("heartbeat.toml");
+        std::fs::write(&file, "one").unwrap();
+        let is_used = |text| is_trusted(&file, text, Some(home.path()));
+        assert!(!is_used("one"));
+        trust(&file, home.path()).unwrap();
+        assert!(is_used("one"));
+        assert!(!is_used("two") && !is_used(""), "somebody changed it");
+        std::fs::write(&file, "two").unwrap();
+        trust(&file, home.path()).unwrap();
+        assert!(is_used("one") && is_used("two"));
+        let copy = place.path().join("copy.toml");
+        std::fs::write(&copy, "two").unwrap();
+        assert!(!is_trusted(&copy, "two", Some(home.path())), "another file");
+        // A list that others may write says nothing.
+        let list = home.path().join("heartbeat/trusted");
+        std::fs::set_permissions(&list, Permissions::from_mode(0o666)).unwrap();
+        assert!(!is_used("two"));
+    }
+
+    #[test]
     fn a_committed_file_is_not_used() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("heartbeat.toml");
@@ -162,7 +218,7 @@ mod tests {
         assert_eq!(problem(&file), None);
         std::fs::write(place.path().join(".git/index"), b"DIRC....heartbeat.toml\0\0").unwrap();
         let said = problem(&file).unwrap().to_string();
-        assert!(said.contains("committed") && said.contains("--config"), "{said}");
+        assert!(said.contains("committed") && said.contains("heartbeat trust"), "{said}");
     }
 
     /// Real repositories: names shortened in the index, and a linked work tree.

@@ -440,7 +440,20 @@ fn fleet(checker: &mut Checker<'_>, config: &Config) {
     checker.require(
         !fleet.key_file.as_os_str().is_empty(),
         "fleet.key_file",
-        "name the file with the fleet's key (`openssl rand -base64 32`), the same on every host",
+        "name a file for the key of this process; it is made at the first start",
+    );
+    let is_key = |text: &String| {
+        use base64::Engine as _;
+        let decoded = base64::engine::general_purpose::STANDARD.decode(text);
+        decoded.is_ok_and(|bytes| bytes.len() == 32)
+    };
+    let copy = "copy the public key as printed by `heartbeat worker --public-key`: 44 characters";
+    checker.require(fleet.coordinator.iter().all(is_key), "fleet.coordinator", copy);
+    checker.require(fleet.workers.values().all(is_key), "fleet.workers", copy);
+    checker.require(
+        fleet.workers.keys().all(|host| plain(host.strip_suffix('*').unwrap_or(host))),
+        "fleet.workers",
+        name,
     );
     checker.require(
         fleet.lease >= Duration::from_secs(5),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::engine::Taken;
+use super::keys::SessionKey;
 use crate::model::{FailureKind, Outcome, SessionEnd, Untrusted};
 use crate::settings::Account;
 
@@ -15,6 +17,15 @@ pub(super) const PAUSE: Duration = Duration::from_mins(10);
 pub(super) struct Token {
     pub(super) id: String,
     pub(super) token: Vec<u8>,
+    /// Seals its end; `None` before its order was there.
+    pub(super) key: Option<SessionKey>,
+}
+
+impl Token {
+    pub(super) fn stored(taken: &Taken, key: Option<SessionKey>) -> Vec<u8> {
+        let token = Self { id: taken.id.clone(), token: taken.token.clone(), key };
+        serde_json::to_vec(&token).unwrap_or_default()
+    }
 }
 
 /// Whether an end concerns the work or this host.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::blame::{Blame, Token, blame};
-use super::engine::{EngineError, Taken, What};
+use super::engine::{Cover, EngineError, Taken};
 use super::order::{Done, Report, Task};
 use super::queue_of;
 use super::worker::{AGAIN, Worker};
@@ -29,9 +29,13 @@ impl Worker {
     }
 
     async fn answer(&self, asked: &Taken) {
-        let Ok(Task::Report(session)) = self.engine.open(What::Task, &asked.id, &asked.input)
-        else {
-            return self.refuse(asked, "the task is not a request for a session's result").await;
+        let (session, reply_to) = match self.verified(asked) {
+            Ok(Task::Report { session, reply_to }) => (session, reply_to),
+            Ok(_) => return self.refuse(asked, "it does not ask how a session ended").await,
+            Err(why) => {
+                tracing::error!(host = self.host, why, "refused a request about a session");
+                return self.refuse(asked, &why).await;
+            }
         };
         let end = self.journal.store().sessions().whole_end(session).await;
         let report = match end {
@@ -44,7 +48,8 @@ impl Worker {
             Ok(None) if self.live.ids().contains(&session) => Report::Running,
             _ => Report::Unknown,
         };
-        if let Err(error) = self.engine.complete(&asked.id, &asked.token, &report).await {
+        let cover = Cover::Reply(&reply_to);
+        if let Err(error) = self.engine.complete(&asked.id, &asked.token, &cover, &report).await {
             tracing::warn!(session_id = %session, %error, "could not report how a session ended");
         }
     }
@@ -66,20 +71,22 @@ impl Worker {
     }
 
     async fn deliver(&self, one: &UndeliveredEnd) -> Result<(), ()> {
-        let Ok(Token { id, token }) = serde_json::from_slice(&one.token) else {
+        let Ok(Token { id, token, key }) = serde_json::from_slice(&one.token) else {
             return self.journal.sessions().delivered(one.session).await.map_err(drop);
         };
+        let seal = key.map(|key| key.seal());
+        let cover = seal.as_ref().map_or(Cover::Signed, Cover::Key);
         let result = match blame(&one.end, self.config.fleet.account) {
-            Blame::Host(why) => self.engine.return_task(&id, &token, &why).await,
+            Blame::Host(why) => self.engine.return_task(&id, &token, &cover, &why).await,
             Blame::Session(end) => {
                 let done = Done { session: one.session, host: self.host.clone(), end: *end };
-                match self.engine.complete(&id, &token, &done).await {
+                match self.engine.complete(&id, &token, &cover, &done).await {
                     Err(EngineError::TooLarge(_)) => {
                         let end = SessionEnd {
                             usage: done.end.usage,
                             ..SessionEnd::empty(Outcome::OutputFlood)
                         };
-                        self.engine.complete(&id, &token, &Done { end, ..done }).await
+                        self.engine.complete(&id, &token, &cover, &Done { end, ..done }).await
                     }
                     result => result,
                 }

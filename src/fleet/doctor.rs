@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 
-use super::engine::{Engine, EngineError, Start, What};
+use super::engine::{Cover, Engine, EngineError, Start};
 use super::gate::POLLER_SEEN;
-use super::name::name_of;
+use super::hand_over::ask_host;
 use super::order::{Task, WIRE};
 use super::{checkout, own_host, queue, queue_of_wire};
 use crate::clock::Clock;
-use crate::settings::{Config, Environment};
+use crate::model::SessionId;
+use crate::settings::{Config, Environment, Fleet};
 
 /// Name, result (an error is a failure), and remedy.
 pub type CheckResult = (&'static str, Result<String, String>, Option<String>);
@@ -31,7 +33,7 @@ pub async fn check_fleet(
         Ok(engine) => engine,
         Err(error) => return vec![("fleet key", Err(error.to_string()), None)],
     };
-    let mut results = vec![("fleet key", Ok(format!("key {}", engine.key_id())), None)];
+    let mut results = vec![own_key(&engine, fleet)];
     let server = server(&engine, &fleet.namespace).await;
     let is_there = server.1.is_ok();
     results.push(server);
@@ -39,10 +41,24 @@ pub async fn check_fleet(
         let (clock_check, ahead) = clocks(&engine, clock).await;
         let now = clock.now();
         let now = now.saturating_add(SignedDuration::from_secs(ahead)).unwrap_or(now);
-        results.extend([clock_check, hosts(&engine, &fleet.pool, now).await]);
+        results.extend([clock_check, hosts(&engine, fleet, now).await]);
     }
     results.extend(repositories(config).await);
     results
+}
+
+/// The public key of this process, and what others need of it.
+fn own_key(engine: &Engine, fleet: &Fleet) -> CheckResult {
+    let public = engine.keys().public();
+    let found = format!("public key {public}, {} workers known", fleet.workers.len());
+    let fix = fleet.workers.is_empty().then(|| {
+        format!(
+            "on the coordinator, list the public key of every worker in [fleet.workers] \
+             (`heartbeat worker --public-key` prints it); on every worker, write \
+             coordinator = [\"{public}\"] in [fleet]"
+        )
+    });
+    ("fleet key", Ok(found), fix)
 }
 
 async fn server(engine: &Engine, namespace: &str) -> CheckResult {
@@ -79,7 +95,7 @@ async fn ahead(engine: &Engine, clock: &Clock) -> Result<i64, EngineError> {
     let polled = tokio::time::timeout(OWN_TASK, engine.poll(&name)).await.unwrap_or(Ok(None));
     let now = clock.now();
     let Some(task) = polled? else { return Ok(0) };
-    engine.complete(&task.id, &task.token, &()).await?;
+    engine.complete(&task.id, &task.token, &Cover::Signed, &()).await?;
     Ok(task.at.map_or(0, |at| at.duration_since(now).as_secs()))
 }
 
@@ -103,26 +119,28 @@ async fn clocks(engine: &Engine, clock: &Clock) -> (CheckResult, i64) {
 }
 
 /// The hosts that wait for work, by the server's clock.
-async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> CheckResult {
+async fn hosts(engine: &Engine, fleet: &Fleet, now: Timestamp) -> CheckResult {
+    let pool = fleet.pool.as_str();
     let (name, own) = ("fleet hosts", queue(pool));
     let seen = match seen_on(engine, &own, now).await {
         Ok(seen) => seen,
         Err(error) => return (name, Err(error.to_string()), None),
     };
     if !seen.is_empty() {
-        let mut strangers = Vec::new();
-        for host in &seen {
-            strangers.extend(other_key(engine, pool, host).await);
+        let mut faults = Vec::new();
+        // A worker knows none of the others' keys.
+        let asked = if fleet.workers.is_empty() { &[] } else { seen.as_slice() };
+        for host in asked {
+            faults.extend(unproven(engine, fleet, host).await);
         }
-        let hosts = seen.join(", ");
-        let waiting = format!("{} waiting for work on {own}: {hosts}", seen.len());
-        return match strangers.is_empty() {
-            true => (name, Ok(format!("{waiting}; each proved the fleet's key")), None),
+        let waiting = format!("{} waiting for work on {own}: {}", seen.len(), seen.join(", "));
+        return match faults.is_empty() {
+            true if asked.is_empty() => (name, Ok(waiting), None),
+            true => (name, Ok(format!("{waiting}; each proved its key")), None),
             false => {
-                let found = format!("{waiting}; with another key: {}", strangers.join("; "));
-                let fix = "copy [fleet] key_file of the coordinator to them, and start their \
-                           workers again: until then they start nothing";
-                (name, Err(found), Some(fix.to_owned()))
+                let found = format!("{waiting}; {}", faults.join("; "));
+                let fix = "until then the coordinator gives them no order".to_owned();
+                (name, Err(found), Some(fix))
             }
         };
     }
@@ -143,13 +161,17 @@ async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> CheckResult {
     (name, Ok(format!("no host is waiting for work on {own}")), Some(fix))
 }
 
-/// Why the fleet's key does not open what a waiting host last reported about itself. A host seals
-/// that with its own key a few times a minute, so nothing has to be asked for.
-async fn other_key(engine: &Engine, pool: &str, host: &str) -> Option<String> {
-    let id = name_of(pool, host);
-    let held = engine.describe(&id).await.ok()??;
-    let opened = engine.open::<serde_json::Value>(What::Beat, &id, &held.details?);
-    opened.err().map(|why| format!("{host} ({why})"))
+/// Why a waiting host did not prove that it has the key by which the coordinator knows it: it is
+/// asked about a session that never was, and its answer is signed, and sealed to this request.
+async fn unproven(engine: &Engine, fleet: &Fleet, host: &str) -> Option<String> {
+    let session = SessionId(uuid::Uuid::now_v7());
+    let id = format!("hb/doctor/{session}");
+    let why = match ask_host(engine, fleet, host, (&id, session), Instant::now() + OWN_TASK).await {
+        Ok(Some(_)) => return None,
+        Ok(None) => format!("no answer within {} s", OWN_TASK.as_secs()),
+        Err(error) => error.to_string(),
+    };
+    Some(format!("{host} did not prove its key ({why})"))
 }
 
 async fn seen_on(engine: &Engine, queue: &str, now: Timestamp) -> Result<Vec<String>, EngineError> {

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::engine::{Described, Ended, EngineError, Sealed, Start, What};
+use super::claim_queue;
+use super::engine::{Described, Ended, Engine, EngineError, Sealed, Taken, What};
+use super::hand_over::ask_host;
 use super::lease::LeaseTimes;
 use super::liveness::LivenessReporter;
-use super::order::{Beat, Done, Report, Task};
+use super::order::{Beat, Done, Order, Report};
 use super::reports::{HostReports, ServerContact};
+use super::seal::Seal;
 use super::sessions::{AGAIN, Coordinator};
 use crate::event::{Event, Reason, Sink as _};
 use crate::model::{BoxFuture, Outcome, SessionEnd, SessionRef, Stage, milliseconds};
@@ -27,6 +30,10 @@ pub(super) struct Follower {
     session: SessionRef,
     id: String,
     reports: HostReports,
+    /// Its order, until a host has it.
+    order: Option<Order>,
+    /// The host that has its order.
+    host: Option<String>,
     /// A pending request to its host.
     asking: Option<BoxFuture<'static, HostReport>>,
     /// The server accepted a request to its host, which did not answer in time.
@@ -46,17 +53,26 @@ pub(super) struct Follower {
 
 type Answer = Result<Option<Ended>, EngineError>;
 type Look = Result<Option<Described>, EngineError>;
+type Claimed = Result<Option<Taken>, EngineError>;
 /// A host's report; `None` if it does not answer.
 type HostReport = Result<Option<Report>, EngineError>;
 
 impl Follower {
-    pub(super) fn new(shared: Arc<Coordinator>, session: SessionRef, id: String) -> Self {
+    /// `host`: which got its order, if one did.
+    pub(super) fn new(
+        shared: Arc<Coordinator>,
+        session: SessionRef,
+        id: String,
+        host: Option<String>,
+    ) -> Self {
         let reports = HostReports::new(session.id, longest_silence(&shared));
         Self {
             shared,
             session,
             id,
             reports,
+            order: None,
+            host,
             asking: None,
             silent: false,
             asked: None,
@@ -68,8 +84,9 @@ impl Follower {
         }
     }
 
-    /// Emits the event that the session has its row.
-    pub(super) fn announce(&mut self) {
+    /// Emits the event that the session has its row. The host that takes it will get this order.
+    pub(super) fn announce(&mut self, order: Order) {
+        self.order = Some(order);
         self.reports.expect_first_steps();
         let config = &self.shared.config;
         let worst_case = match self.session.stage {
@@ -96,6 +113,7 @@ impl Follower {
         let mut again = tokio::time::interval(AGAIN);
         let mut waiting: BoxFuture<'static, Answer> = self.wait(Duration::ZERO);
         let mut looking: Option<BoxFuture<'static, Look>> = None;
+        let mut claiming = self.next_claim(Duration::ZERO);
         let ended = loop {
             tokio::select! {
                 answer = &mut waiting => match answer {
@@ -119,15 +137,17 @@ impl Follower {
                         timer.reset();
                     }
                 }
+                claimed = ready(&mut claiming) => {
+                    let after = self.take_claim(claimed).await?;
+                    claiming = self.next_claim(after);
+                }
                 answer = ready(&mut self.asking) => {
                     self.asking = None;
                     self.silent = matches!(answer, Ok(None));
                 }
                 state = stop.changed(known) => {
                     known = state;
-                    self.asked = state.reason;
-                    self.immediate = state.immediate;
-                    self.unsent = true;
+                    self.note_stop(state);
                     self.forward_stop().await;
                 }
                 _ = again.tick() => {
@@ -149,6 +169,10 @@ impl Follower {
         }
     }
 
+    const fn note_stop(&mut self, state: StopState) {
+        (self.asked, self.immediate, self.unsent) = (state.reason, state.immediate, true);
+    }
+
     fn liveness_reporter(&self) -> LivenessReporter {
         LivenessReporter {
             shared: Arc::clone(&self.shared),
@@ -165,6 +189,57 @@ impl Follower {
             tokio::time::sleep(after).await;
             engine.wait_for(&id).await
         })
+    }
+
+    /// Waits for the host that takes the session, until one has its order.
+    fn next_claim(&self, after: Duration) -> Option<BoxFuture<'static, Claimed>> {
+        self.order.as_ref()?;
+        let engine = self.shared.engine.clone();
+        let queue = claim_queue(&self.shared.config.fleet.pool, self.session.id);
+        Some(Box::pin(async move {
+            tokio::time::sleep(after).await;
+            engine.poll(&queue).await
+        }))
+    }
+
+    /// Gives the order to the host that asks for it. Returns how long to wait before the next
+    /// request is awaited, if there is to be one.
+    async fn take_claim(&mut self, claimed: Claimed) -> Result<Duration, LedgerError> {
+        let taken = match claimed {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return Ok(Duration::ZERO),
+            Err(error) => {
+                self.note_outage(&error);
+                return Ok(AGAIN);
+            }
+        };
+        let claim = match self.shared.claimant(self.session.id, &taken) {
+            Ok(claim) => claim,
+            Err(why) => {
+                tracing::error!(session_id = %self.session.id, why, "refused to give an order");
+                self.shared.refuse_claim(&taken, &why).await;
+                return Ok(Duration::ZERO);
+            }
+        };
+        let Some(order) = self.order.clone() else { return Ok(Duration::ZERO) };
+        self.shared.journal.placed(self.session.id, claim.host.clone()).await?;
+        match self.shared.hand_over(order, &claim, &taken).await {
+            // Also if it is unknown whether the host got it: nobody else gets it.
+            Ok(true) | Err(EngineError::Unreachable(..)) => {
+                (self.order, self.host) = (None, Some(claim.host));
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!(session_id = %self.session.id, %error, "could not give an order to a host");
+            }
+        }
+        Ok(AGAIN)
+    }
+
+    /// The key that this session shares with its host; `None` if no host has its order.
+    fn seal(&self) -> Option<Seal> {
+        let host = self.host.as_ref()?;
+        Some(self.shared.engine.keys().of_session(self.session.id, host).1)
     }
 
     fn look(&mut self) -> BoxFuture<'static, Look> {
@@ -271,8 +346,8 @@ impl Follower {
 
     fn beat_in(&self, described: &Described) -> Option<Beat> {
         let details = described.details.as_ref()?;
-        match self.shared.engine.open(What::Beat, &self.id, details) {
-            Ok(beat) => Some(beat),
+        match Engine::open::<Beat>(&self.seal()?, What::Beat, &self.id, details) {
+            Ok(beat) => Some(beat).filter(|beat| Some(&beat.host) == self.host.as_ref()),
             Err(error) => {
                 tracing::error!(session_id = %self.session.id, %error, "could not read a host's heartbeat");
                 None
@@ -308,7 +383,7 @@ impl Follower {
                 }
             },
             Ended::Returned(why) => {
-                let why = self.shared.engine.reason_of(&self.id, &why);
+                let why = self.reason(&why);
                 self.withdraw(Reason::NoWorker, why).await
             }
             Ended::NotTaken => {
@@ -320,10 +395,28 @@ impl Follower {
         }
     }
 
+    /// Why nothing was started, if a host of this fleet says so.
+    fn reason(&self, why: &Sealed) -> String {
+        let opened = match (why.is_signed_only(), self.seal()) {
+            (true, _) => Engine::read_signed(What::Result, &self.id, why)
+                .and_then(|(signer, why)| self.shared.ensure_any_worker(&signer).map(|()| why)),
+            (false, Some(seal)) => Engine::open(&seal, What::Result, &self.id, why),
+            (false, None) => Ok("somebody without its order returned it".to_owned()),
+        };
+        opened.unwrap_or_else(|error| error.to_string())
+    }
+
     fn done_in(&self, result: &Sealed) -> Option<Done> {
-        let opened: Result<Done, _> = self.shared.engine.open(What::Result, &self.id, result);
-        match opened {
-            Ok(done) if done.session == self.session.id => Some(done),
+        let Some(seal) = self.seal() else {
+            tracing::error!(session_id = %self.session.id, "ignored the end of a session whose order no host has");
+            return None;
+        };
+        match Engine::open::<Done>(&seal, What::Result, &self.id, result) {
+            Ok(done)
+                if done.session == self.session.id && Some(&done.host) == self.host.as_ref() =>
+            {
+                Some(done)
+            }
             Ok(done) => {
                 tracing::error!(session_id = %self.session.id, host = done.host, "ignored a host's report about another session");
                 None
@@ -378,39 +471,19 @@ impl Follower {
         self.close(Some(host), SessionEnd::empty(Outcome::Orphaned)).await
     }
 
-    /// Asks a host how the session ended; `None` without an answer by then. An error means that the
-    /// server did not accept the request, or was unreachable afterwards.
+    /// Asks a host how the session ended. What somebody else answers is no answer.
     fn ask(&self, host: &str, by: Instant) -> BoxFuture<'static, HostReport> {
         let (shared, session, host) = (Arc::clone(&self.shared), self.session.id, host.to_owned());
         Box::pin(async move {
             let names =
                 shared.names().await.map_err(|error| EngineError::Settings(error.to_string()))?;
-            let (id, queue) = (names.report(session), names.queue_of(&host));
-            let left = by.saturating_duration_since(Instant::now()).max(AGAIN);
-            let start = Start {
-                id: &id,
-                queue: &queue,
-                task: &Task::Report(session),
-                wait: left,
-                limit: left,
-                heartbeat_timeout: None,
-                again: false,
-            };
-            shared.engine.start(start).await?;
-            let answer = async {
-                loop {
-                    match shared.engine.wait_for(&id).await? {
-                        None => {}
-                        Some(Ended::Completed(result)) => {
-                            return shared.engine.open(What::Result, &id, &result).map(Some);
-                        }
-                        Some(_) => return Ok(None),
-                    }
-                }
-            };
-            tokio::time::timeout_at(by.max(Instant::now() + AGAIN), answer)
-                .await
-                .unwrap_or(Ok(None))
+            let (id, fleet) = (names.report(session), &shared.config.fleet);
+            let answer = ask_host(&shared.engine, fleet, &host, (&id, session), by).await;
+            if let Err(error @ EngineError::Untrusted(_)) = answer {
+                tracing::error!(session_id = %session, host, %error, "ignored the answer of a host");
+                return Ok(None);
+            }
+            answer
         })
     }
 

@@ -50,6 +50,11 @@ impl FleetGate {
             Ok(pollers) => pollers,
             Err(error) => return down(error.to_string()),
         };
+        if self.shared.config.fleet.workers.is_empty() {
+            let why = "no worker is listed in [fleet.workers]: write the public key of each there, \
+                       which `heartbeat worker --public-key` prints on its host";
+            return Err((Reason::NoWorker, why.to_owned()));
+        }
         if self.has_waiting_host(&pollers) {
             return Ok(());
         }

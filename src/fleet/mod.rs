@@ -5,12 +5,16 @@
 //! ```text
 //! coordinator (one; has the state)           server (Temporal)            hosts: heartbeat worker
 //! claim, row below the cap (I1, I2, I6)
-//! start ───────────────────────────────────▶ hb/<state>/<session> ──────▶ beat 0 (fence), row, token
+//! offer ───────────────────────────────────▶ hb/<state>/<session> ──────▶ asks for the order
+//! order, for this host, once ◀──────────────────────────────────────────▶ beat 0 (fence), row, token
 //! look at every interval (I8) ◀── details ── last beat            ◀beats─ the same supervised session
 //! end ◀───────────────────────────────────── result               ◀────── certified empty, delivered
 //! close the row with its output, then apply it as usual (I4)
 //! ```
 //!
+//! - Every process has its own key. The coordinator signs what it offers and orders, and gives each
+//!   order to one host that it knows by its public key, readable by that host alone; the host's
+//!   heartbeats and result are sealed with a key of that order (`hand_over`, [`keys`]).
 //! - Each session is an activity without a workflow, tried once: retries are ours.
 //! - A worker's lease is shorter than the server's timeout by the grace period, so that the tree
 //!   of a lost host is gone before the server gives its session up ([`lease`]).
@@ -22,8 +26,10 @@
 //! `engine` is the only place that names the server's crates.
 
 pub mod checkout;
+pub mod keys;
 pub mod lease;
 pub mod order;
+pub mod seal;
 
 #[cfg(feature = "fleet")]
 pub mod account;
@@ -42,6 +48,8 @@ mod follow;
 #[cfg(feature = "fleet")]
 pub mod gate;
 #[cfg(feature = "fleet")]
+mod hand_over;
+#[cfg(feature = "fleet")]
 mod liveness;
 #[cfg(feature = "fleet")]
 pub mod name;
@@ -49,8 +57,6 @@ pub mod name;
 mod reports;
 #[cfg(feature = "fleet")]
 pub mod right;
-#[cfg(feature = "fleet")]
-mod seal;
 #[cfg(feature = "fleet")]
 pub mod sessions;
 #[cfg(feature = "fleet")]
@@ -110,6 +116,11 @@ pub fn queue(pool: &str) -> String {
 /// The same for hosts with this protocol version.
 pub fn queue_of_wire(pool: &str, wire: u32) -> String {
     format!("heartbeat-{pool}-w{wire}")
+}
+
+/// The queue where the coordinator waits for the host that takes a session.
+pub fn claim_queue(pool: &str, session: SessionId) -> String {
+    format!("{}-claim-{session}", queue(pool))
 }
 
 /// The queue of one host of a pool.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::engine::{Engine, EngineError, Held, Start, Started, What};
+use super::engine::{Cover, Engine, EngineError, Held, Start, Started, What};
 use super::faults::CallFaults;
 use super::order::Task;
 use super::queue_of;
@@ -57,11 +57,6 @@ struct Holder {
     pid: u32,
 }
 
-/// The id of the execution by which a host holds its name.
-pub(super) fn name_of(pool: &str, host: &str) -> String {
-    format!("hb/host/{pool}/{host}")
-}
-
 /// The name of a host, held or not.
 pub(super) struct Name {
     engine: Engine,
@@ -81,7 +76,7 @@ impl Name {
         let process = uuid::Uuid::now_v7().simple().to_string();
         Self {
             engine: worker.engine.clone(),
-            id: name_of(&fleet.pool, &host),
+            id: format!("hb/host/{}/{host}", fleet.pool),
             queue: format!("{}-name-{process}", queue_of(&fleet.pool, &host)),
             pool: fleet.pool.clone(),
             heartbeat_timeout: HEARTBEAT_TIMEOUT.min(fleet.lease),
@@ -102,8 +97,8 @@ impl Name {
     /// Takes the name. A newly started process takes it from an earlier one of its state.
     async fn take(&self, just_started: bool) -> Result<(), NameError> {
         if let Some(found) = self.engine.describe(&self.id).await?.filter(|found| found.is_open) {
-            let details = found.details.as_ref();
-            match details.map(|details| self.engine.open::<Holder>(What::Beat, &self.id, details)) {
+            let (details, own) = (found.details.as_ref(), self.engine.keys().own());
+            match details.map(|it| Engine::open::<Holder>(own, What::Beat, &self.id, it)) {
                 Some(Ok(holder))
                     if holder.process == self.own.process
                         || (just_started && holder.state == self.own.state) =>
@@ -114,7 +109,7 @@ impl Name {
                     let place = format!("process {} on {}", holder.pid, holder.machine);
                     return Err(self.taken(place));
                 }
-                Some(Err(_)) => return Err(self.taken("with another key".to_owned())),
+                Some(Err(_)) => return Err(self.taken("a host with another key".to_owned())),
                 None => return Err(self.taken("it began just now".to_owned())),
             }
         }
@@ -136,8 +131,13 @@ impl Name {
             return Err(EngineError::Unreachable(self.engine.address().to_owned(), why).into());
         };
         self.token().clone_from(&task.token);
-        self.engine.beat(&self.id, &task.token, &self.own, TAKEN_WITHIN).await?;
+        self.beat(&task.token, TAKEN_WITHIN).await?;
         Ok(())
+    }
+
+    async fn beat(&self, token: &[u8], limit: Duration) -> Result<Held, EngineError> {
+        let own = (self.engine.keys().own(), &self.own);
+        self.engine.beat(&self.id, token, own, limit).await
     }
 
     /// Sends heartbeats until the name is lost. An outage of the server alone does not lose it.
@@ -145,7 +145,7 @@ impl Name {
         let (every, token) = (self.heartbeat_timeout / 6, self.token().clone());
         loop {
             tokio::time::sleep(every).await;
-            if let Ok(Held::No) = self.engine.beat(&self.id, &token, &self.own, every).await {
+            if let Ok(Held::No) = self.beat(&token, every).await {
                 return;
             }
         }
@@ -154,7 +154,7 @@ impl Name {
     /// Releases the name.
     pub(super) async fn release(&self) {
         let token = self.token().clone();
-        if let Err(error) = self.engine.complete(&self.id, &token, &()).await {
+        if let Err(error) = self.engine.complete(&self.id, &token, &Cover::Signed, &()).await {
             tracing::debug!(%error, "could not release the host's name; it expires in a minute");
         }
     }

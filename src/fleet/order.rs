@@ -1,11 +1,13 @@
-//! Messages between coordinator and workers. Sealed in transit; see `seal`.
+//! Messages between coordinator and workers. Signed or sealed in transit; see `keys`.
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::keys::{PublicKey, ReplyTo, SessionKey};
 use crate::event::Liveness;
 use crate::model::text::clip;
 use crate::model::{SessionEnd, SessionId, SessionRef};
@@ -23,17 +25,37 @@ pub const MAX_BYTES: usize = 1_500_000;
 const MAX_STEP_KINDS: usize = 16;
 const STEP_CHARS: usize = 40;
 
-/// The content of an execution.
+/// The content of an execution: signed by its sender, readable by everybody.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
     /// Nothing: it only takes the id, so that a start in doubt is refused.
     Void,
-    Session(Box<Order>),
-    /// Ask a host how this session ended.
-    Report(SessionId),
+    /// By the coordinator: a session waits for a host, which asks for its order.
+    Offer(Offer),
+    /// By a host: it takes the session that was offered to it. The answer is its order.
+    Claim(Claim),
+    /// By the coordinator: how did this session end? The answer is a [`Report`].
+    Report { session: SessionId, reply_to: ReplyTo },
     /// The right to run, which the coordinator takes itself.
     Run,
+}
+
+/// A session that waits for a host, without anything about its work.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Offer {
+    pub wire: u32,
+    pub session: SessionId,
+    /// Heartbeat timeout, in milliseconds.
+    pub heartbeat_timeout_ms: u64,
+}
+
+/// A host's request for the order of the session that it was offered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Claim {
+    pub session: SessionId,
+    pub host: String,
+    pub reply_to: ReplyTo,
 }
 
 /// One session's work, with everything its host needs besides its own configuration.
@@ -189,4 +211,66 @@ pub struct Holder {
     pub pid: u32,
     /// Number of runs of this state: a lower one is an old copy of the state.
     pub generation: i64,
+}
+
+/// An order as it is handed to one host, which alone can read it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Letter {
+    pub order: Order,
+    /// The host that it is for.
+    pub host: String,
+    /// By the server's clock, which both sides know.
+    pub expires_at: Timestamp,
+    /// Seals what the host reports about this session.
+    pub key: SessionKey,
+}
+
+/// Why a host does not carry out an order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OrderRefusal {
+    #[error(
+        "the order is signed with the key {0}, which is not in [fleet] coordinator: write the \
+         coordinator's public key there (`heartbeat doctor` on the coordinator prints it); if it \
+         is there, somebody else gives orders on this server"
+    )]
+    NotTheCoordinator(String),
+    #[error("the order is for host {0}, not for this one")]
+    OtherHost(String),
+    #[error("the order is for another session than the one that was offered")]
+    OtherSession,
+    #[error("the order expired at {0} by the server's clock")]
+    Expired(Timestamp),
+}
+
+impl Letter {
+    /// Whether this host may carry it out: by the coordinator, for this host, this session and now.
+    /// That it does so only once: the letter is sealed to one request, and the host keeps the ids of
+    /// its sessions.
+    pub fn ensure_for(
+        &self,
+        signer: &PublicKey,
+        coordinators: &[String],
+        (host, session, now): (&str, SessionId, Timestamp),
+    ) -> Result<(), OrderRefusal> {
+        ensure_coordinator(signer, coordinators)?;
+        if self.host != host {
+            return Err(OrderRefusal::OtherHost(self.host.clone()));
+        }
+        if self.order.session.id != session {
+            return Err(OrderRefusal::OtherSession);
+        }
+        if now > self.expires_at {
+            return Err(OrderRefusal::Expired(self.expires_at));
+        }
+        Ok(())
+    }
+}
+
+/// Whether this is the key of the coordinator.
+pub fn ensure_coordinator(signer: &PublicKey, coordinators: &[String]) -> Result<(), OrderRefusal> {
+    let signer = signer.to_string();
+    match coordinators.contains(&signer) {
+        true => Ok(()),
+        false => Err(OrderRefusal::NotTheCoordinator(signer)),
+    }
 }

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::engine::{Described, Engine, EngineError, Held, Start, Started, What};
+use super::engine::{Cover, Described, Engine, EngineError, Held, Start, Started, What};
 use super::order::{Holder, Task};
 use super::{Names, own_host};
 use crate::process;
@@ -123,7 +123,9 @@ impl RunRight {
         let generation = self.journal.next_generation().await?;
         let host = own_host(&self.fleet);
         let holder = Holder { host, pid: std::process::id(), generation };
-        self.engine.beat(&id, &task.token, &holder, TAKEN_WITHIN).await?;
+        self.engine
+            .beat(&id, &task.token, (self.engine.keys().own(), &holder), TAKEN_WITHIN)
+            .await?;
         let renewer = RightRenewer {
             engine: self.engine.clone(),
             id: id.clone(),
@@ -138,10 +140,11 @@ impl RunRight {
 
     async fn ensure_free(&self, id: &str, found: &Described) -> Result<(), RightError> {
         let details = found.details.as_ref();
-        let holder: Option<Holder> = match details.map(|it| self.engine.open(What::Beat, id, it)) {
-            Some(opened) => Some(opened?),
-            None => None,
-        };
+        let holder: Option<Holder> =
+            match details.map(|it| Engine::open(self.engine.keys().own(), What::Beat, id, it)) {
+                Some(opened) => Some(opened?),
+                None => None,
+            };
         let own = self.journal.generation().await?;
         if let Some(Holder { host, generation, .. }) = &holder
             && *generation > own
@@ -166,7 +169,7 @@ impl RunRight {
     pub async fn release(&self) {
         let Some(kept) = self.kept.lock().await.take() else { return };
         kept.beats.abort();
-        if let Err(error) = self.engine.complete(&kept.id, &kept.token, &()).await {
+        if let Err(error) = self.engine.complete(&kept.id, &kept.token, &Cover::Signed, &()).await {
             tracing::warn!(%error, "could not release the right to run; it expires within a minute");
         }
     }
@@ -193,7 +196,11 @@ impl RightRenewer {
         loop {
             tokio::time::sleep(self.heartbeat_timeout / 6).await;
             let (sent, limit) = (tokio::time::Instant::now(), self.heartbeat_timeout / 6);
-            match self.engine.beat(&self.id, &self.token, &self.holder, limit).await {
+            match self
+                .engine
+                .beat(&self.id, &self.token, (self.engine.keys().own(), &self.holder), limit)
+                .await
+            {
                 Ok(Held::Yes | Held::CancelRequested) => heard = sent,
                 Ok(Held::No) => break,
                 Err(_) if heard.elapsed() < longest => {}

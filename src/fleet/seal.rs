@@ -1,10 +1,8 @@
-//! Data stored by the server: compressed and encrypted, so that only holders of the fleet's key can
-//! read it, and bound to its execution, so that it is useless elsewhere.
+//! Data stored by the server: compressed and encrypted, so that only the two processes it is for can
+//! read it, and bound to its execution, so that it is useless elsewhere. Their keys: see `keys`.
 
 use std::io::{Read as _, Write as _};
-use std::path::Path;
 
-use base64::Engine as _;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -14,55 +12,35 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
+use super::keys::KeyError;
+
 /// Upper bound of uncompressed data.
 const MAX_UNPACKED: u64 = 64 << 20;
 
 /// Why something could not be sealed or opened.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SealError {
-    #[error("cannot read [fleet] key_file {0}: {1}")]
-    Unreadable(String, String),
-    #[error(
-        "[fleet] key_file {0} contains no usable key: write 32 random bytes as base64 on one line \
-         (`openssl rand -base64 32`), the same on every host; more lines are older keys"
-    )]
-    NotAKey(String),
-    #[error("[fleet] key_file {0} can be read by other users: chmod 600 {0}")]
-    OpenToOthers(String),
-    #[error(
-        "it is encrypted with a key ({0}) that is not in [fleet] key_file: every host of a fleet \
-         needs the same key"
-    )]
+    #[error("it is encrypted with a key ({0}) that this process does not have")]
     OtherKey(String),
     #[error("it was modified in transit or belongs to another session")]
     Broken,
+    #[error("{0}")]
+    Key(#[from] KeyError),
     #[error("this version cannot read its format: {0}")]
     Form(String),
 }
 
-/// The keys of a fleet: the first one seals, all of them open.
+/// Keys for messages between two processes: the first one seals, all of them open.
 pub struct Seal {
     keys: Vec<(String, LessSafeKey)>,
     random: SystemRandom,
 }
 
 impl Seal {
-    /// Reads the key file.
-    pub fn read(path: &Path) -> Result<Self, SealError> {
-        let shown = path.display().to_string();
-        let unreadable =
-            |error: std::io::Error| SealError::Unreadable(shown.clone(), error.to_string());
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        let mode = std::fs::metadata(path).map_err(unreadable)?;
-        if std::os::unix::fs::MetadataExt::mode(&mode) & 0o077 != 0 {
-            return Err(SealError::OpenToOthers(shown));
-        }
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let keys: Option<Vec<_>> = lines.map(key).collect();
-        match keys {
-            Some(keys) if !keys.is_empty() => Ok(Self { keys, random: SystemRandom::new() }),
-            _ => Err(SealError::NotAKey(shown)),
-        }
+    /// Without a key it seals and opens nothing.
+    pub fn new(keys: impl IntoIterator<Item = [u8; 32]>) -> Self {
+        let keys = keys.into_iter().filter_map(|bytes| key(&bytes)).collect();
+        Self { keys, random: SystemRandom::new() }
     }
 
     /// The id of the sealing key; it reveals nothing about the key.
@@ -114,9 +92,8 @@ impl Seal {
     }
 }
 
-fn key(line: &str) -> Option<(String, LessSafeKey)> {
-    let bytes = base64::engine::general_purpose::STANDARD.decode(line).ok()?;
-    let key = UnboundKey::new(&AES_256_GCM, &bytes).ok()?;
+fn key(bytes: &[u8; 32]) -> Option<(String, LessSafeKey)> {
+    let key = UnboundKey::new(&AES_256_GCM, bytes).ok()?;
     let digest = Sha256::digest([b"heartbeat key ", bytes.as_slice()].concat());
     let id = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     Some((id, LessSafeKey::new(key)))
@@ -125,30 +102,17 @@ fn key(line: &str) -> Option<(String, LessSafeKey)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    fn written(text: &str, mode: u32) -> Result<Seal, SealError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-        Seal::read(&path)
-    }
-
-    fn line(byte: u8) -> String {
-        base64::engine::general_purpose::STANDARD.encode([byte; 32])
-    }
 
     #[test]
     fn only_the_same_key_opens_and_only_for_the_same_purpose() {
-        let seal = written(&line(1), 0o600).unwrap();
+        let seal = Seal::new([[1; 32]]);
         let text = "Checkout fails on the 3rd retry".repeat(40);
         let (id, sealed) = seal.seal("end hb/a/1", &text).unwrap();
         assert!(!String::from_utf8_lossy(&sealed).contains("Checkout"));
         assert_eq!(seal.open::<String>("end hb/a/1", &id, &sealed).unwrap(), text);
         let moved = seal.open::<String>("end hb/a/2", &id, &sealed);
         assert!(matches!(moved, Err(SealError::Broken)), "an end of another session");
-        let other = written(&line(2), 0o600).unwrap();
+        let other = Seal::new([[2; 32]]);
         assert!(matches!(other.open::<String>("x", &id, &sealed), Err(SealError::OtherKey(_))));
         for at in 0..sealed.len() {
             let mut damaged = sealed.clone();
@@ -164,19 +128,10 @@ mod tests {
 
     #[test]
     fn a_new_key_seals_while_the_old_one_still_opens() {
-        let old = written(&line(1), 0o600).unwrap();
-        let both = written(&format!("{}\n{}\n", line(2), line(1)), 0o600).unwrap();
+        let old = Seal::new([[1; 32]]);
+        let both = Seal::new([[2; 32], [1; 32]]);
         let (id, sealed) = old.seal("p", &7).unwrap();
         assert_eq!(both.open::<u32>("p", &id, &sealed).unwrap(), 7);
         assert_ne!(both.key_id(), old.key_id());
-    }
-
-    #[test]
-    fn a_key_file_that_is_no_use_says_what_to_write() {
-        for text in ["", "abc", "AAAA", &"A".repeat(44)] {
-            let error = written(text, 0o600).err().unwrap().to_string();
-            assert!(error.contains("openssl rand -base64 32"), "{error}");
-        }
-        assert!(matches!(written(&line(1), 0o644).err(), Some(SealError::OpenToOthers(_))));
     }
 }

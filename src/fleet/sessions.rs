@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::engine::{Engine, EngineError, Start, Started};
 use super::follow::Follower;
-use super::order::{Order, Task};
+use super::order::{Offer, Order, Task, WIRE};
 use super::{Names, checkout};
 use crate::event::{Event, Reason, Sink as _};
 use crate::model::{BoxFuture, Outcome, ProcessIdentity, SessionEnd, SessionRef, Stage};
@@ -114,7 +114,7 @@ impl FleetSessions {
     }
 
     /// The order for a job; an error tells why no host could do it.
-    async fn task(&self, id: &str, job: &Job) -> Result<Task, LedgerError> {
+    async fn order(&self, job: &Job) -> Result<Order, LedgerError> {
         let not_now = |why: &dyn std::fmt::Display| {
             LedgerError::NotStarted(Reason::CannotStart, why.to_string())
         };
@@ -122,9 +122,9 @@ impl FleetSessions {
             Some(root) => Some(checkout::of(root).await.map_err(|error| not_now(&error))?),
             None => None,
         };
-        let task = Task::Session(Box::new(Order::new(job, checkout, &self.shared.config)));
-        self.shared.engine.ensure_fits(id, &task).map_err(|error| not_now(&error))?;
-        Ok(task)
+        let order = Order::new(job, checkout, &self.shared.config);
+        self.shared.engine.ensure_fits(&order).map_err(|error| not_now(&error))?;
+        Ok(order)
     }
 
     fn row(&self, session: &SessionRef) -> LedgerRow {
@@ -190,13 +190,15 @@ impl FleetSessions {
         let shared = &self.shared;
         let session = job.session.clone();
         let id = shared.names().await?.session(session.id);
-        let task = self.task(&id, &job).await?;
+        let order = self.order(&job).await?;
         drop(job);
         let most = shared.config.limits.max_live_sessions;
         shared.journal.register(self.row(&session), most).await?;
-        let mut follower = Follower::new(Arc::clone(shared), session.clone(), id.clone());
-        follower.announce();
-        match self.dispatch(&id, session.stage, &task, &mut stop).await? {
+        let mut follower = Follower::new(Arc::clone(shared), session.clone(), id.clone(), None);
+        let heartbeat_timeout_ms = order.heartbeat_timeout_ms;
+        follower.announce(order);
+        let offer = Task::Offer(Offer { wire: WIRE, session: session.id, heartbeat_timeout_ms });
+        match self.dispatch(&id, session.stage, &offer, &mut stop).await? {
             Dispatch::Accepted => follower.follow(stop).await,
             Dispatch::Refused(why) => follower.withdraw(Reason::EngineUnavailable, why).await,
             Dispatch::InDoubt => Err(LedgerError::LeftRunning),
@@ -207,24 +209,30 @@ impl FleetSessions {
     /// follows it in the background.
     async fn attach(shared: Arc<Coordinator>, row: LedgerRow) -> Result<(), LedgerError> {
         let id = shared.names().await?.session(row.session.id);
-        let described = match shared.engine.describe(&id).await {
+        let host = row.host.clone().filter(|host| !host.is_empty());
+        let is_open = match shared.engine.describe(&id).await {
+            // A row names its host before the host gets the order: nobody has this one.
+            Ok(Some(described)) if described.is_open && host.is_none() => {
+                let why = "its order was given to nobody";
+                return match shared.engine.terminate(&id, why).await {
+                    Ok(()) => shared.withdraw(&row.session, Reason::NoWorker, why).await,
+                    Err(error) => keep_row_open(&row, &error),
+                };
+            }
             Ok(Some(described)) => described.is_open,
             Ok(None) => match shared.occupy_id(&id).await {
                 Ok(Started::New) => {
-                    let why = "its start never reached the server".to_owned();
-                    let follower = Follower::new(Arc::clone(&shared), row.session, id);
-                    return match follower.withdraw(Reason::EngineUnavailable, why).await {
-                        Err(LedgerError::NotStarted(..)) | Ok(_) => Ok(()),
-                        Err(error) => Err(error),
-                    };
+                    let why = "its start never reached the server";
+                    let reason = Reason::EngineUnavailable;
+                    return shared.withdraw(&row.session, reason, why).await;
                 }
                 Ok(Started::Known) => true,
                 Err(error) => return keep_row_open(&row, &error),
             },
             Err(error) => return keep_row_open(&row, &error),
         };
-        let follower = Follower::new(Arc::clone(&shared), row.session.clone(), id);
-        if !described {
+        let follower = Follower::new(Arc::clone(&shared), row.session.clone(), id, host);
+        if !is_open {
             return match follower.follow(crate::session::StopHandle::new().signal()).await {
                 Ok(_) | Err(LedgerError::NotStarted(..) | LedgerError::LeftRunning) => Ok(()),
                 Err(error) => Err(error),
@@ -264,7 +272,7 @@ impl Sessions for FleetSessions {
             }
             let entry = self.shared.live.register(job.session.id);
             let stop = stop.and(entry.handle());
-            self.run(job, stop).await
+            Box::pin(self.run(job, stop)).await
         })
     }
 

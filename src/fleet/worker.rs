@@ -16,13 +16,15 @@ use tokio::time::Instant;
 use super::account::Fingerprint;
 use super::blame::{Blame, PAUSE, Token, blame, not_started};
 use super::checkout::WorkTree;
-use super::engine::{Engine, EngineError, Held, Taken, What};
+use super::engine::{Cover, Engine, EngineError, Held, Taken};
 use super::faults::CallFaults;
 use super::follow::ready;
+use super::hand_over::NoOrder;
 use super::lease::{Lease, LeaseTimes};
 use super::name::ServeError;
-use super::order::{Beat, Order, Task, WIRE};
+use super::order::{Beat, Letter, Order, Task, WIRE};
 use super::queue;
+use super::seal::Seal;
 use crate::clock::Clock;
 use crate::event::{Event, Reason, Recorded};
 use crate::model::{BoxFuture, Outcome, SessionEnd, SessionId};
@@ -291,33 +293,53 @@ impl Worker {
 
     /// Reports that nothing was started. If that does not reach the server, it finds no heartbeat.
     pub(super) async fn refuse(&self, taken: &Taken, why: &str) {
-        if let Err(error) = self.engine.return_task(&taken.id, &taken.token, why).await {
+        if let Err(error) =
+            self.engine.return_task(&taken.id, &taken.token, &Cover::Signed, why).await
+        {
             tracing::warn!(id = taken.id, %error, "could not return a session to the server");
         }
     }
 
+    /// A host that cannot get or trust its orders asks for none until somebody can have mended it.
+    async fn refuse_and_pause(&self, taken: &Taken, why: &str) -> Result<(), StoreError> {
+        let why = format!("host {}: {why}", self.host);
+        self.refuse(taken, &why).await;
+        self.pause(PAUSE, &why);
+        Ok(())
+    }
+
+    async fn end_without_order(&self, id: SessionId, why: NoOrder) -> Result<(), StoreError> {
+        let (NoOrder::Unanswered(text) | NoOrder::Refused(text)) = &why;
+        let text = format!("host {}: {text}", self.host);
+        if let NoOrder::Refused(_) = why {
+            self.pause(PAUSE, &text);
+        }
+        self.journal.sessions().end_unstarted(id, not_started(&text)).await?;
+        self.shared.to_deliver.notify_one();
+        Ok(())
+    }
+
     async fn run_taken(&self, taken: &Taken) -> Result<(), StoreError> {
-        let order = match self.engine.open(What::Task, &taken.id, &taken.input) {
-            Ok(Task::Session(order)) if order.wire == WIRE => *order,
+        let offer = match self.verified(taken) {
+            Ok(Task::Offer(offer)) if offer.wire == WIRE => offer,
             Ok(_) => {
                 let why = format!("host {} has another version of heartbeat", self.host);
                 self.refuse(taken, &why).await;
                 return Ok(());
             }
-            Err(error) => {
-                let why = format!("host {} cannot read the order: {error}", self.host);
-                self.refuse(taken, &why).await;
-                self.pause(PAUSE, &why);
-                return Ok(());
-            }
+            Err(why) => return self.refuse_and_pause(taken, &why).await,
         };
-        let id = order.session.id;
-        let token = Token { id: taken.id.clone(), token: taken.token.clone() };
-        let token = serde_json::to_vec(&token).unwrap_or_default();
-        if !self.journal.sessions().accept(order.session.clone(), token).await? {
+        let (id, sessions) = (offer.session, self.journal.sessions());
+        if !sessions.take(id, Token::stored(taken, None)).await? {
             self.refuse(taken, "this host already had this session").await;
             return Ok(());
         }
+        let Letter { order, key, .. } = match self.claim(taken, &offer).await {
+            Ok(letter) => letter,
+            Err(no_order) => return self.end_without_order(id, no_order).await,
+        };
+        let seal = key.seal();
+        sessions.accept(order.session.clone(), Token::stored(taken, Some(key))).await?;
         let first = Beat {
             host: self.host.clone(),
             build: env!("CARGO_PKG_VERSION").to_owned(),
@@ -330,11 +352,11 @@ impl Worker {
         );
         let sent = self.clock.elapsed_ms();
         // The fence: without this answer the server may have given the session to another host.
-        let held = self.engine.beat(&taken.id, &taken.token, &first, times.call()).await;
+        let held = self.engine.beat(&taken.id, &taken.token, (&seal, &first), times.call()).await;
         let end = match held {
             Ok(Held::Yes) => {
                 let lease = Lease::begin(&times, sent);
-                self.perform(&order, taken, times, lease).await
+                self.perform(&order, (taken, &seal), times, lease).await
             }
             Ok(_) | Err(_) => Err("the session was reassigned before it started".to_owned()),
         };
@@ -354,7 +376,7 @@ impl Worker {
     async fn perform(
         &self,
         order: &Order,
-        taken: &Taken,
+        held: (&Taken, &Seal),
         times: LeaseTimes,
         lease: Lease,
     ) -> Result<SessionEnd, String> {
@@ -362,7 +384,7 @@ impl Worker {
         let signal = own.signal().and(&self.shared.shutdown);
         let work = self.work_on(order, times, signal);
         tokio::pin!(work);
-        let beats = self.keep_beating(order.session.id, taken, times, lease, own);
+        let beats = self.keep_beating(order.session.id, held, times, lease, own);
         tokio::pin!(beats);
         tokio::select! {
             end = &mut work => end,
@@ -435,7 +457,7 @@ impl Worker {
     async fn keep_beating(
         &self,
         session: SessionId,
-        taken: &Taken,
+        (taken, seal): (&Taken, &Seal),
         times: LeaseTimes,
         mut lease: Lease,
         stop: StopHandle,
@@ -452,7 +474,7 @@ impl Worker {
             let sent = self.clock.elapsed_ms();
             let Some(left) = lease.left(sent) else { continue };
             let beat = self.beats().get(&session).cloned().unwrap_or_default();
-            let call = self.engine.beat(&taken.id, &taken.token, &beat, times.call());
+            let call = self.engine.beat(&taken.id, &taken.token, (seal, &beat), times.call());
             match tokio::time::timeout(left.min(times.call()), call).await {
                 Ok(Ok(Held::Yes)) => {
                     lease.acknowledge(sent);

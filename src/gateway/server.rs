@@ -55,7 +55,6 @@ const NOT_FORWARDED: [HeaderName; 11] = [
     header::TRAILER,
     header::UPGRADE,
     header::EXPECT,
-    // A compressed answer could not be metered.
     header::ACCEPT_ENCODING,
     header::AUTHORIZATION,
     header::PROXY_AUTHORIZATION,
@@ -221,6 +220,12 @@ impl Call {
                 return refusal(status, "api_error", &why);
             }
         };
+        // Gzip was unpacked by now, though nobody asked for it.
+        if let Some(form) = response.headers().get(header::CONTENT_ENCODING) {
+            let why = format!("the answer is compressed ({form:?}), which nobody asked for");
+            self.failure = Some(Failure::outage(&why));
+            return refusal(StatusCode::BAD_GATEWAY, "api_error", &why);
+        }
         if response.status().is_success() {
             self.shared.meter.answered();
             return self.streamed(response);
@@ -388,6 +393,8 @@ fn forwarded(from: &HeaderMap, upstream: &Upstream) -> HeaderMap {
     let mut headers = from.clone();
     NOT_FORWARDED.iter().for_each(|name| drop(headers.remove(name)));
     KEYS.iter().for_each(|name| drop(headers.remove(*name)));
+    // A compressed answer could not be metered while it comes.
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Some((name, secret)) = &upstream.provider.credential
         && let Ok(mut value) = HeaderValue::from_str(secret.expose_secret())
     {

@@ -70,9 +70,7 @@ impl Upstream {
             .user_agent(USER_AGENT)
             .redirect(Policy::none())
             .connect_timeout(CONNECT)
-            .read_timeout(SILENCE)
-            // The body must stay readable, and the agent gets it as it comes.
-            .no_gzip();
+            .read_timeout(SILENCE);
         if is_loopback(&address) {
             builder = builder.no_proxy();
         }

@@ -1,5 +1,6 @@
 //! `[fleet]`: sessions on other hosts.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +22,10 @@ pub struct Fleet {
     #[serde(with = "human::duration")]
     pub drain: Duration,
     pub key_file: PathBuf,
+    /// On a worker: the public keys of the coordinator.
+    pub coordinator: Vec<String>,
+    /// On the coordinator: the public key of every worker, by its host.
+    pub workers: BTreeMap<String, String>,
     pub tls_ca_file: PathBuf,
     pub tls_cert_file: PathBuf,
     pub tls_key_file: PathBuf,

@@ -34,27 +34,33 @@ impl<R: Reader> Sessions<'_, R> {
 }
 
 impl Sessions<'_, Journal> {
-    /// Accepts a session of another state. False if it was accepted before; it must not start
-    /// again.
-    pub async fn accept(self, session: SessionRef, token: Vec<u8>) -> Result<bool, StoreError> {
+    /// Takes a session of another state, before anything of its work is known: if this process dies,
+    /// its next one can say so. False if it was taken before; it must not start again.
+    pub async fn take(self, session: SessionId, token: Vec<u8>) -> Result<bool, StoreError> {
         let now = Ms(self.0.clock().now());
-        let accepted = self.0.commit(move |transaction, _| {
+        let taken = self.0.commit(move |transaction, _| {
             transaction.execute(
                 "INSERT OR IGNORE INTO sessions
-                     (session, run, stage, item, attempt, tier, keeper_pid, started_at, applied, token)
-                 VALUES (?1, ?2, ?3, ?4, ?5, '', 0, ?6, 1, ?7)",
-                params![
-                    session.id,
-                    session.run,
-                    session.stage.into_str(),
-                    session.item,
-                    session.attempt,
-                    now,
-                    token
-                ],
+                     (session, run, stage, attempt, tier, keeper_pid, started_at, applied, token)
+                 VALUES (?1, '', '', 0, '', 0, ?2, 1, ?3)",
+                params![session, now, token],
             )
         });
-        Ok(accepted.await? == 1)
+        Ok(taken.await? == 1)
+    }
+
+    /// The work of a session that was taken, and what its end is delivered with.
+    pub async fn accept(self, session: SessionRef, token: Vec<u8>) -> Result<(), StoreError> {
+        self.0
+            .commit(move |transaction, _| {
+                let SessionRef { id, run, stage, item, attempt } = session;
+                let sql =
+                    "UPDATE sessions SET run = ?2, stage = ?3, item = ?4, attempt = ?5, token = ?6
+                           WHERE session = ?1";
+                let values = params![id, run, stage.into_str(), item, attempt, token];
+                transaction.execute(sql, values).map(drop)
+            })
+            .await
     }
 
     /// Ends an accepted session for which nothing was started.
@@ -176,8 +182,10 @@ mod tests {
         let id = SessionId(uuid::Uuid::now_v7());
         let session =
             SessionRef { id, run: state.run, stage: Stage::Deep, item: Some(key(7)), attempt: 2 };
-        assert!(journal.sessions().accept(session.clone(), vec![1, 2]).await.unwrap());
-        assert!(!journal.sessions().accept(session, vec![9]).await.unwrap(), "not a second time");
+        assert!(journal.sessions().take(id, vec![1]).await.unwrap());
+        assert!(!journal.sessions().take(id, vec![9]).await.unwrap(), "not a second time");
+        assert_eq!(journal.sessions().accepted_unstarted().await.unwrap(), [id]);
+        journal.sessions().accept(session, vec![1, 2]).await.unwrap();
         assert_eq!(journal.sessions().accepted_unstarted().await.unwrap(), [id]);
         assert!(journal.sessions().undelivered().await.unwrap().is_empty());
         let mut end = SessionEnd::empty(Outcome::Completed);

@@ -1,20 +1,20 @@
 //! Every kind of misconfiguration, and hosts that lie: a clear message, nothing applied twice,
 //! nothing lost.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use heartbeat::event::Reason;
-use heartbeat::fleet::engine::{Ended, Start, What};
-use heartbeat::fleet::order::{Done, Order, Task};
+use heartbeat::fleet::engine::{Cover, Ended, Engine, Start, What};
+use heartbeat::fleet::order::{Done, Offer, Task, WIRE};
 use heartbeat::model::{Outcome, SessionEnd, SessionId};
 use heartbeat::ports::LedgerError;
 use heartbeat::session::StopHandle;
-use support::conformance::{self, Play};
+use support::conformance::Play;
 
 use crate::both::coordinator;
 use crate::rivals::engine;
-use crate::world::{HEARTBEAT, OPEN_ITEMS, Process, Watch, World, tail};
+use crate::roles::{claimed, taken_over};
+use crate::world::{HEARTBEAT, OPEN_ITEMS, Process, Watch, World, public, tail};
 
 pub fn doctor(world: &World, config: &std::path::Path) -> String {
     let output = Command::new(HEARTBEAT)
@@ -97,29 +97,55 @@ fn without_a_host_the_run_says_how_to_start_one() {
     assert!(said.contains("Temporal 1.") && said.contains("no host is waiting"), "{said}");
 }
 
+/// A host that the coordinator does not know: both say what to write where.
 #[test]
 fn a_wrong_key_is_named() {
     let Some(world) = World::new(24) else { return };
     let key = world.path().join("other-key");
-    std::fs::write(&key, "//////////////////////////////////////////8=\n").unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     let config = world.config("w0", 4, "");
     let text = std::fs::read_to_string(&config).unwrap();
-    let own = world.key().display().to_string();
+    let own = world.key_of("w0").display().to_string();
     std::fs::write(&config, text.replace(&own, &key.display().to_string())).unwrap();
     let _worker = Process::start(&mut world.command(&config, "w0", &["worker"]));
     let config = with(&world, &[("admission_wait = \"15s\"", "admission_wait = \"4s\"")]);
     let args = ["--once", "--quiet", "--json"];
     let code = Process::start(&mut world.command(&config, "coordinator", &args)).wait();
     assert_eq!(code, Some(75), "{}", tail(&world.said("coordinator")));
-    assert!(world.said("w0").contains("is not in [fleet] key_file"), "{}", tail(&world.said("w0")));
+    // As in the text, whatever the log's format escapes.
+    let line = format!("w0 = \"{}\" in [fleet.workers]", public(&key));
+    for who in ["w0", "coordinator"] {
+        let said = world.said(who).replace('\\', "");
+        assert!(said.contains(&line), "{who}: {}", tail(&said));
+    }
     assert_eq!(world.agent.starts(), 0);
     // It tries the agent itself.
     let said = doctor(&world, &config);
-    assert!(said.contains("with another key: w0"), "not counted as ready: {said}");
-    assert!(said.contains("copy [fleet] key_file"), "{said}");
+    assert!(said.contains("did not prove its key"), "not counted as ready: {said}");
+    assert!(said.contains(&line), "{said}");
     assert_eq!(world.figure("SELECT count(*) FROM attempts"), 0);
     assert!(world.figure(OPEN_ITEMS) > 10);
+}
+
+/// A worker that does not know its coordinator, or has its key, does not start.
+#[test]
+fn a_worker_without_its_role_says_what_to_write() {
+    let Some(world) = World::new(24) else { return };
+    let config = world.config("w0", 4, "");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let (own, coordinator) = (public(&world.key_of("w0")), public(&world.key()));
+    for (from, to, expected) in [
+        (format!("[\"{coordinator}\"]"), "[]".to_owned(), "into [fleet] coordinator"),
+        (coordinator.clone(), own.clone(), "this host has the coordinator's key"),
+    ] {
+        std::fs::write(&config, text.replace(&from, &to)).unwrap();
+        let code = Process::start(&mut world.command(&config, "w0", &["worker"])).wait();
+        assert_eq!(code, Some(2), "{}", tail(&world.said("w0")));
+        assert!(world.said("w0").contains(expected), "{}", tail(&world.said("w0")));
+    }
+    assert!(world.said("w0").contains(&own), "its public key, for the coordinator");
+    let key = Process::start(&mut world.command(&config, "w9", &["worker", "--public-key"])).wait();
+    assert_eq!(key, Some(0));
+    assert_eq!(world.said("w9").trim(), own);
 }
 
 #[test]
@@ -199,12 +225,10 @@ async fn a_host_of_another_version_starts_nothing() {
     let Some(world) = World::new(24) else { return };
     let _worker = world.ready_worker("w0", 4);
     let engine = engine(&world);
-    let subject = coordinator(&world, |_| {}).await;
-    let job = subject.job(subject.claim().await, Play::Answer(0));
-    let mut order = Order::new(&job, None, &conformance::config(&world.agent));
-    order.wire += 1;
+    let (wire, session) = (WIRE + 1, SessionId(uuid::Uuid::now_v7()));
+    let newer = Task::Offer(Offer { wire, session, heartbeat_timeout_ms: 20_000 });
     let times = std::time::Duration::from_secs(20);
-    for (id, task) in [("hb/other/1", Task::Session(Box::new(order))), ("hb/other/2", Task::Run)] {
+    for (id, task) in [("hb/other/1", newer), ("hb/other/2", Task::Run)] {
         let start = Start {
             id,
             queue: "heartbeat-default-w1",
@@ -218,7 +242,7 @@ async fn a_host_of_another_version_starts_nothing() {
         let Some(Ended::Returned(why)) = engine.wait_for(id).await.unwrap() else {
             panic!("{id} was not given back")
         };
-        let why = engine.reason_of(id, &why);
+        let (_, why) = Engine::read_signed::<String>(What::Result, id, &why).unwrap();
         assert!(why.contains("host w0 has another version of heartbeat"), "{why}");
     }
     assert_eq!(world.agent.starts(), 0);
@@ -257,25 +281,30 @@ async fn an_order_that_is_too_large_is_refused_before_anything_is_sent() {
     assert_eq!(subject.open_rows().await, 0);
 }
 
-/// A host that answers with the end of another session, or with an invented one.
+/// A host that has its order, and answers with the end of another session or by another name.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_another_session_is_not_used() {
     let Some(world) = World::new(24) else { return };
-    let liar = engine(&world);
+    let liar = taken_over(&world, "w0");
     let subject = coordinator(&world, |_| {}).await;
-    let session = subject.start(Play::Answer(0), &StopHandle::new());
-    let taken = liar.poll("heartbeat-default-w1").await.unwrap().unwrap();
-    let Ok(Task::Session(order)) = liar.open(What::Task, &taken.id, &taken.input) else {
-        panic!("an order")
-    };
-    let mut end = SessionEnd::empty(Outcome::Completed);
-    end.output = Some(serde_json::json!({ "verdicts": [] }));
-    let other = SessionId(uuid::Uuid::now_v7());
-    assert_ne!(order.session.id, other);
-    let done = Done { session: other, host: "liar".into(), end };
-    assert!(liar.complete(&taken.id, &taken.token, &done).await.unwrap());
-    let (_, ended) = session.await.unwrap();
-    assert_eq!(ended.unwrap().outcome, Outcome::Orphaned, "its output is not used");
-    assert_eq!(subject.open_rows().await, 0);
-    assert!(!liar.complete(&taken.id, &taken.token, &done).await.unwrap(), "and not a second time");
+    for lies_about_host in [false, true] {
+        let session = subject.start(Play::Answer(0), &StopHandle::new());
+        let taken = liar.poll("heartbeat-default-w1").await.unwrap().unwrap();
+        let letter = claimed(&liar, &taken, "w0").await;
+        let own = letter.order.session.id;
+        let mut end = SessionEnd::empty(Outcome::Completed);
+        end.output = Some(serde_json::json!({ "verdicts": [] }));
+        let done = match lies_about_host {
+            true => Done { session: own, host: "w1".into(), end },
+            false => Done { session: SessionId(uuid::Uuid::now_v7()), host: "w0".into(), end },
+        };
+        let seal = letter.key.seal();
+        let cover = Cover::Key(&seal);
+        let complete = || liar.complete(&taken.id, &taken.token, &cover, &done);
+        assert!(complete().await.unwrap());
+        let (_, ended) = session.await.unwrap();
+        assert_eq!(ended.unwrap().outcome, Outcome::Orphaned, "its output is not used");
+        assert_eq!(subject.open_rows().await, 0);
+        assert!(!complete().await.unwrap(), "and not a second time");
+    }
 }

@@ -200,6 +200,7 @@ async fn clocks_that_are_minutes_apart_are_reported_and_stop_nothing() {
         let mut config = conformance::config(&world.agent);
         config.fleet.address = world.address();
         config.fleet.key_file = world.key();
+        config.fleet.workers = world.workers();
         let checks = check_fleet(&config, &environment, &clock).await;
         let said: Vec<String> = checks.iter().map(|(_, found, _)| format!("{found:?}")).collect();
         let said = said.join("\n");

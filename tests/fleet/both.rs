@@ -26,6 +26,7 @@ pub async fn here(
     let mut config = conformance::config(&world.agent);
     config.fleet.address = world.address();
     config.fleet.key_file = world.key();
+    config.fleet.workers = world.workers();
     config.fleet.host = "coordinator".into();
     config.fleet.lease = LEASE;
     config.limits.admission_wait = Duration::from_secs(10);

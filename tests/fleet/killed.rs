@@ -8,6 +8,7 @@ use support::eventually;
 
 use crate::world::{LEASE, OPEN_ITEMS, Process, Watch, World, tail};
 
+const ACTIVE: &str = "SELECT * FROM heartbeat_active_sessions WHERE host <> ''";
 const ON_HOSTS: &str = "SELECT count(*) FROM heartbeat_active_sessions WHERE host <> ''";
 
 /// Waits until this many deep sessions run on hosts.
@@ -64,6 +65,18 @@ fn sessions_of_a_host_that_dies_are_run_again_elsewhere() {
 /// Contract: a restarted host reports its lost sessions within two seconds.
 #[test]
 fn a_host_that_comes_back_tells_at_once_what_it_lost() {
+    tells_at_once(|world| {
+        eventually("their agents", || world.deep_sessions_under_way() >= 2);
+    });
+}
+
+/// The same if it had asked for its orders and nothing more.
+#[test]
+fn a_host_that_comes_back_tells_at_once_what_it_had_not_begun() {
+    tells_at_once(|_| {});
+}
+
+fn tells_at_once(until: impl FnOnce(&World)) {
     let Some(world) = World::new(40) else { return };
     world.agent.set_pace(100);
     let watch = Watch::over(&world);
@@ -74,13 +87,16 @@ fn a_host_that_comes_back_tells_at_once_what_it_lost() {
     eventually("triage", || world.figure("SELECT count(*) FROM sessions WHERE stage = 'deep'") > 0);
     world.agent.set_pace(30_000);
     under_way(&world, 2);
+    until(&world);
     worker.kill();
     world.agent.set_pace(50);
-    let lost = world.figure(ON_HOSTS);
-    let ended = "SELECT count(*) FROM sessions WHERE outcome LIKE '%orphaned%'";
+    let newest = format!("SELECT coalesce(max(started_at), 0) FROM ({ACTIVE})");
+    let before =
+        format!("SELECT count(*) FROM ({ACTIVE}) WHERE started_at <= {}", world.figure(&newest));
+    let lost = world.figure(&before);
     let back = Instant::now();
     let _again = world.worker("w0", 4);
-    eventually("their ends", || world.figure(ended) >= lost);
+    eventually("their ends", || world.figure(&before) == 0);
     let took = back.elapsed();
     println!("{lost} lost sessions were told {took:?} after the restart; a start takes {slow:?}");
     // By the stored tokens, not by the heartbeat timeout.

@@ -25,6 +25,7 @@ mod observed;
 mod real_agent;
 mod relay;
 mod rivals;
+mod roles;
 mod suspended;
 mod times;
 mod world;

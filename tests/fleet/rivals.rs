@@ -16,6 +16,7 @@ pub fn engine(world: &World) -> Engine {
     let mut config = conformance::config(&world.agent);
     config.fleet.address = world.address();
     config.fleet.key_file = world.key();
+    config.fleet.workers = world.workers();
     Engine::new(&config.fleet, &Environment::new(std::env::vars_os()), "test").unwrap()
 }
 
@@ -127,13 +128,29 @@ fn a_coordinator_that_restarts_on_its_host_goes_on_at_once() {
     world.agent.set_pace(2_000);
     let _worker = world.ready_worker("w0", 4);
     let mut first = world.once(2);
-    eventually("a session", || {
-        world.figure("SELECT count(*) FROM heartbeat_active_sessions WHERE host <> ''") > 0
-    });
+    eventually("a session", || world.live_agents() > 0);
     first.kill();
     world.agent.set_pace(50);
     let code = world.once(2).wait();
     assert_ne!(code, Some(75), "{}", tail(&world.said("coordinator")));
+}
+
+/// Its next process takes back what it had offered and given to nobody, and waits for no host.
+#[test]
+fn a_coordinator_that_died_before_it_gave_an_order_takes_it_back() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(50);
+    let worker = world.ready_worker("w0", 4);
+    worker.signal(Signal::SIGSTOP);
+    let mut first = world.once(2);
+    let offered = "SELECT count(*) FROM heartbeat_active_sessions";
+    eventually("an offer", || world.figure(offered) > 0);
+    first.kill();
+    worker.signal(Signal::SIGCONT);
+    let code = world.once(2).wait();
+    assert_ne!(code, Some(75), "{}", tail(&world.said("coordinator")));
+    let taken_back = "SELECT count(*) FROM events WHERE body LIKE '%was given to nobody%'";
+    assert_eq!(world.figure(taken_back), 1);
 }
 
 /// A worker with this name and another state, as on another machine.

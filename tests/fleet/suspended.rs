@@ -62,8 +62,7 @@ fn sleeps_through(pace: u64) {
     let mut run = world.once(CAP);
     eventually("triage", || world.figure("SELECT count(*) FROM sessions WHERE stage = 'deep'") > 0);
     world.agent.set_pace(pace);
-    eventually("sessions on it", || world.figure(DEEP_ON) >= 3);
-    eventually("their agents", || world.live_agents() >= 3);
+    eventually("sessions on it", || world.deep_sessions_under_way() >= 3);
     let asleep = suspend(&worker);
     assert!(asleep.len() >= 7, "worker, keepers and agents: {asleep:?}");
     let began = Instant::now();

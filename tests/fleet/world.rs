@@ -1,14 +1,15 @@
 //! The test environment: a server, a tracker, a coordinator and hosts, each a process, and ways to
 //! observe them.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use heartbeat::fleet::keys::Keys;
 use nix::sys::signal::Signal;
 use support::conformance::ScriptedAgent;
 use support::{eventually, git};
@@ -87,6 +88,11 @@ pub struct World {
     pub hosts: Option<Hosts>,
 }
 
+/// The public half of a key, which is made if there is none.
+pub fn public(key: &Path) -> String {
+    Keys::read_or_make(key).unwrap().public().to_string()
+}
+
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -120,9 +126,6 @@ impl World {
         git(&code, &["init", "-q", "-b", "main"]);
         git(&code, &["add", "."]);
         git(&code, &["commit", "-qm", "first"]);
-        let key = folder.path().join("key");
-        std::fs::write(&key, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n").unwrap();
-        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         let agent = ScriptedAgent::write(&folder.path().join("agent"), Path::new(HEARTBEAT));
         let (tracker_process, tracker) = start_tracker(items, hosts.as_ref());
         let mut world = Self {
@@ -144,8 +147,20 @@ impl World {
         self.folder.path()
     }
 
+    /// The coordinator's key.
     pub fn key(&self) -> PathBuf {
         self.path().join("key")
+    }
+
+    /// The key of a host; whatever is not named like a worker is a coordinator.
+    pub fn key_of(&self, host: &str) -> PathBuf {
+        if host.starts_with('w') { self.path().join(format!("key-{host}")) } else { self.key() }
+    }
+
+    /// The workers that the coordinator knows.
+    pub fn workers(&self) -> BTreeMap<String, String> {
+        let hosts = ["w0", "w1", "w2", "w3"];
+        hosts.map(|host| (host.to_owned(), public(&self.key_of(host)))).into()
     }
 
     pub fn address(&self) -> String {
@@ -196,12 +211,15 @@ impl World {
     fn common(&self, host: &str) -> String {
         format!(
             "[fleet]\naddress = {:?}\nkey_file = {:?}\nhost = {host:?}\nlease = \"{}s\"\n\
+             coordinator = [{:?}]\nworkers = {}\n\
              mirrors = [{{ name = \"shop\", path = {:?} }}]\n\
              [agent]\ncommand = {:?}\nwrite_paths = [{:?}]\nread_paths = [{:?}]\n\
              [timeouts]\ngrace = \"{}s\"\nliveness = \"1s\"\n[log]\nlevel = \"info\"\n",
             self.address(),
-            self.key().display().to_string(),
+            self.key_of(host).display().to_string(),
             LEASE.as_secs(),
+            public(&self.key()),
+            toml::Value::try_from(self.workers()).unwrap(),
             self.path().join("shop").display().to_string(),
             self.agent.command(),
             self.agent.folder.display().to_string(),
@@ -308,6 +326,14 @@ impl World {
             return 0;
         }
         self.database("coordinator").query_row(sql, [], |row| row.get(0)).unwrap_or(0)
+    }
+
+    /// Deep sessions whose agents run, by the word of their hosts.
+    pub fn deep_sessions_under_way(&self) -> i64 {
+        self.figure(
+            "SELECT count(*) FROM heartbeat_active_sessions AS row WHERE stage = 'deep' AND EXISTS
+             (SELECT 1 FROM events WHERE event = 'session_spawned' AND session = row.session)",
+        )
     }
 
     /// Agents that run now, on all hosts.

@@ -114,7 +114,7 @@ fn the_selftest_finds_nothing_alive() {
             assert!(output.status.success(), "{user:?} {tier}: {text}");
             let report: serde_json::Value = serde_json::from_str(&text).unwrap();
             let rows = |name: &str| report[name].as_array().unwrap().clone();
-            assert!(rows("scenarios").len() >= 25 && rows("attacks").len() >= 5, "{text}");
+            assert!(rows("scenarios").len() >= 25 && rows("attacks").len() >= 6, "{text}");
             assert!(rows("scenarios").iter().all(|row| row["survivors"] == 0), "{text}");
             assert_eq!((&report["survivors"], &report["held"]), (&0.into(), &true.into()));
             let promises = rows("promises");
@@ -122,6 +122,10 @@ fn the_selftest_finds_nothing_alive() {
                 |row: &&serde_json::Value| row["claimed"] == true && row["held"] == false;
             assert_eq!(promises.iter().filter(is_broken).count(), 0, "{text}");
             assert!(promises.len() >= 150, "{}", promises.len());
+            for promise in heartbeat::cli::selftest::promises::PROMISES {
+                let is_tried = promises.iter().any(|row| row["promise"] == promise);
+                assert!(is_tried, "{user:?} {tier}: {promise}");
+            }
             let confined = rows("scenarios").iter().filter(|row| row["confined"] == true).count();
             assert!(confined >= 23, "misbehaving agents run like real ones: {confined}");
             for attack in rows("attacks") {

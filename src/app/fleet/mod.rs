@@ -7,9 +7,9 @@ mod with;
 mod without;
 
 #[cfg(feature = "fleet")]
-pub use with::{FleetRun, cancel, check_fleet, worker};
+pub use with::{FleetRun, cancel, check_fleet, public_key, worker};
 #[cfg(not(feature = "fleet"))]
-pub use without::{FleetRun, cancel, check_fleet, worker};
+pub use without::{FleetRun, cancel, check_fleet, public_key, worker};
 
 /// A check of `heartbeat doctor`.
 #[derive(Debug, Clone, PartialEq, Eq)]

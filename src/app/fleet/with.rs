@@ -15,6 +15,7 @@ use crate::config::load;
 use crate::fleet::account::Fingerprint;
 use crate::fleet::engine::Engine;
 use crate::fleet::gate::FleetGate;
+use crate::fleet::keys::Keys;
 use crate::fleet::name::ServeError;
 use crate::fleet::right::{RightError, RunRight};
 use crate::fleet::sessions::{Coordinator, FleetSessions};
@@ -117,8 +118,7 @@ pub async fn check_fleet(
     doctor::check_fleet(config, environment, clock).await.into_iter().map(check).collect()
 }
 
-/// Serves as a host of a fleet until a signal.
-pub async fn worker(options: &StartOptions) -> Result<Code, CommandError> {
+fn fleet_config(options: &StartOptions) -> Result<Config, CommandError> {
     let request = load_request(&options.overrides, &options.environment)?;
     let config = load(&request)?.config;
     if !config.fleet.is_on() {
@@ -127,7 +127,43 @@ pub async fn worker(options: &StartOptions) -> Result<Code, CommandError> {
                 .to_owned(),
         ));
     }
+    Ok(config)
+}
+
+/// The public key of this process; its key is made if there is none.
+pub fn public_key(options: &StartOptions) -> Result<String, CommandError> {
+    let keys = Keys::read_or_make(&fleet_config(options)?.fleet.key_file);
+    Ok(keys.map_err(|error| CommandError::Fleet(error.to_string()))?.public().to_string())
+}
+
+/// A worker needs to know its coordinator, and must not have its key.
+fn ensure_roles(config: &Config) -> Result<(), CommandError> {
+    let keys = Keys::read_or_make(&config.fleet.key_file);
+    let public = keys.map_err(|error| CommandError::Fleet(error.to_string()))?.public();
+    let (host, coordinator) = (own_host(&config.fleet), &config.fleet.coordinator);
+    tracing::info!(host, public_key = %public, "the coordinator lists this key in [fleet.workers]");
+    if coordinator.is_empty() {
+        return Err(CommandError::Usage(format!(
+            "a worker carries out the orders of one coordinator: write its public key into [fleet] \
+             coordinator (`heartbeat doctor` on the coordinator prints it). The public key of this \
+             host is {public}: write {host} = \"{public}\" into [fleet.workers] of the coordinator"
+        )));
+    }
+    if coordinator.contains(&public.to_string()) {
+        return Err(CommandError::Usage(format!(
+            "this host has the coordinator's key, so whoever takes it over could give orders to \
+             all hosts: set [fleet] key_file ({}) to a file of its own, which is then made",
+            config.fleet.key_file.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Serves as a host of a fleet until a signal.
+pub async fn worker(options: &StartOptions) -> Result<Code, CommandError> {
+    let config = fleet_config(options)?;
     let telemetry = logging::start(&config, options, Purpose::Service)?;
+    ensure_roles(&config)?;
     crate::app::guard_children();
     let state = state_folder(&config, &options.environment)?;
     let journal = Journal::open(Store::open(&state)?, options.clock.clone(), None)?;

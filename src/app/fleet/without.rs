@@ -56,6 +56,11 @@ pub async fn check_fleet(
     Vec::new()
 }
 
+/// Reports that there are no keys in this build.
+pub fn public_key(_options: &StartOptions) -> Result<String, CommandError> {
+    Err(CommandError::Usage(NOT_BUILT.to_owned()))
+}
+
 /// Reports that there are no workers in this build.
 pub async fn worker(_options: &StartOptions) -> Result<Code, CommandError> {
     Err(CommandError::Usage(NOT_BUILT.to_owned()))

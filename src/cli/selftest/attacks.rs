@@ -14,9 +14,10 @@ use serde::Serialize;
 
 use crate::app::selftest::{EventRecorder, HostileAgent, Rig};
 use crate::event::Event;
-use crate::model::ProcessIdentity;
+use crate::model::{Outcome, ProcessIdentity};
 use crate::ports::LedgerRow;
 use crate::process;
+use crate::session::in_force::Walls;
 use crate::session::{SessionSpec, StopHandle, mark, orphans};
 use crate::simulate::hostile::Misbehaviour;
 
@@ -30,8 +31,12 @@ pub struct AttackRow {
     pub survivors: u32,
 }
 
-pub async fn run(rig: &Rig, limits_tasks: bool) -> io::Result<Vec<AttackRow>> {
-    let mut rows = vec![fork_bomb(rig, limits_tasks).await?];
+pub(super) const FORK_BOMB: &str = "fork bomb at a cap of 24";
+pub(super) const MUCH_MEMORY: &str = "200 MB in memory at a cap of 100";
+
+pub(super) async fn run(rig: &Rig, walls: Walls) -> io::Result<Vec<AttackRow>> {
+    let mut rows = vec![fork_bomb(rig, walls.tasks).await?];
+    rows.push(much_memory(rig, walls.memory).await?);
     rows.push(stopped_keeper(rig).await?);
     rows.push(stranger_child(rig).await?);
     rows.push(forged_mark(rig).await?);
@@ -52,12 +57,30 @@ async fn fork_bomb(rig: &Rig, limits_tasks: bool) -> io::Result<AttackRow> {
         (false, _) => "not limited by the kernel here; counted every second",
     };
     Ok(AttackRow {
-        attack: "fork bomb at a cap of 24".to_owned(),
+        attack: FORK_BOMB.to_owned(),
         happened: format!(
             "{} processes were started ({wall}), {}",
             observed.births, observed.end.outcome
         ),
         held: observed.survivors == 0 && (is_bounded || !limits_tasks),
+        survivors: observed.survivors,
+    })
+}
+
+/// Fills a file in memory, which no process maps.
+async fn much_memory(rig: &Rig, is_limited: bool) -> io::Result<AttackRow> {
+    let mut spec = rig.attack(&["fill-memory-file:200".to_owned()]);
+    spec.limits.max_memory = 100 << 20;
+    let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
+    let outcome = &observed.end.outcome;
+    let how = match is_limited {
+        true => "limited by the kernel",
+        false => "not limited by the kernel here; counted every second",
+    };
+    Ok(AttackRow {
+        attack: MUCH_MEMORY.to_owned(),
+        happened: format!("{outcome} ({how})"),
+        held: observed.survivors == 0 && *outcome != Outcome::Completed,
         survivors: observed.survivors,
     })
 }

@@ -25,7 +25,7 @@ use crate::event::{Event, LiveVerdict};
 use crate::model::SessionId;
 use crate::session::confinement::Strength;
 use crate::session::containment::{self, Tier};
-use crate::session::in_force::InForce;
+use crate::session::in_force::{InForce, Walls};
 use crate::session::{SessionSpec, StopHandle, become_outer_reaper};
 use crate::settings::Containment;
 use crate::simulate::hostile::Misbehaviour;
@@ -174,7 +174,8 @@ pub async fn run(
         report.promises = promises::run(&rig, &shapes, accepted).await?;
     }
     if args.only.is_empty() && !args.walls {
-        report.attacks = attacks::run(&rig, walls.tasks).await?;
+        report.attacks = attacks::run(&rig, walls).await?;
+        report.promises.extend(observed(&report, walls));
     }
     report.conclude();
     if args.json {
@@ -185,6 +186,41 @@ pub async fn run(
     }
     out.flush()?;
     Ok(report.held)
+}
+
+/// The promises that no single call breaks: they are tried by whole sessions.
+fn observed(report: &Report, walls: Walls) -> Vec<PromiseRow> {
+    let row = |promise, attack: &str, confined: String, claimed, held| PromiseRow {
+        promise,
+        session: "of every kind",
+        attack: attack.to_owned(),
+        unconfined: "not tried".to_owned(),
+        confined,
+        claimed,
+        held,
+        shown: true,
+    };
+    let left = || report.scenarios.iter().map(|row| row.survivors);
+    let left = left().chain(report.attacks.iter().map(|row| row.survivors)).sum::<u32>();
+    let mut rows = vec![row(
+        promises::OUTLIVE,
+        "every scenario and attack",
+        format!("{left} processes left"),
+        true,
+        left == 0,
+    )];
+    let limits = [
+        (promises::TASKS, attacks::FORK_BOMB, walls.tasks),
+        (promises::MEMORY, attacks::MUCH_MEMORY, walls.memory),
+    ];
+    for (promise, attack, is_limited) in limits {
+        let tried = report.attacks.iter().find(|row| row.attack == attack);
+        rows.extend(tried.map(|tried| {
+            let held = is_limited && tried.held;
+            row(promise, attack, tried.happened.clone(), is_limited, held)
+        }));
+    }
+    rows
 }
 
 impl Context {

@@ -17,20 +17,8 @@ use crate::simulate::hostile::calls::{CALLS, UDP_SOCKET};
 
 /// What an agent cannot do, in the order and the words of `SECURITY.md`.
 pub const PROMISES: [&str; 14] = [
-    FILES,
-    PORTS,
-    SOCKETS,
-    DATAGRAMS,
-    PROCESSES,
-    LIMITS,
-    LENT,
-    MODES,
-    TIMES,
-    KERNEL,
-    "learn names in folders it cannot read (stat, inotify)",
-    "outlive its session",
-    TASKS,
-    "more memory than allowed",
+    FILES, PORTS, SOCKETS, DATAGRAMS, PROCESSES, LIMITS, LENT, MODES, TIMES, KERNEL, NAMES,
+    OUTLIVE, TASKS, MEMORY,
 ];
 
 const FILES: &str = "read or write files outside the code base and its own folder";
@@ -44,7 +32,10 @@ const LENT: &str = "leave a set-user-id program behind, create user namespaces, 
 const MODES: &str = "chmod or chown of any file, also of the state and of keys";
 const TIMES: &str = "utime of files of the same user";
 const KERNEL: &str = "key rings, System V IPC, message queues, io_uring, bpf, perf, userfaultfd";
+const NAMES: &str = "learn names in folders it cannot read (stat, inotify)";
+pub(super) const OUTLIVE: &str = "outlive its session";
 pub(super) const TASKS: &str = "more processes than allowed";
+pub(super) const MEMORY: &str = "more memory than allowed";
 
 /// What holds an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,6 +215,7 @@ fn attacks(folder: &Path, secret: &Path, port: u16) -> Vec<Tried> {
     add(MODES, absent, "change the permissions of a token file", format!("chmod:{shown}"));
     add(MODES, absent, "change the permissions of the state", format!("chmod:{state}"));
     add(TIMES, Wall::Mounts, "change the times of a token file", format!("utime:{shown}"));
+    add(NAMES, Wall::Mounts, "find a token file by its name", format!("find:{shown}"));
     for call in CALLS {
         let (promise, wall) = promise_of(call.name);
         add(promise, wall, &format!("system call: {}", call.name), format!("call:{}", call.name));

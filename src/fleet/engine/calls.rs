@@ -19,10 +19,10 @@ use temporalio_protos::temporal::api::taskqueue::v1::{PollerInfo, TaskQueue};
 use temporalio_protos::temporal::api::workflowservice::v1 as calls;
 
 use super::{
-    CALL, Described, Ended, Engine, EngineError, HOST_LOST, Held, Poller, Sealed, Start, Started,
-    Taken, What,
+    CALL, Cover, Described, Ended, Engine, EngineError, HOST_LOST, Held, Poller, Sealed, Start,
+    Started, Taken, What,
 };
-use crate::fleet::order::Task;
+use crate::fleet::seal::Seal;
 
 /// The server answers a long poll within a minute.
 const LONG_CALL: Duration = Duration::from_secs(70);
@@ -32,9 +32,9 @@ const NOT_STARTED: &str = "heartbeat.not_started";
 const KIND: &str = "heartbeat";
 
 impl Engine {
-    /// Checks that the order is small enough for the server.
-    pub fn ensure_fits(&self, id: &str, task: &Task) -> Result<(), EngineError> {
-        self.seal_for(&What::Task.purpose(id), task).map(drop)
+    /// Checks that a value is small enough for the server.
+    pub fn ensure_fits(&self, value: &impl Serialize) -> Result<(), EngineError> {
+        self.covered(&Cover::Key(self.keys().own()), "size", value).map(drop)
     }
 
     pub async fn start(&self, start: Start<'_>) -> Result<Started, EngineError> {
@@ -53,7 +53,7 @@ impl Engine {
             start_to_close_timeout: start.limit.try_into().ok(),
             heartbeat_timeout: start.heartbeat_timeout.and_then(|timeout| timeout.try_into().ok()),
             retry_policy: Some(RetryPolicy { maximum_attempts: 1, ..RetryPolicy::default() }),
-            input: Some(self.seal_for(&What::Task.purpose(start.id), start.task)?),
+            input: Some(self.covered(&Cover::Signed, &What::Task.purpose(start.id), start.task)?),
             id_reuse_policy: reuse.into(),
             id_conflict_policy: ActivityIdConflictPolicy::Fail.into(),
             ..Default::default()
@@ -177,12 +177,12 @@ impl Engine {
         &self,
         id: &str,
         token: &[u8],
-        details: &impl Serialize,
+        (seal, details): (&Seal, &impl Serialize),
         limit: Duration,
     ) -> Result<Held, EngineError> {
         let request = calls::RecordActivityTaskHeartbeatRequest {
             task_token: token.to_vec(),
-            details: Some(self.seal_for(&What::Beat.purpose(id), details)?),
+            details: Some(self.covered(&Cover::Key(seal), &What::Beat.purpose(id), details)?),
             identity: self.0.identity.clone(),
             namespace: self.0.namespace.clone(),
             ..Default::default()
@@ -203,11 +203,12 @@ impl Engine {
         &self,
         id: &str,
         token: &[u8],
+        cover: &Cover<'_>,
         result: &impl Serialize,
     ) -> Result<bool, EngineError> {
         let request = calls::RespondActivityTaskCompletedRequest {
             task_token: token.to_vec(),
-            result: Some(self.seal_for(&What::Result.purpose(id), result)?),
+            result: Some(self.covered(cover, &What::Result.purpose(id), result)?),
             identity: self.0.identity.clone(),
             namespace: self.0.namespace.clone(),
             ..Default::default()
@@ -217,15 +218,15 @@ impl Engine {
         self.taken(answer.map(drop))
     }
 
-    /// Fails a task for which nothing was started. The reason is sealed too. False if the server no
-    /// longer wants it.
+    /// Fails a task for which nothing was started. False if the server no longer wants it.
     pub async fn return_task(
         &self,
         id: &str,
         token: &[u8],
+        cover: &Cover<'_>,
         why: &str,
     ) -> Result<bool, EngineError> {
-        let details = self.seal_for(&What::Result.purpose(id), &why)?;
+        let details = self.covered(cover, &What::Result.purpose(id), &why)?;
         let info = ApplicationFailureInfo {
             r#type: NOT_STARTED.to_owned(),
             non_retryable: true,
@@ -258,11 +259,6 @@ impl Engine {
                 error => Err(error),
             },
         }
-    }
-
-    /// A host's reason for starting nothing.
-    pub fn reason_of(&self, id: &str, ended: &Sealed) -> String {
-        self.open(What::Result, id, ended).unwrap_or_else(|error| error.to_string())
     }
 
     /// The workers that poll a queue.

@@ -19,6 +19,7 @@ use temporalio_client::errors::ClientConnectError;
 use temporalio_client::tonic::{Code, Request, Status};
 use temporalio_protos::temporal::api::common::v1::{Payload, Payloads};
 
+use super::keys::{Asked, KeyError, Keys, PublicKey, ReplyTo, signer_of};
 use super::order::{MAX_BYTES, Task};
 use super::seal::{Seal, SealError};
 use crate::settings::{Environment, Fleet};
@@ -49,6 +50,11 @@ pub enum EngineError {
     Unknown(String, String),
     #[error("{0}")]
     Seal(#[from] SealError),
+    #[error("{0}")]
+    Key(#[from] KeyError),
+    /// From somebody who may not send it.
+    #[error("{0}")]
+    Untrusted(String),
     #[error(
         "a session of {0} bytes is too large for the fleet's server (at most {MAX_BYTES}): lower \
          [analyze] max_item_tokens, [triage] max_prompt_tokens or [repository] context_tokens"
@@ -118,7 +124,7 @@ pub enum Ended {
     Lost(&'static str),
 }
 
-/// A sealed value, as stored by the server.
+/// A signed or sealed value, as stored by the server.
 #[derive(Debug, Clone)]
 pub struct Sealed(Payload);
 
@@ -169,14 +175,14 @@ struct Inner {
     identity: String,
     fleet: Fleet,
     environment: Environment,
-    seal: Seal,
+    keys: Keys,
     connection: tokio::sync::Mutex<Option<(Connection, connect::Stamp)>>,
 }
 
 impl Engine {
     /// Reads the key and the certificates; does not connect yet.
     pub fn new(fleet: &Fleet, environment: &Environment, host: &str) -> Result<Self, EngineError> {
-        let seal = Seal::read(&fleet.key_file)?;
+        let keys = Keys::read_or_make(&fleet.key_file)?;
         connect::options(fleet, environment, host)?;
         Ok(Self(Arc::new(Inner {
             address: fleet.address.clone(),
@@ -184,7 +190,7 @@ impl Engine {
             identity: host.to_owned(),
             fleet: fleet.clone(),
             environment: environment.clone(),
-            seal,
+            keys,
             connection: tokio::sync::Mutex::new(None),
         })))
     }
@@ -193,9 +199,9 @@ impl Engine {
         &self.0.address
     }
 
-    /// The id of the fleet's key.
-    pub fn key_id(&self) -> &str {
-        self.0.seal.key_id()
+    /// The keys of this process.
+    pub fn keys(&self) -> &Keys {
+        &self.0.keys
     }
 
     /// The shared connection; reconnects after its certificates were renewed.
@@ -267,13 +273,31 @@ impl Engine {
         }
     }
 
-    fn seal_for(&self, purpose: &str, value: &impl Serialize) -> Result<Payloads, EngineError> {
-        let (key, data) = self.0.seal.seal(purpose, value)?;
+    fn covered(
+        &self,
+        cover: &Cover<'_>,
+        purpose: &str,
+        value: &impl Serialize,
+    ) -> Result<Payloads, EngineError> {
+        let (encoding, key, data) = match cover {
+            Cover::Key(seal) => {
+                let (key, data) = seal.seal(purpose, value)?;
+                ("binary/encrypted", key, data)
+            }
+            Cover::Signed => {
+                let form = |error: serde_json::Error| SealError::Form(error.to_string());
+                let data = self.0.keys.sign(purpose, &serde_json::to_vec(value).map_err(form)?);
+                (SIGNED, String::new(), data)
+            }
+            Cover::Reply(to) => {
+                ("binary/reply", String::new(), self.0.keys.reply(purpose, to, value)?)
+            }
+        };
         if data.len() > MAX_BYTES {
             return Err(EngineError::TooLarge(data.len()));
         }
         let metadata = HashMap::from([
-            ("encoding".to_owned(), b"binary/encrypted".to_vec()),
+            ("encoding".to_owned(), encoding.as_bytes().to_vec()),
             ("encryption-key-id".to_owned(), key.into_bytes()),
         ]);
         let payload = Payload { metadata, data, ..Payload::default() };
@@ -282,14 +306,53 @@ impl Engine {
 
     /// Opens a value that was sealed for this execution.
     pub fn open<T: DeserializeOwned>(
-        &self,
+        seal: &Seal,
         what: What,
         id: &str,
         sealed: &Sealed,
     ) -> Result<T, EngineError> {
         let key = sealed.0.metadata.get("encryption-key-id").map_or(&[][..], Vec::as_slice);
         let key = String::from_utf8_lossy(key);
-        Ok(self.0.seal.open(&what.purpose(id), &key, &sealed.0.data)?)
+        Ok(seal.open(&what.purpose(id), &key, &sealed.0.data)?)
+    }
+
+    /// Reads a value that was signed for this execution, and tells by whom.
+    pub fn read_signed<T: DeserializeOwned>(
+        what: What,
+        id: &str,
+        signed: &Sealed,
+    ) -> Result<(PublicKey, T), EngineError> {
+        let (signer, data) = signer_of(&what.purpose(id), &signed.0.data)?;
+        let value = serde_json::from_slice(data);
+        Ok((signer, value.map_err(|error| SealError::Form(error.to_string()))?))
+    }
+
+    /// Opens the answer to a request of this process, and tells by whom.
+    pub fn open_reply<T: DeserializeOwned>(
+        asked: Asked,
+        id: &str,
+        reply: &Sealed,
+    ) -> Result<(PublicKey, T), EngineError> {
+        Ok(asked.open(&What::Result.purpose(id), &reply.0.data)?)
+    }
+}
+
+/// Who can read a value.
+pub enum Cover<'a> {
+    /// Whoever has this key.
+    Key(&'a Seal),
+    /// Everybody; this process has signed it.
+    Signed,
+    /// Whoever asked; this process has signed it.
+    Reply(&'a ReplyTo),
+}
+
+const SIGNED: &str = "json/signed";
+
+impl Sealed {
+    /// Whether everybody can read it.
+    pub fn is_signed_only(&self) -> bool {
+        self.0.metadata.get("encoding").is_some_and(|encoding| encoding == SIGNED.as_bytes())
     }
 }
 

@@ -30,6 +30,7 @@ enum Kind {
     Read,
     Write,
     List,
+    Find,
     Environment,
     Memory,
     Signal,
@@ -49,10 +50,11 @@ enum Kind {
     Call,
 }
 
-const KINDS: [(&str, Kind); 20] = [
+const KINDS: [(&str, Kind); 21] = [
     ("read", Kind::Read),
     ("write", Kind::Write),
     ("list", Kind::List),
+    ("find", Kind::Find),
     ("environment", Kind::Environment),
     ("memory", Kind::Memory),
     ("signal", Kind::Signal),
@@ -91,6 +93,7 @@ impl Attack {
             Kind::Read => read(Path::new(target)),
             Kind::Write => File::options().append(true).open(target).map(|_| "opened".to_owned()),
             Kind::List => Ok(format!("{} entries", fs::read_dir(target)?.count())),
+            Kind::Find => fs::symlink_metadata(target).map(|_| "it is there".to_owned()),
             Kind::Environment => read(Path::new(&format!("/proc/{target}/environ"))),
             Kind::Memory => File::open(format!("/proc/{target}/mem")).map(|_| "opened".to_owned()),
             Kind::Signal => {
