@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::analyze::parts::{Body, Grade, Place, parts};
 use crate::model::text::clip;
-use crate::model::{Finding, plain_text};
+use crate::model::{Finding, Rung, plain_text};
 use crate::prompt::Fence;
 use crate::report::fixes::stale_line;
 use crate::report::lines::short_key;
@@ -48,12 +48,13 @@ pub fn brief(item: &ItemRow, row: &FindingRow, fence: &Fence) -> String {
         text,
         "Make the change in {} that resolves the work item described below. An analysis \
          of {} found the evidence; it rates its own confidence as {}, the risk as {} and the effort \
-         as {}. It did not run anything.\n\n",
+         as {}. {}.\n\n",
         repositories(finding),
         day(row.created_at),
         finding.confidence,
         finding.risk,
         finding.effort,
+        what_ran(finding),
     );
     if let Some(stale) = stale_line(row) {
         let _: std::fmt::Result =
@@ -77,6 +78,14 @@ pub fn brief(item: &ItemRow, row: &FindingRow, fence: &Fence) -> String {
         version(row.revision),
     );
     text
+}
+
+/// Whether anything stands behind the analysis but reading.
+fn what_ran(finding: &Finding) -> &'static str {
+    match finding.rung() {
+        Some(Rung::Builds | Rung::Reproduced) => "What was run with its patch is under Proof",
+        _ => "It did not run anything",
+    }
 }
 
 /// Where the change is to be made.

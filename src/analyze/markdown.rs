@@ -29,12 +29,11 @@ pub fn markdown_of(parts: &[Part]) -> String {
     for part in parts {
         let text = match &part.body {
             Body::Text(text) => mask(text),
-            Body::List(entries) | Body::Ranked(entries) => {
-                list(entries.iter().map(|text| mask(text)))
-            }
+            Body::List(entries) => list(entries.iter().map(|text| mask(text))),
+            Body::Ranked(entries) => ranked(entries.iter().map(|text| mask(text))),
             Body::Places(places) => list(places.iter().map(place)),
             Body::Grades(grades) => grades.iter().map(grade).collect::<Vec<_>>().join(" \u{b7} "),
-            Body::Code(text) => block(text),
+            Body::Code(text) => block(text, "diff"),
         };
         section(&mut page, part.title, &text);
     }
@@ -52,16 +51,16 @@ fn place(place: &Place) -> String {
         None => name,
     };
     let notes: String = place.notes.iter().map(|note| format!(" ({note})")).collect();
-    let quote = place.quote.as_deref().map(|quote| format!("\n\n{}", block(quote)));
+    let quote = place.quote.as_deref().map(|quote| format!("\n\n{}", block(quote, "")));
     format!("{name}{notes}: {}{}", mask(&place.text), quote.unwrap_or_default())
 }
 
 /// Fenced; the fence is longer than any in the text, so that no text can end it.
-fn block(text: &str) -> String {
+fn block(text: &str, language: &str) -> String {
     let text = plain_text(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}\n{}\n{fence}", mask(&text))
+    format!("{fence}{language}\n{}\n{fence}", mask(&text))
 }
 
 fn section(page: &mut String, title: &str, text: &str) {
@@ -75,6 +74,14 @@ fn section(page: &mut String, title: &str, text: &str) {
 fn list(entries: impl Iterator<Item = String>) -> String {
     let lines: Vec<String> =
         entries.map(|entry| format!("- {}", entry.replace('\n', "\n  "))).collect();
+    lines.join("\n")
+}
+
+fn ranked(entries: impl Iterator<Item = String>) -> String {
+    let lines: Vec<String> = (1..)
+        .zip(entries)
+        .map(|(at, entry)| format!("{at}. {}", entry.replace('\n', "\n   ")))
+        .collect();
     lines.join("\n")
 }
 
@@ -132,8 +139,8 @@ risk **low** \u{b7} effort **small** \u{b7} confidence **high** \u{b7} proof **n
 
 #### Likely causes
 
-- Rounding per line.
-- And in the sum.
+1. Rounding per line.
+2. And in the sum.
 
 #### Where to look
 

@@ -137,11 +137,26 @@ fn evidence(finding: &Finding) -> Vec<Place> {
             last_line: Some(entry.last_line).filter(|last| *last != entry.line),
             notes: vec![note],
             text: format!("[{}] {}", at + 1, entry.shows),
-            quote: Some(entry.quote.clone()),
+            quote: Some(without_common_indent(&entry.quote)),
             address: None,
         })
     };
     finding.evidence.iter().enumerate().filter_map(shown).collect()
+}
+
+/// Code from the middle of a function begins at the margin; what is deeper in it stays deeper.
+fn without_common_indent(code: &str) -> String {
+    let lines = || code.lines().filter(|line| !line.trim().is_empty());
+    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let Some(first) = lines().next() else { return code.to_owned() };
+    let common = lines().map(indent).min().unwrap_or_default();
+    // Tabs beside spaces have no common width.
+    let margin = &first[..common];
+    if !lines().all(|line| line.starts_with(margin)) {
+        return code.to_owned();
+    }
+    let cut = |line| str::strip_prefix(line, margin).unwrap_or_default();
+    code.lines().map(cut).collect::<Vec<_>>().join("\n")
 }
 
 /// A patch that does not apply is no help.
@@ -153,7 +168,7 @@ fn patch(finding: &Finding) -> String {
     }
 }
 
-/// `cited (2026-11-18, commit 0123456789)`
+/// `cited (2026-11-18, commit 0123456789): what it quotes is in the code`
 fn steps(finding: &Finding) -> Vec<String> {
     let one = |step: &Step| {
         let (day, _) = step.at.to_string().split_once('T').map_or_else(
@@ -162,7 +177,13 @@ fn steps(finding: &Finding) -> Vec<String> {
         );
         let commit = step.commit.as_deref().map(|commit| format!(", commit {}", clip(commit, 10)));
         let not = if step.reached { "" } else { "not " };
-        let note = if step.note.is_empty() { String::new() } else { format!(": {}", step.note) };
+        let note = match (step.note.as_str(), step.reached, step.rung) {
+            ("", true, Rung::Cited) => "what it quotes is in the code",
+            ("", true, Rung::Applies) => "the patch applies to this code",
+            ("", true, Rung::Builds) => "the code builds with the patch",
+            (note, ..) => note,
+        };
+        let note = if note.is_empty() { String::new() } else { format!(": {note}") };
         format!("{not}{} ({day}{}){note}", step.rung, commit.unwrap_or_default())
     };
     finding.proof.iter().flat_map(|proof| &proof.steps).map(one).collect()
@@ -237,5 +258,24 @@ fn file(file: &FileReference) -> Place {
         notes: [role, unread, missing].into_iter().flatten().collect(),
         text: file.reason.clone(),
         ..Place::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quote_begins_at_the_margin_and_keeps_its_shape() {
+        for (code, shown) in [
+            ("        if a {\n            b();\n        }", "if a {\n    b();\n}"),
+            ("\tif a {\n\n\t\tb();", "if a {\n\n\tb();"),
+            ("\ta\n    b", "\ta\n    b"),
+            ("  a\n    b\n c", " a\n   b\nc"),
+            ("a", "a"),
+            ("  \n", "  \n"),
+        ] {
+            assert_eq!(without_common_indent(code), shown, "{code:?}");
+        }
     }
 }

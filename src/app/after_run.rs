@@ -12,10 +12,12 @@ use super::error::CommandError;
 use super::later_fixes::score_findings;
 use super::secrets::SettingSecrets;
 use super::stale::mark_stale;
+use crate::brief::brief;
 use crate::clock::Clock;
-use crate::model::RunId;
+use crate::model::{RunId, SessionId};
 use crate::ports::HeldCredentials as _;
 use crate::private;
+use crate::prompt::Fence;
 use crate::report::code_links::CodeLinks;
 use crate::report::digest::{Report, Scope};
 use crate::report::{html, markdown, webhook};
@@ -63,6 +65,19 @@ impl Reporter {
         format: ReportFormat,
     ) -> Result<String, CommandError> {
         render(&self.gather(store, scope).await?, format)
+    }
+
+    /// The finding of this session as a task for a coding agent.
+    pub async fn brief(
+        &self,
+        store: &Store,
+        session: SessionId,
+    ) -> Result<Option<String>, CommandError> {
+        let Some(row) = store.findings().of_session(session).await? else { return Ok(None) };
+        let Some(item) = store.items().get(row.key.clone()).await? else { return Ok(None) };
+        let mut text = brief(&item, &row, &Fence::new(uuid::Uuid::now_v7()));
+        self.secrets.held_now().await.remove_from(&mut text);
+        Ok(Some(text))
     }
 
     pub(super) async fn gather(&self, store: &Store, scope: Scope) -> Result<Report, CommandError> {

@@ -331,6 +331,15 @@ impl Actions for DashboardActions {
         })
     }
 
+    fn brief(&self, session: SessionId) -> BoxFuture<'_, Result<String, ActionError>> {
+        Box::pin(async move {
+            let store = Store::open_for_reading(&self.state).map_err(failed)?;
+            let store = store.ok_or_else(|| ActionError::NotFound("there is no state".into()))?;
+            let text = self.reporter.brief(&store, session).await.map_err(failed)?;
+            text.ok_or_else(|| ActionError::NotFound("unknown finding".into()))
+        })
+    }
+
     fn give_feedback(
         &self,
         item: ItemKey,

@@ -357,6 +357,35 @@ pub fn render_item_history(history: &ItemHistory, paint: Paint) -> String {
         let words = format!("ALARM: {}, removed from every prompt or marked", alarms.to_text());
         let _: std::fmt::Result = write!(text, "\n{}", paint.red(&words));
     }
+    let way = render_way(history);
+    if history.findings.is_empty() {
+        text.push_str(&way);
+        text.push('\n');
+    } else {
+        // What a reader came for; how it came about follows.
+        text.push('\n');
+        text.extend(history.findings.iter().map(|row| render_finding(row, paint)));
+        let _: std::fmt::Result = writeln!(text, "\n{}{way}", paint.bold("How it came about"));
+    }
+    let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold("History"));
+    let mut view = RunView::default();
+    for recorded in &history.events {
+        view.apply(recorded);
+        if let Some(line) = line(recorded, &view) {
+            let _: std::fmt::Result = writeln!(text, "  {} {line}", day(recorded.at));
+        }
+    }
+    if let Some(transcript) = &history.transcript {
+        let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold("Newest session"));
+        text.push_str(&render_transcript(transcript));
+    }
+    text
+}
+
+/// Triage, what belongs to the item, and the attempts at it; each line begins with its newline.
+fn render_way(history: &ItemHistory) -> String {
+    let item = &history.item;
+    let mut text = String::new();
     if let Some(rule) = &history.rule {
         let _: std::fmt::Result = write!(text, "\nrule {rule}");
     }
@@ -383,21 +412,6 @@ pub fn render_item_history(history: &ItemHistory, paint: Paint) -> String {
     text.extend(history.surroundings.iter().map(render_linked_content));
     text.push_str(&render_attempts(&history.attempts));
     text.push_str(&render_comments(&history.comments));
-    text.push('\n');
-    // What a reader came for; how it came about follows.
-    text.extend(history.findings.iter().map(|row| render_finding(row, paint)));
-    let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold("History"));
-    let mut view = RunView::default();
-    for recorded in &history.events {
-        view.apply(recorded);
-        if let Some(line) = line(recorded, &view) {
-            let _: std::fmt::Result = writeln!(text, "  {} {line}", day(recorded.at));
-        }
-    }
-    if let Some(transcript) = &history.transcript {
-        let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold("Newest session"));
-        text.push_str(&render_transcript(transcript));
-    }
     text
 }
 
@@ -449,6 +463,7 @@ mod tests {
         let text = render_item_history(&history(), Paint::Plain);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(at("parked (") < at("Finding of"), "{text}");
+        assert!(at("Finding of") < at("How it came about"), "{text}");
         assert!(at("Assessment") < at("History") && at("History") < at("Newest session"), "{text}");
         assert!(text.contains("(no change since)"), "{text}");
     }

@@ -6,7 +6,7 @@
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, Output, State, UndefinedBehavior, Value, context};
 
-use super::digest::Report;
+use super::digest::{Report, Scope};
 use super::fixes::{fix_line, stale_line};
 use super::markdown::{outcome, took, web_address};
 use super::moment::{minute, version};
@@ -51,6 +51,7 @@ fn values(report: &Report) -> Value {
     context! {
         title => report.title(),
         headline => report.headline(),
+        single => matches!(report.scope, Scope::Finding { .. }),
         accuracy => report.fixed_sentence(),
         style => STYLE,
         runs => report.runs.iter().map(run).collect::<Vec<_>>(),
@@ -156,9 +157,20 @@ fn part(part: &Part) -> Value {
         Body::Ranked(texts) => ("ranked", all(texts).into()),
         Body::Places(places) => ("places", places.iter().map(place).collect::<Vec<_>>().into()),
         Body::Grades(grades) => ("grades", grades.iter().map(grade).collect::<Vec<_>>().into()),
-        Body::Code(text) => ("code", text.clone().into()),
+        Body::Code(text) => ("diff", text.lines().map(diff_line).collect::<Vec<_>>().into()),
     };
     context! { title => part.title, shape, body }
+}
+
+/// A line of a patch with its colour. It ends with its newline, for readers without the style.
+fn diff_line(line: &str) -> Value {
+    let tone = match line.as_bytes() {
+        [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] | [b'@', b'@', ..] => "meta",
+        [b'+', ..] => "good",
+        [b'-', ..] => "bad",
+        _ => "",
+    };
+    context! { tone, text => format!("{line}\n") }
 }
 
 fn place(place: &Place) -> Value {

@@ -131,10 +131,10 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             let word = if until.is_some() { "wait" } else { "refused" };
             format!("{word:<8} {}: {}", in_words(reason), waiting_text(*reason, detail, *until))
         }
-        Event::SessionRegistered { stage, item, attempt, tier, .. } => {
+        Event::SessionRegistered { stage, item, attempt, .. } => {
             let subject = item.as_ref().map(subject).unwrap_or_default();
             let attempt = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-            format!("spawn    {stage}{subject} [{tier}{attempt}]")
+            format!("spawn    {stage}{subject}{attempt}")
         }
         Event::SessionStopping { session, reason, why } => {
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();

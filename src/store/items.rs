@@ -1,5 +1,7 @@
 //! `heartbeat_state`: what is known of every item, and its phase.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
@@ -91,6 +93,18 @@ impl<R: Reader> Items<'_, R> {
     pub async fn with_number(self, id: ItemId) -> Result<Vec<ItemKey>, StoreError> {
         let sql = "SELECT key FROM heartbeat_state WHERE item_id = ?1 ORDER BY key";
         self.rows(sql, [id.0], |row| row.get(0)).await
+    }
+}
+
+impl<R: Reader> Items<'_, R> {
+    /// Titles of those of these items that are known.
+    pub async fn titles(self, keys: Vec<ItemKey>) -> Result<HashMap<ItemKey, String>, StoreError> {
+        let sql = "SELECT key, title FROM heartbeat_state
+                   WHERE key IN (SELECT value FROM json_each(?1))";
+        let keys: Vec<&str> = keys.iter().map(ItemKey::as_str).collect();
+        let keys = serde_json::to_string(&keys)?;
+        let rows = self.rows(sql, [keys], |row| Ok((row.get(0)?, row.get(1)?))).await?;
+        Ok(rows.into_iter().collect())
     }
 }
 

@@ -36,6 +36,9 @@ pub trait Actions: Send + Sync {
         format: ReportFormat,
     ) -> BoxFuture<'_, Result<String, ActionError>>;
 
+    /// The finding of this session as a task for a coding agent, without secrets.
+    fn brief(&self, session: SessionId) -> BoxFuture<'_, Result<String, ActionError>>;
+
     /// Stores a person's rating of an item's newest finding.
     fn give_feedback(
         &self,

@@ -17,10 +17,11 @@ use super::metrics;
 use super::server::Shared;
 use super::snapshot::{self, listed};
 use crate::event::{Event, Reason};
-use crate::model::{ItemKey, Outcome, SessionId};
+use crate::model::text::clip;
+use crate::model::{ItemId, ItemKey, Outcome, SessionId, plain_text};
 use crate::report::code_links::CodeLinks;
 use crate::report::suggestions;
-use crate::store::{ItemQuery, ItemSort, ItemState, SessionRow, SessionTotal, StoreError};
+use crate::store::{ItemQuery, ItemSort, ItemState, SessionRow, SessionTotal, Store, StoreError};
 
 /// The loop never sleeps for more than 30 s; three times that means that it is hung.
 const LOOP_HUNG_AFTER: Duration = Duration::from_secs(90);
@@ -218,9 +219,27 @@ pub async fn runs(State(shared): SharedState, Query(query): Query<ListQuery>) ->
 /// `GET /api/sessions`
 pub async fn sessions(State(shared): SharedState, Query(query): Query<ListQuery>) -> Response {
     match shared.hub.store().sessions().newest(query.limit(50)).await {
-        Ok(rows) => named(&shared.hub, json!(rows)).await,
+        Ok(rows) => match titled(shared.hub.store(), rows).await {
+            Ok(rows) => named(&shared.hub, rows).await,
+            Err(error) => into_response(Err(error)),
+        },
         Err(error) => into_response(Err(error)),
     }
+}
+
+/// Sessions with the titles of their items.
+pub async fn titled(store: &Store, rows: Vec<SessionRow>) -> Result<Value, StoreError> {
+    let keys = rows.iter().filter_map(|row| row.session.item.clone()).collect();
+    let titles = store.items().titles(keys).await?;
+    let one = |row: SessionRow| {
+        let title = row.session.item.as_ref().and_then(|key| titles.get(key)).cloned();
+        let mut value = json!(row);
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("title".into(), title.into());
+        }
+        value
+    };
+    Ok(rows.into_iter().map(one).collect())
 }
 
 /// Query of the item list.
@@ -255,15 +274,38 @@ pub async fn items(State(shared): SharedState, Query(query): Query<ItemListQuery
 
 /// `GET /api/items/KEY`
 pub async fn item(State(shared): SharedState, Path(key): Path<String>) -> Response {
-    let named = shared.hub.names().await.key(&key);
-    let key = named.unwrap_or_else(|| ItemKey::from_stored(key));
-    into_response(item_history(&shared.hub, key).await)
+    match find_item(&shared.hub, &key).await {
+        Ok(Some(key)) => into_response(item_history(&shared.hub, key).await),
+        Ok(None) => no_item(&key),
+        Err(error) => into_response(Err(error)),
+    }
+}
+
+/// By its key, its name (`PARCEL-4`) or its number (`4106`, `#4106`), if only one source has it.
+async fn find_item(hub: &Hub, text: &str) -> Result<Option<ItemKey>, StoreError> {
+    if let Some(key) = hub.names().await.key(text) {
+        return Ok(Some(key));
+    }
+    let Ok(number) = text.trim_start_matches('#').parse() else {
+        return Ok(Some(ItemKey::from_stored(text.to_owned())));
+    };
+    let known = hub.store().items().with_number(ItemId(number)).await?;
+    Ok(<[ItemKey; 1]>::try_from(known).ok().map(|[only]| only))
+}
+
+fn no_item(name: &str) -> Response {
+    let name = clip(&plain_text(name), 80);
+    let message = format!(
+        "no read of the tracker has returned an item {name}; `heartbeat why {name}` asks the tracker \
+         about it"
+    );
+    refusal(StatusCode::NOT_FOUND, "unknown_item", &message)
 }
 
 async fn item_history(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     let store = hub.store();
     let Some(row) = store.items().get(key.clone()).await? else {
-        return Ok(refusal(StatusCode::NOT_FOUND, "unknown_item", "unknown item"));
+        return Ok(no_item(key.as_str()));
     };
     let alarms = store.items().alarms(key.clone()).await?;
     let mut view = hub.view().await;

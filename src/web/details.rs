@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{full_response, json as as_json, refusal};
-use super::api::{into_response, named};
+use super::api::{into_response, named, titled};
 use super::commands::refused;
 use super::hub::Hub;
 use super::server::Shared;
@@ -21,6 +21,7 @@ use crate::model::{SessionId, Stage, Usd};
 use crate::report::digest::Scope;
 use crate::report::fixes::{LATELY, accuracy, sentence};
 use crate::report::lines::line;
+use crate::report::worth;
 use crate::schedule::day_in;
 use crate::settings::ReportFormat;
 use crate::store::StoreError;
@@ -52,12 +53,14 @@ async fn the_run(hub: &Hub, id: String) -> Result<Response, StoreError> {
             lines.push(json!({ "seq": recorded.seq, "at": recorded.at, "line": line }));
         }
     }
+    let mut findings = store.findings().in_run(row.run).await?;
+    worth::sort(&mut findings);
     let is_held = hub.snapshot().await.facts.holder.is_some();
     let older = lines.len().saturating_sub(LINES);
     let page = json!({
         "run": snapshot::run(&row, !is_held, &view),
-        "items": run_page::items(&events),
-        "sessions": store.sessions().in_run(row.run).await?,
+        "items": run_page::items(&events, &findings),
+        "sessions": titled(store, store.sessions().in_run(row.run).await?).await?,
         "spending": store.budget().by_stage_in_run(row.run).await?,
         "older_lines": older,
         "lines": lines.split_off(older),
@@ -173,6 +176,17 @@ pub async fn report(State(shared): SharedState, Query(wanted): Query<WantedRepor
         response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
     }
     response
+}
+
+/// `GET /api/findings/SESSION/brief`: the finding as a task for a coding agent.
+pub async fn brief(State(shared): SharedState, Path(id): Path<String>) -> Response {
+    let Ok(session) = id.parse() else {
+        return refusal(StatusCode::NOT_FOUND, "unknown_finding", "unknown finding");
+    };
+    match shared.actions.brief(session).await {
+        Ok(text) => full_response(StatusCode::OK, "text/markdown; charset=utf-8", text),
+        Err(error) => refused(&error),
+    }
 }
 
 /// The scope and the file's name; `None` if there is no such run.

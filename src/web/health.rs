@@ -36,7 +36,7 @@ use super::facts::Facts;
 use crate::breaker::provider::{Hold, HoldKind};
 use crate::event::RunOutcome;
 use crate::model::BreakerState;
-use crate::model::text::in_words;
+use crate::model::text::{clip, in_words};
 use crate::report::moment::date_time;
 use crate::store::HolderHealth;
 
@@ -123,8 +123,11 @@ fn blocked(code: &'static str, message: String) -> HealthReason {
 
 /// Nobody can run what is paused, so it does not look like a schedule that works.
 fn paused(facts: &Facts) -> Option<HealthReason> {
-    let since = date_time(facts.paused.as_ref()?.since);
-    let message = format!("the schedule is paused since {since}; `heartbeat resume` resumes it");
+    let pause = facts.paused.as_ref()?;
+    let (since, note) = (date_time(pause.since), clip(&pause.note, 200));
+    let note = if note.is_empty() { note } else { format!(" ({note})") };
+    let message =
+        format!("the schedule is paused since {since}{note}; `heartbeat resume` resumes it");
     Some(HealthReason { code: "paused", status: Status::Paused, message })
 }
 

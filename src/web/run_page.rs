@@ -6,8 +6,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::event::{Decision, Event, Reason, Recorded};
-use crate::model::ItemKey;
 use crate::model::text::clip;
+use crate::model::{ItemKey, SessionId};
+use crate::store::FindingRow;
 
 /// Items on the page of a run; the rest are counted.
 const LISTED: usize = 500;
@@ -39,15 +40,24 @@ pub struct RunItem {
     /// Triage's reason.
     pub triage: Option<String>,
     pub became: Became,
+    /// The session whose finding it has, and the beginning of that finding.
+    pub finding: Option<SessionId>,
+    pub summary: Option<String>,
     /// How its session ended, if it failed.
     pub detail: Option<String>,
 }
 
-/// The items of a run, sorted by result.
-pub fn items(events: &[Recorded]) -> Value {
+/// The items of a run, sorted by result; those with a finding in the order of `findings`.
+pub fn items(events: &[Recorded], findings: &[FindingRow]) -> Value {
     let mut rows = fold(events);
     let total = rows.len();
-    rows.sort_by_key(|row| row.became);
+    let places: HashMap<SessionId, usize> =
+        findings.iter().map(|row| row.session).zip(0..).collect();
+    let place = |row: &RunItem| row.finding.and_then(|session| places.get(&session).copied());
+    for row in &mut rows {
+        row.summary = place(row).map(|at| clip(&findings[at].finding.summary, LINE));
+    }
+    rows.sort_by_key(|row| (row.became, place(row)));
     rows.truncate(LISTED);
     json!({ "total": total, "listed": rows })
 }
@@ -91,6 +101,8 @@ impl RunItem {
             reason: None,
             triage: None,
             became: Became::Decided,
+            finding: None,
+            summary: None,
             detail: None,
         }
     }
@@ -116,7 +128,9 @@ impl RunItem {
             Event::ItemParked { reason, .. } => {
                 (self.became, self.reason) = (Became::Parked, Some(*reason));
             }
-            Event::FindingStored { .. } => self.became = Became::Finding,
+            Event::FindingStored { session, .. } => {
+                (self.became, self.finding) = (Became::Finding, Some(*session));
+            }
             _ => {}
         }
     }
@@ -174,7 +188,7 @@ mod tests {
                 code_bases: Vec::new(),
             },
         ]);
-        let value = items(&events);
+        let value = items(&events, &[]);
         assert_eq!(value["total"], 4, "an event that says nothing of an item's place adds none");
         let rows: Vec<_> = value["listed"].as_array().unwrap().iter().collect();
         let of = |name: &str| {
@@ -189,7 +203,7 @@ mod tests {
     #[test]
     fn a_long_run_is_listed_in_part_and_counted_in_full() {
         let events = recorded((1..=700).map(decided).collect());
-        let value = items(&events);
+        let value = items(&events, &[]);
         assert_eq!(value["total"], 700);
         assert_eq!(value["listed"].as_array().unwrap().len(), LISTED);
     }

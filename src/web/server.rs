@@ -252,6 +252,7 @@ fn table() -> Vec<Route> {
         read("/api/me", get(api::me)),
         read("/api/findings", get(api::findings)),
         read("/api/findings/{id}", get(api::finding)),
+        read("/api/findings/{id}/brief", get(details::brief)),
         read("/api/runs", get(api::runs)),
         read("/api/runs/{run}", get(details::run)),
         read("/api/sessions", get(api::sessions)),

@@ -173,6 +173,10 @@ impl Actions for NoActions {
         Box::pin(async { Err(refused()) })
     }
 
+    fn brief(&self, _: SessionId) -> BoxFuture<'_, Result<String, ActionError>> {
+        Box::pin(async { Err(refused()) })
+    }
+
     fn give_feedback(
         &self,
         _: ItemKey,

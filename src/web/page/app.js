@@ -201,7 +201,17 @@ function toast(text) {
 }
 
 const retry = (item, button) => { button.disabled = true; acts.retry(item); };
-const tools = () => ({ may: page.may, retry, feedback: acts.feedback, share });
+const tools = () => ({ may: page.may, retry, feedback: acts.feedback, share, brief });
+
+/** Copies a finding as a task for a coding agent; without a clipboard it is a file. */
+async function brief(session, said) {
+  const address = `/api/findings/${session}/brief`;
+  const text = await fetch(address).then((answer) => answer.ok && answer.text()).catch(() => null);
+  if (!text) return toast("The task cannot be read.");
+  const copied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+  if (copied) toast("The task is copied.");
+  said.replaceChildren(h("a", { href: address, download: "task.md" }, copied ? "The same as a file" : "The task as a file"));
+}
 
 /** Copies a link that opens only this finding. */
 async function share(session, said) {

@@ -81,14 +81,38 @@ export const sessionPath = (session) => `/sessions/${session}`;
 /** Text with its `code` as code. */
 export const prose = (text) => String(text ?? "").split(/(`[^`\n]+`)/).filter(Boolean).map((piece) => (/^`.+`$/.test(piece) ? h("code", piece.slice(1, -1)) : piece));
 
+/** Text with its paragraphs, lists and blocks of code. */
+export const blocks = (text) => String(text ?? "").split(/^```.*\n([^]*?)^```[ \t]*$/m).flatMap((piece, index) => (index % 2 ? [h("pre", h("code", piece.trimEnd()))] : paragraphs(piece)));
+
+function paragraphs(text) {
+  const found = [];
+  let isOver = true;
+  for (const line of text.split("\n")) {
+    const [, mark, entry] = line.match(/^\s*([-*]|\d{1,3}[.)]) +(.*)/) ?? [];
+    const kind = mark ? (/\d/.test(mark) ? "ol" : "ul") : "p";
+    const last = found.at(-1);
+    if (!line.trim()) isOver = true;
+    else if (mark && last?.kind === kind) last.lines.push(entry);
+    else if (mark) found.push({ kind, lines: [entry], start: parseInt(mark, 10) || 1 });
+    // A line that goes on, of a paragraph or of the entry above.
+    else if (last && (!isOver || (last.kind !== "p" && /^\s{2}/.test(line)))) last.lines.push(`${last.lines.pop()}\n${line.trim()}`);
+    else found.push({ kind, lines: [line] });
+    if (line.trim()) isOver = false;
+  }
+  return found.map(({ kind, lines, start }) => (kind === "p" ? h("p", prose(lines[0])) : h(`${kind}.bullets`, { start: start > 1 && start }, lines.map((line) => h("li", prose(line))))));
+}
+
+/** What the server says, with its times as the reader's. */
+export const told = (text) => prose(String(text ?? "").replace(/\b\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)? UTC\b/g, (at) => moment(at.replace(" UTC", "Z").replace(" ", "T"))));
+
 export const matches = (filter, ...texts) => !filter || texts.some((text) => String(text ?? "").toLowerCase().includes(filter));
 
 export const words = (code) => String(code ?? "").replaceAll("_", " ");
 
 /** Reason codes as readable text; codes without an entry are shown as they are. */
 const REASONS = {
-  first_seen: "new", content_changed: "text changed", carried_over: "deferred by an earlier run", retry_due: "retry is due",
-  retry_requested: "retry requested", same_fingerprint: "unchanged", baseline: "existed before the first run", own_write_back: "only heartbeat's own comment is new",
+  first_seen: "new", content_changed: "text changed", carried_over: "waiting for its analysis", retry_due: "retry is due",
+  retry_requested: "retry requested", same_fingerprint: "analysed, unchanged since", baseline: "existed before the first run", own_write_back: "only heartbeat's own comment is new",
   max_items_per_run: "limit of items per run reached", max_deep_per_run: "limit of analyses per run reached", max_live_sessions: "all session slots were in use", machine_sessions: "all session slots of this machine were in use",
   load: "machine load too high", memory: "not enough free memory", processes: "too many processes", budget: "budget reached", provider_limit: "provider limit reached",
   run_deadline: "run deadline reached", shutdown: "heartbeat was stopped", triage_failed: "triage failed", no_verdict: "triage gave no verdict",
@@ -96,10 +120,15 @@ const REASONS = {
   agent_broken: "the agent's program does not work", fails_alike: "several items failed alike", cut_off: "its session was cut off; not counted", fails_triage: "triage fails because of this item alone",
   deleted: "deleted or not readable", out_of_query: "no longer matches the query", in_flight: "a session is running",
 };
+/** How far a finding is proven. */
+export const PROOFS = { unproven: "not proven", cited: "quotes confirmed", applies: "patch applies", builds: "patch builds", reproduced: "bug reproduced" };
+export const proofOf = (row) => PROOFS[row.proof] ?? "not checked";
 export const STATES = { done: "done", settled: "settled by triage", queued: "queued", failed: "failed, to be retried", parked: "parked", gone: "gone" };
 export const STATE_TONES = { done: "good", settled: "good", queued: "info", failed: "warn", parked: "bad" };
 export const because = (reason) => REASONS[reason] ?? words(reason);
 export const capital = (word) => word.charAt(0).toUpperCase() + word.slice(1);
+/** How a run ended. */
+export const outcomeName = (outcome) => ({ not_now: "not possible now", some_failed: "some analyses failed" })[outcome] ?? words(outcome);
 export const stageName = (stage) => (stage === "deep" ? "analysis" : words(stage));
 export const phaseName = (phase) => (phase === "claimed" ? "in progress" : words(phase));
 /** The trackers' own names, such as PARCEL-4, by key and by the printed key; learned from every answer. */

@@ -1,5 +1,5 @@
 // One item: its findings in full, its sessions and its events.
-import { because, capital, clock, findingPath, h, isPage, itemPath, link, matches, moment, phaseName, plural, prose, sessionPath, short, size, untimed, version, words } from "./dom.js";
+import { PROOFS, because, blocks, capital, clock, findingPath, h, isPage, itemPath, link, matches, moment, phaseName, plural, proofOf, prose, sessionPath, short, size, told, untimed, version, words } from "./dom.js";
 import { sessionTable } from "./run.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
@@ -20,13 +20,13 @@ export function story(data, act) {
       data.duplicates?.items.length > 0 && duplicates(data.duplicates, item.key),
       data.surroundings && around(data.surroundings),
       sessions.length > 0 && part("Sessions", sessionTable(sessions)),
-      part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", untimed(line.line)))))),
+      part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, `${moment(line.at)}`), h("span", untimed(line.line)))))),
     ),
   ];
 }
 
 /** Why there is no finding. */
-const why = (data) => (data.why ? part("Why there is no finding", h("p.prose", prose(data.why))) : h("p.empty", "No findings yet."));
+const why = (data) => (data.why ? part("Why there is no finding", h("p.prose", told(data.why))) : h("p.empty", "No findings yet."));
 
 /** The page of one finding; feedback is for the newest of its item. */
 export function findingPage(row, item, next, act) {
@@ -34,28 +34,29 @@ export function findingPage(row, item, next, act) {
   return [
     h("div.bar", h("h2", { tabindex: "-1" }, h("span.number", short(row.key)), ` ${row.title}`)),
     h("div.inside",
-      h("p.note", h("a", { href: itemPath(row.key) }, "Item and its history"), " · ", h("a", { href: sessionPath(row.session) }, "Session"), isPage(row.url) && " · ", isPage(row.url) && link(row.url, "Open the work item")),
-      shareRow(row, act),
+      handOn(row, act),
       !newest && h("p.alarm-box", { role: "note" }, "There is a newer finding about this item: ", h("a", { href: findingPath(item.findings[0]?.session) }, moment(item.findings[0]?.created_at))),
       finding(row, newest && act, row.key),
       next ? h("p.next", h("a", { href: findingPath(next.session) }, "Next to read: ", h("span.number", short(next.key)), ` ${next.title}`)) : h("p.next.note", "That was the last unread finding. ", h("a", { href: "/findings" }, "All findings"))),
   ];
 }
 
-/** One finding for others: as a file, or as a link that opens nothing else. */
-function shareRow(row, act) {
+/** One finding for others: for an agent, as a file, or as a link that opens nothing else. */
+function handOn(row, act) {
   const said = h("span.note", { role: "status" });
-  return h("div.row", h("a", { href: `/api/report?finding=${row.session}&format=html`, download: "" }, "Save as file"), act.may && h("button", { onclick: () => act.share(row.session, said) }, "Share a link"), said);
+  return h("div.row.links", h("a", { href: itemPath(row.key) }, "Item and its history"), h("a", { href: sessionPath(row.session) }, "Session"), isPage(row.url) && link(row.url, "Open the work item"),
+    h("a", { href: `/api/report?finding=${row.session}&format=html`, download: "" }, "Save as file"),
+    h("button", { onclick: () => act.brief(row.session, said) }, "Copy as a task for an agent"), act.may && h("button", { onclick: () => act.share(row.session, said) }, "Share a link"), said);
 }
 
 const tones = { high: "bad", medium: "warn", low: "good" };
 
 /** One finding in a list. */
 export const findingRow = (row, seen) => h(seen ? "li.seen" : "li",
-  h("div.row", h("div.title", h("a.plain", { href: findingPath(row.session) }, h("span.number", short(row.key)), ` ${row.title}`)),
-    grade(tones[row.risk], `${row.risk} risk`), grade(undefined, `${row.effort} effort`)),
+  h("div.row", !seen && h("span.unread", { title: "unread" }, h("span.hidden", "unread")), h("div.title", h("a.plain", { href: findingPath(row.session) }, h("span.number", short(row.key)), ` ${row.title}`)),
+    h("div.graded", grade(tones[row.risk], `${row.risk} risk`), grade(undefined, `${row.effort} effort`))),
   h("p", prose(row.summary)),
-  h("div.facts", !seen && h("span.unread", "unread"), h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`), h("span", row.proof ? words(row.proof) : "not checked"), row.area && h("span", row.area), row.feedback && h("span", `marked as ${row.feedback.opinion}`), row.fix && h("span", "fixed")));
+  h("div.facts", h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`), h("span", proofOf(row)), row.area && h("span", row.area), row.feedback && h("span", `marked as ${row.feedback.opinion}`), row.fix && h("span", "fixed")));
 
 /** Filters that are folded away until one is in use. */
 const NARROWED = ["proof", "area", "person"];
@@ -69,7 +70,7 @@ export function findingsPage(rows, asked, typed, isSeen) {
   /** The values that the rows have, if there is a choice. */
   const facet = (name, label, any) => {
     const values = [...new Set(rows.map((row) => row[name]).filter(Boolean))].sort();
-    return (values.length > 1 || given[name]) && h("nav.facets", { "aria-label": label }, choice(name, "", any), values.map((value) => choice(name, value, name === "proof" ? words(value) : value)));
+    return (values.length > 1 || given[name]) && h("nav.facets", { "aria-label": label }, choice(name, "", any), values.map((value) => choice(name, value, name === "proof" ? PROOFS[value] ?? words(value) : value)));
   };
   const shown = rows.filter(fits);
   return [
@@ -122,24 +123,29 @@ const part = (title, ...content) => h("section", h("h3", title), ...content);
 
 /** How each shape of a part is shown. The server defines fields, order and words. */
 const SHAPES = {
-  text: (text) => h("p.prose", prose(text)),
-  list: (texts) => h("ul.bullets", texts.map((text) => h("li", prose(text)))),
+  text: (text) => h("div.prose", blocks(text)),
+  list: (texts) => h("ul.bullets", texts.map((text) => h("li", told(text)))),
   ranked: (texts) => h("ol.bullets", texts.map((text) => h("li", prose(text)))),
-  places: (places) => h("ul.bullets.files", places.map((place) => h("li", link(place.address, h("code", place.line ? `${place.path}:${place.line}${place.last_line ? `-${place.last_line}` : ""}` : place.path)), place.notes.map((note) => h("span.number", ` (${note})`)), h("div.prose", prose(place.text)), place.quote && h("pre", h("code", place.quote))))),
-  grades: (grades) => h("div.tags", grades.map((each) => grade(each.tone || undefined, `${each.value} ${each.name}`))),
-  code: (text) => h("pre", { tabindex: "0" }, h("code", text)),
+  places: (places) => h("ul.bullets.files", places.map((place) => h("li", link(place.address, h("code", place.line ? `${place.path}:${place.line}${place.last_line ? `-${place.last_line}` : ""}` : place.path)), place.notes.map((note) => h("span.number", ` (${note})`)), h("div.prose", blocks(place.text)), place.quote && h("pre", h("code", place.quote))))),
+  /** Rows of the list beside the text. */
+  grades: (grades) => grades.map((each) => [capital(each.name), grade(each.tone || undefined, each.name === "proof" ? proofOf({ proof: each.value }) : each.value)]),
+  code: (text) => h("pre.diff", { tabindex: "0" }, h("code", text.split("\n").map((line) => h(`span${DIFF.find(([form]) => form.test(line))?.[1] ?? ""}`, `${line}\n`)))),
 };
+const DIFF = [[/^(diff|index|---|\+\+\+) /, ".name"], [/^@@/, ".place"], [/^\+/, ".added"], [/^-/, ".removed"]];
 
-/** The summary and the grades need no heading. */
-const shown = ({ title, shape, body }) => (title && shape !== "grades" ? part(title, SHAPES[shape](body)) : SHAPES[shape](body));
+/** The summary needs no heading. */
+const shown = ({ title, shape, body }) => (title ? part(title, SHAPES[shape](body)) : SHAPES[shape](body));
 
 function finding(row, act, key) {
+  const grades = row.parts.find(({ shape }) => shape === "grades")?.body ?? [];
+  const facts = [...SHAPES.grades(grades),
+    ["Priority", row.priority], ["Area", row.area], ["Assigned to", row.assigned_to], ["Found", moment(row.created_at)], ["On", version(row.revision)]].filter(([, value]) => value);
   return h("article.found",
-    h("p.note", `${moment(row.created_at)} · ${version(row.revision)}`),
-    row.stale && h("p.alarm-box", { role: "note" }, h("strong", "Files changed after this finding, by: "), row.stale.commits.map((commit) => `${commit.id.slice(0, 10)} ${commit.subject}`).join(", "), beyond(row.stale), ` (${row.stale.files.join(", ")})`),
-    row.parts.map(shown),
+    h("dl.properties", facts.map(([name, value]) => h("div", h("dt", name), h("dd", value)))),
+    h("div.text", row.stale && h("p.alarm-box", { role: "note" }, h("strong", "Files changed after this finding, by: "), row.stale.commits.map((commit) => `${commit.id.slice(0, 10)} ${commit.subject}`).join(", "), beyond(row.stale), ` (${row.stale.files.join(", ")})`),
+    row.parts.filter(({ shape }) => shape !== "grades").map(shown),
     row.fix && part("The fix", h("p.prose", `Fixed on ${moment(row.fix.fixed_at)}; the finding names ${row.fix.hits} of ${row.fix.changed.length} changed ${row.fix.changed.length === 1 ? "file" : "files"}.`)),
-    act?.may && opinions(row, act.feedback, key));
+    act?.may && opinions(row, act.feedback, key)));
 }
 
 /** Feedback on the newest finding; stored with it. */

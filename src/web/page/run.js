@@ -1,5 +1,5 @@
 // The pages of one run and of one session, and the figures by day and week.
-import { because, booked, capital, clock, dollars, ending, h, itemPath, lasted, moment, partly, plural, prose, runPath, sessionPath, short, span, stageName, svg, untimed, words } from "./dom.js";
+import { because, booked, capital, clock, dollars, ending, findingPath, h, itemPath, lasted, moment, outcomeName, partly, plural, prose, runPath, sessionPath, short, span, stageName, svg, untimed, words } from "./dom.js";
 
 const tag = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const part = (title, ...content) => h("section", h("h3", title), ...content);
@@ -25,7 +25,7 @@ const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn",
 
 export function runPage(data, tools) {
   const { run, items, sessions, spending } = data;
-  const state = run.ended_at ? words(run.outcome) : run.lost ? "crashed" : "in progress";
+  const state = run.ended_at ? outcomeName(run.outcome) : run.lost ? "crashed" : "in progress";
   const cost = spending.reduce((sum, row) => sum + row.spent, 0);
   const report = (format, text) => h("a", { href: `/api/report?run=${run.run}&format=${format}`, download: "" }, text);
   return [
@@ -53,20 +53,20 @@ const STAGE_NOTES = {
   fetch: (run) => `${plural(figures(run).fetched ?? 0, "item")} read`,
   triage: (run) => `${plural(figures(run).triaged ?? 0, "verdict")}`,
   analyse: (run) => `${plural(figures(run).analysed ?? 0, "finding")}`,
-  result: (run) => words(run.outcome ?? "in progress"),
+  result: (run) => outcomeName(run.outcome ?? "in progress"),
 };
 
 function itemRow(item) {
   const [tone, text] = BECAME[item.became] ?? [undefined, words(item.became)];
-  const facts = [item.decision && words(item.decision), item.reason && because(item.reason), item.detail];
-  return h("li", h("div.row", h("div.title", h("a.plain", { href: itemPath(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), tag(tone, text)),
-    item.triage && h("p", "Triage: ", prose(item.triage)), h("div.facts", [...new Set(facts.filter(Boolean))].map((fact) => h("span", fact))));
+  const facts = [item.decision && item.decision !== "new" && words(item.decision), item.reason !== "first_seen" && item.became !== "finding" && item.reason && because(item.reason), item.detail];
+  return h("li", h("div.row", h("div.title", h("a.plain", { href: item.finding ? findingPath(item.finding) : itemPath(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), tag(tone, text)),
+    item.summary ? h("p", prose(item.summary)) : item.triage && h("p", item.became === "settled" ? "Settled: " : "Triage asks: ", prose(item.triage)), h("div.facts", [...new Set(facts.filter(Boolean))].map((fact) => h("span", fact))));
 }
 
 /** Sessions, each with a link to its page; those of one run with their place in it. */
 export const sessionTable = (sessions, run) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ...(run ? ["When in the run"] : []), ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
-  link(sessionPath(row.session), moment(row.started_at)), stageName(row.stage), row.item ? link(itemPath(row.item), short(row.item)) : "–",
-  row.outcome || row.alive ? ending(row.outcome, row.host) : "crashed", ...(run ? [timeline(row, run)] : []), String(row.attempt), time(row), booked(row.money)]));
+  link(sessionPath(row.session), [row.started_at, new Date()].map((at) => new Date(at).toDateString()).reduce((a, b) => a === b) ? clock(row.started_at) : moment(row.started_at)), stageName(row.stage), row.item ? h("div.cut", link(itemPath(row.item), short(row.item)), row.title && ` ${row.title}`) : "–",
+  row.outcome || row.alive ? ending(row.outcome, row.host) : "crashed", ...(run ? [timeline(row, run)] : []), String(row.attempt), time(row), booked(row.money).replace(/ billed$/, "")]));
 
 /** From when to when a session ran, within its run. */
 function timeline(row, run) {
@@ -89,7 +89,7 @@ function noTranscript({ ended_at, outcome, host }) {
 
 /** All runs, newest first. */
 export const runsPage = (rows) => [bar("Runs"), h("div.inside", rows.length ? table("Runs", ["Started", "Outcome", ".Took", ".Read", ".Triaged", ".Findings", ".Cost"], rows.map((row) => [
-  link(runPath(row.run), moment(row.started_at)), tag(row.ended_at ? RUN_TONES[row.outcome] ?? "bad" : "info", row.ended_at ? words(row.outcome) : "in progress"), time(row),
+  link(runPath(row.run), moment(row.started_at)), tag(row.ended_at ? RUN_TONES[row.outcome] ?? "bad" : "info", row.ended_at ? outcomeName(row.outcome) : "in progress"), time(row),
   String(row.summary?.fetched ?? "–"), String(row.summary?.triaged ?? "–"), String(row.summary?.analysed ?? "–"), row.summary ? partly(row.summary.cost, row.summary.cost_estimated) : "–"])) : h("p.empty", "No run yet."))];
 
 /** The newest sessions. */
@@ -155,7 +155,7 @@ export function weeks(days) {
 
 export function figureTable(data, by) {
   const rows = by === "Weeks" ? weeks(data.days) : data.days.slice(0, 28);
-  if (!rows.length) return [h("p.empty", "No sessions in the last 12 weeks.")];
+  if (!rows.length) return [h("p.empty", "No session has ended in the last 12 weeks.")];
   const most = Math.max(...rows.map((row) => row.triage + row.locate + row.deep), 1e-9);
   return [data.accuracy && h("p.prose", data.accuracy), table(`Cost and findings by ${by === "Weeks" ? "week" : "day"}`, [by === "Weeks" ? "Week of" : "Day", ".Findings", ".Sessions", ".Cost", "Relative cost"], rows.map((row) => {
     const cost = row.triage + row.locate + row.deep;

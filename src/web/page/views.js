@@ -1,6 +1,6 @@
 // The parts of the page, each a function of the newest state.
 import { findingRow } from "./finding.js";
-import { STATES, because, booked, byId, capital, clock, dollars, h, itemPath, keyed, lasted, mark, matches, moment, partly, phaseName, plural, runPath, say, sessionPath, short, span, stageName, svg, untimed, words } from "./dom.js";
+import { STATES, because, booked, byId, capital, clock, dollars, h, itemPath, keyed, lasted, mark, matches, moment, outcomeName, partly, phaseName, plural, runPath, say, sessionPath, short, span, stageName, svg, told, untimed, words } from "./dom.js";
 
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
 const VERDICT_TONES = { working: "good", starting: "info", waiting_for_model: "info", quiet: "info", retrying: "warn", finished_not_exiting: "warn", suspect: "warn", hung: "bad" };
@@ -19,16 +19,24 @@ export function health(state) {
 
 const toneOfDoubt = (doubt) => (doubt.status === "unhealthy" || doubt.status === "blocked" ? "bad" : "warn");
 
+/** A doubt with its reason, where the rest of the state has it. */
+function inFull({ code, message }, state) {
+  const bare = message.replace(/; `heartbeat status` says why$/, "");
+  const failed = ["fetch", "triage", "analyse"].map((name) => state.run?.stages?.[name]).find((stage) => stage?.state === "failed" && stage.why);
+  if (code === "last_run") return `${bare.replace(/: .*/, "")}: ${outcomeName(state.run?.outcome)}${failed ? `. ${capital(failed.why)}` : ""}`;
+  return bare !== message && state.provider?.reason ? `${bare}: ${state.provider.reason}` : message;
+}
+
 /** What needs attention, in full: nobody should have to ask for it. */
 export function doubts(state) {
   const list = byId("doubts");
   const rows = state.health.reasons;
   list.hidden = !rows.length;
-  keyed(list, rows, (doubt) => `${doubt.code} ${doubt.message}`, (doubt) => h("li", { "data-tone": toneOfDoubt(doubt) }, h("strong", `${capital(words(doubt.code))}: `), doubt.message), () => {});
+  keyed(list, rows, (doubt) => `${doubt.code} ${inFull(doubt, state)}`, (doubt) => h("li", { "data-tone": toneOfDoubt(doubt) }, h("strong", `${capital(words(doubt.code))}: `), told(inFull(doubt, state))), () => {});
 }
 
 export function reasons(state, close) {
-  const list = state.health.reasons.map((doubt) => h("li", tag(toneOfDoubt(doubt), words(doubt.code)), " ", doubt.message));
+  const list = state.health.reasons.map((doubt) => h("li", tag(toneOfDoubt(doubt), words(doubt.code)), " ", told(inFull(doubt, state))));
   return [
     h("div.bar", h("h2", { id: "reasons-title" }, `Health: ${state.health.status}`), h("button", { onclick: close }, "Close")),
     h("div.inside", list.length ? h("ul.bullets", list) : h("p", "No problems: sessions, load, source, state, budget and the last run are fine.")),
@@ -48,7 +56,7 @@ export function run(state, now) {
     ["Fetch", "fetch", figures.fetched ?? 0, fetchedNote],
     ["Triage", "triage", figures.triaged ?? 0, run ? `${deep} for deep analysis, ${figures.settled ?? figures.settled_by_triage ?? 0} settled` : ""],
     ["Analyse", "analyse", figures.analysed ?? 0, run ? `of ${toAnalyse}, ${plural(figures.failed ?? figures.failed_sessions ?? 0, "failure")}` : ""],
-    ["Result", "result", run && !live ? partly(figures.cost, figures.cost_estimated) : "–", run && !live ? words(run.outcome ?? "crashed") + (figures.cost_at_worst ? `; up to ${dollars(figures.cost_at_worst)} more: sessions that did not report their cost` : "") : `${partly(figures.cost, figures.cost_estimated)} so far`],
+    ["Result", "result", run && !live ? partly(figures.cost, figures.cost_estimated) : "–", run && !live ? outcomeName(run.outcome ?? "crashed") + (figures.cost_at_worst ? `; up to ${dollars(figures.cost_at_worst)} more: sessions that did not report their cost` : "") : `${partly(figures.cost, figures.cost_estimated)} so far`],
   ];
   keyed(byId("stages"), stages, (row) => row[0],
     (row) => h("li.stage", h("h3", row[0], h("span.is")), h("div.big"), h("div.small")),
@@ -59,20 +67,21 @@ export function run(state, now) {
       say(element.querySelector(".is"), is === "ahead" ? "" : is);
       const idle = is === "skipped" && stage !== "result" && String(big) === "0";
       say(element.children[1], idle || (is === "failed" && String(big) === "0") ? "–" : String(big));
-      say(element.children[2], !run ? "" : (is === "skipped" || is === "failed") && why ? why : [small, stage !== "result" && why].filter(Boolean).join("; "));
+      say(element.children[2], !run ? "" : stage !== "result" && (is === "skipped" || is === "failed") && why ? why : [small, stage !== "result" && why].filter(Boolean).join("; "));
     });
-  notices(run, live);
+  notices(run, live, state.health.reasons.some(({ code }) => code === "last_run"));
   lastUseful(state, run, live);
 }
 
 /** Failures in full: a stage shows only the beginning. */
-function notices(run, live) {
+function notices(run, live, isTold) {
   const { fetch, triage, analyse } = run?.stages ?? {};
   const failed = Object.entries({ Fetch: fetch, Triage: triage, Analyse: analyse }).filter(([, stage]) => stage?.state === "failed");
-  const told = failed.map(([, stage]) => stage.why);
+  const known = failed.map(([, stage]) => stage.why);
   const others = (live || toneOfRun(run ?? {}) === "bad" ? run?.notices : null) ?? [];
-  const rows = [...failed.map(([name, stage]) => `${name} failed: ${stage.why}`), ...others.filter((text) => !told.includes(text))];
-  keyed(byId("notices"), rows, (text) => text, (text) => h("li", text), () => {});
+  // The first one is among what needs attention, if the last run is.
+  const rows = [...failed.map(([name, stage]) => `${name} failed: ${stage.why}`).slice(isTold && !live ? 1 : 0), ...others.filter((text) => !known.includes(text))];
+  keyed(byId("notices"), rows, (text) => text, (text) => h("li", told(text)), () => {});
 }
 
 /** Keeps the last run with work visible after runs without news. */
@@ -217,14 +226,14 @@ export function limits(state, now) {
 
 export function queue(state, now, filter, act) {
   const waiting = state.queue.items.filter((item) => matches(filter, item.key, item.title, phaseName(item.phase), because(item.reason)));
-  const order = Object.keys(STATES);
+  const order = ["queued", "failed", "parked", "done", "settled"];
   const counts = (state.queue.states ?? []).filter(([name]) => name !== "gone").sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
   keyed(byId("queue-note"), counts, ([name]) => name, ([name]) => h("li", h("a", { href: `/items?state=${name}` })),
     (element, [name, count]) => say(element.firstChild, `${count} ${STATES[name]}`));
   const more = state.queue.total - state.queue.items.length;
   const empty = byId("queue-empty");
   empty.hidden = waiting.length > 0;
-  say(empty, filter ? "No queued item matches the filter." : "The queue is empty. Every known item is finished.");
+  say(empty, filter ? "No queued item matches the filter." : counts.length ? "The queue is empty. Every known item is finished." : "No item is known yet. The first run reads them.");
   keyed(byId("queue"), waiting.concat(more > 0 && !filter ? [{ key: "more", more }] : []), (item) => item.key,
     (item) => item.more ? h("li") : h("li",
       h("div.row", h("div.title", h("a.plain", { href: itemPath(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), h("span.tag"), h("button.again", "Retry")),
@@ -284,9 +293,9 @@ const took = (run) => (run.ended_at ? Date.parse(run.ended_at) - Date.parse(run.
 export function history(runs, measure) {
   const [valueOf, text] = MEASURES[measure];
   const shown = runs.filter((run) => run.ended_at).slice(0, 40).reverse();
-  byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "No runs yet.")]));
+  byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "No run has ended yet.")]));
   byId("runs").replaceChildren(...runs.map((run) => h("tr",
-    h("td", h("a", { href: runPath(run.run) }, moment(run.started_at))), h("td", words(run.outcome ?? "in progress")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
+    h("td", h("a", { href: runPath(run.run) }, moment(run.started_at))), h("td", outcomeName(run.outcome ?? "in progress")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
     h("td.num", String(run.summary?.sessions ?? "–")), h("td.num", String(run.summary?.analysed ?? "–")), h("td.num", run.summary ? partly(run.summary.cost, run.summary.cost_estimated) : "–"))));
 }
 
@@ -297,7 +306,7 @@ function chart(runs, valueOf, text, measure) {
   const bars = runs.map((run, index) => {
     const size = Math.max(2, (valueOf(run) / top) * (height - 2));
     const tone = run.outcome === "nothing_new" ? "idle" : toneOfRun(run);
-    const title = svg("title", {}, `${moment(run.started_at)}: ${text(valueOf(run))}, ${words(run.outcome)}`);
+    const title = svg("title", {}, `${moment(run.started_at)}: ${text(valueOf(run))}, ${outcomeName(run.outcome)}`);
     return svg("rect", { class: tone, x: index * slot + slot * 0.15, y: height - 1 - size, width: slot * 0.7, height: size }, title);
   });
   const last = runs[runs.length - 1];

@@ -132,6 +132,61 @@ async fn the_sdk_from_pypi_uses_every_tool_while_the_service_runs() {
     service.kill().await.unwrap();
 }
 
+/// What the inspector of the protocol's authors got, or `None` if it is not installed.
+async fn inspected(world: &World, args: &[&str]) -> Option<Value> {
+    let Some(inspector) = std::env::var_os("HEARTBEAT_TEST_MCP_INSPECTOR") else {
+        eprintln!("SKIPPED: HEARTBEAT_TEST_MCP_INSPECTOR is not set, so the inspector was not run");
+        return None;
+    };
+    let child = tokio::process::Command::new(inspector)
+        .arg("-e")
+        .arg(format!("HEARTBEAT_CONFIG={}", world.path("heartbeat.toml").display()))
+        .args(["--cli", env!("CARGO_BIN_EXE_heartbeat"), "mcp"])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let said: Said = finish(child).await;
+    assert_eq!(said.code(), 0, "{args:?}: {}{}", said.stdout, said.stderr);
+    Some(said.json())
+}
+
+/// It checks every answer against the schemas of the protocol.
+#[tokio::test]
+async fn the_official_inspector_takes_every_answer() {
+    let (world, key) = with_findings().await;
+    let Some(tools) = inspected(&world, &["--method", "tools/list"]).await else { return };
+    let tools = tools["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 7);
+    assert!(tools.iter().all(|tool| tool["inputSchema"]["type"] == "object"), "{tools:#?}");
+    let item = format!("item={key}");
+    let calls: [(&str, &[&str], bool); 5] = [
+        ("findings", &["limit=3"], false),
+        ("finding", &[&item], false),
+        ("why", &[&item], false),
+        ("finding", &["item=999999"], true),
+        ("findings", &["unknown=1"], true),
+    ];
+    for (tool, given, is_error) in calls {
+        let mut args = vec!["--method", "tools/call", "--tool-name", tool];
+        args.extend(given.iter().flat_map(|pair| ["--tool-arg", pair]));
+        let got = inspected(&world, &args).await.unwrap();
+        assert_eq!(got["isError"], is_error, "{tool} {given:?}: {got}");
+        assert!(!got["content"][0]["text"].as_str().unwrap().is_empty());
+    }
+    let listed = inspected(&world, &["--method", "resources/list"]).await.unwrap();
+    let uri = listed["resources"][0]["uri"].as_str().unwrap();
+    let read = ["--method", "resources/read", "--uri", uri];
+    let read = inspected(&world, &read).await.unwrap();
+    assert!(read["contents"][0]["text"].as_str().unwrap().starts_with("# Task"), "{read}");
+    for method in ["resources/templates/list", "prompts/list"] {
+        inspected(&world, &["--method", method]).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn ten_thousand_items_make_no_answer_longer() {
     let (world, key) = with_findings().await;

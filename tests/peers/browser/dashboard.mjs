@@ -189,6 +189,13 @@ async function drive() {
   assert.equal(await page.locator('#page a[href^="http"]').count(), 0, "the demo's tracker has no pages, a browser opens no local files");
   const parts = await page.evaluate(() => fetch(`/api${location.pathname}`).then((answer) => answer.json()).then((row) => row.parts.filter((part) => part.title && part.shape !== "grades").map((part) => part.title)));
   assert.ok(parts.length >= 3 && parts.includes("Where to look"), parts.join());
+  await page.click("#page button:text-is('Copy as a task for an agent')");
+  const file = await page.getAttribute("#page a[download='task.md']", "href");
+  assert.match(await (await page.request.get(`${address}${file}`)).text(), /^# Task: resolve work item #\d+/);
+  const named = new URL(page.url()).pathname.split("/").pop();
+  const { key } = await (await page.request.get(`${address}/api/findings/${named}`)).json();
+  for (const name of [key.split("/").pop(), `%23${key.split("/").pop()}`]) assert.equal((await (await page.request.get(`${address}/api/items/${name}`)).json()).item?.key, key, "an item by its number");
+  assert.match((await (await page.request.get(`${address}/api/items/999999`)).json()).error.message, /`heartbeat why 999999` asks the tracker/);
   for (const title of parts) assert.ok(await page.locator(`#page h3:text-is("${title}")`).count(), title);
   await page.click(".opinions button:text-is('useful')");
   await page.waitForFunction(() => document.querySelector(".opinions [aria-pressed=true]")?.textContent === "useful");
@@ -400,6 +407,10 @@ async function runAndSession(page) {
   assert.equal(stages.length, 4);
   assert.ok(stages.every((word) => /^(done|failed|skipped)$/.test(word)), stages.join());
   assert.ok(await page.locator("#page ul.list li").count() > 5, "items with their decision");
+  const [first, second] = await page.locator("#page ul.list li").evaluateAll((rows) => rows.map((row) => ({ to: row.querySelector("a").pathname, text: row.querySelector("p").textContent })));
+  const best = (await (await page.request.get(`${address}/api/findings`)).json())[0];
+  assert.equal(first.to, `/findings/${best.session}`, "the most worthwhile finding of the run is first");
+  assert.ok([first, second].every(({ text }) => !/^Triage/.test(text)), "the answer, where there is one, and not triage's question");
   const log = await page.locator("#page .lines li").allTextContents();
   assert.ok(log.some((line) => /run +started/.test(line)) && log.every((line) => !/UTC/.test(line)), log[0]);
   await picture(page, "run-light", false);

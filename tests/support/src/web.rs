@@ -61,6 +61,11 @@ impl Actions for Hands {
         Box::pin(async { Ok("the report".into()) })
     }
 
+    fn brief(&self, session: SessionId) -> BoxFuture<'_, Result<String, ActionError>> {
+        self.note(format!("brief {session}"));
+        Box::pin(async { Ok("the task".into()) })
+    }
+
     fn give_feedback(
         &self,
         item: ItemKey,
