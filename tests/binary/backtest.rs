@@ -129,6 +129,13 @@ fn a_second_backtest_goes_on_with_what_is_known_and_says_the_same() {
     let known = fs::read(&scores).unwrap();
     // An interruption may truncate the last line.
     fs::write(&scores, [&known[..], b"{\"key\":\"cu"].concat()).unwrap();
+    // A killed one leaves the work tree of each of its workers.
+    let left = past.folder.path().join("state/backtest/index/7/tree");
+    fs::create_dir_all(&left).unwrap();
+    past.write("src/label.rs", "pub fn label_total() -> u32 {\n    1\n}\n");
+    past.commit("AB#8 labels");
+    past.report(&[json!({"id": 8, "title": "label_total gives 0"})]);
+    assert!(!left.exists());
     assert_eq!(past.report(&items), first);
     assert_eq!(first["total"]["hit_1"], 100.0);
 }
