@@ -129,15 +129,27 @@ fn a_second_backtest_goes_on_with_what_is_known_and_says_the_same() {
     let known = fs::read(&scores).unwrap();
     // An interruption may truncate the last line.
     fs::write(&scores, [&known[..], b"{\"key\":\"cu"].concat()).unwrap();
-    // A killed one leaves the work tree of each of its workers.
-    let left = past.folder.path().join("state/backtest/index/7/tree");
-    fs::create_dir_all(&left).unwrap();
-    past.write("src/label.rs", "pub fn label_total() -> u32 {\n    1\n}\n");
-    past.commit("AB#8 labels");
-    past.report(&[json!({"id": 8, "title": "label_total gives 0"})]);
-    assert!(!left.exists());
     assert_eq!(past.report(&items), first);
     assert_eq!(first["total"]["hit_1"], 100.0);
+}
+
+#[test]
+fn what_a_killed_backtest_left_is_removed_by_the_next_one() {
+    let past = Past::new();
+    let mut number = 7;
+    let mut score_one_more = || {
+        number += 1;
+        past.write("src/label.rs", &format!("pub fn label_total() -> u32 {{\n    {number}\n}}\n"));
+        past.commit(&format!("AB#{number} labels"));
+        let report = past.report(&[json!({"id": number, "title": "label_total gives 0"})]);
+        assert_eq!(report["total"]["items"], 1, "{report}");
+    };
+    score_one_more();
+    // The work tree of one of its workers; the next one has fewer.
+    let left = past.folder.path().join("state/backtest/index/7/tree");
+    fs::create_dir_all(&left).unwrap();
+    score_one_more();
+    assert!(!left.exists());
 }
 
 #[test]
