@@ -226,7 +226,8 @@ impl From<BacktestError> for CommandError {
         match error {
             BacktestError::Tracker(error) => Self::Run(crate::run::RunError::Fetch(error)),
             BacktestError::Write { path, source }
-            | BacktestError::Tree(TreeError::Write { path, source }) => {
+            | BacktestError::Tree(TreeError::Write { path, source })
+            | BacktestError::Context(ContextError::Tree(TreeError::Write { path, source })) => {
                 disk_failed("", &path, source)
             }
             BacktestError::Context(ContextError::Store { path, source }) => {

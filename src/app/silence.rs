@@ -21,7 +21,7 @@ const MAX_COUNTED: usize = 1000;
 
 /// A notice: what it is about decides whether it was sent already.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Notice {
+struct SilenceNotice {
     name: &'static str,
     about: String,
     lines: Vec<String>,
@@ -88,7 +88,7 @@ fn missed_runs(
     quiet: &Quiet,
     most: u32,
     now: Timestamp,
-) -> Option<Notice> {
+) -> Option<SilenceNotice> {
     let most = usize::try_from(most).ok().filter(|most| *most > 0)?;
     if quiet.paused_since.is_some() {
         return None;
@@ -130,11 +130,11 @@ fn missed_runs(
             format!("since {since}"),
         ),
     };
-    Some(Notice { name: "missed_runs", about, lines: vec![title, text] })
+    Some(SilenceNotice { name: "missed_runs", about, lines: vec![title, text] })
 }
 
 /// Again after each further span.
-fn paused(quiet: &Quiet, span: Duration, now: Timestamp) -> Option<Notice> {
+fn paused(quiet: &Quiet, span: Duration, now: Timestamp) -> Option<SilenceNotice> {
     let since = quiet.paused_since?;
     let times = spans(since, span, now)?;
     let mut text =
@@ -144,10 +144,10 @@ fn paused(quiet: &Quiet, span: Duration, now: Timestamp) -> Option<Notice> {
     }
     let title = format!("heartbeat has been paused for {}", human::format_duration(span * times));
     let about = format!("{since} {times}");
-    Some(Notice { name: "paused", about, lines: vec![title, text] })
+    Some(SilenceNotice { name: "paused", about, lines: vec![title, text] })
 }
 
-fn no_finding(quiet: &Quiet, span: Duration, now: Timestamp) -> Option<Notice> {
+fn no_finding(quiet: &Quiet, span: Duration, now: Timestamp) -> Option<SilenceNotice> {
     let since = quiet.last_finding.or(quiet.watching_since)?;
     let times = spans(since, span, now)?;
     if quiet.changed_items == 0 || quiet.paused_since.is_some() {
@@ -161,7 +161,7 @@ fn no_finding(quiet: &Quiet, span: Duration, now: Timestamp) -> Option<Notice> {
         quiet.changed_items, quiet.waiting_items, quiet.parked_items
     );
     let about = format!("{since} {times}");
-    Some(Notice { name: "no_finding", about, lines: vec![title, text] })
+    Some(SilenceNotice { name: "no_finding", about, lines: vec![title, text] })
 }
 
 /// How many whole spans have passed; `None` if not even one.

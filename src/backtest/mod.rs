@@ -8,10 +8,10 @@
 //! work      that code indexed and ranked; compared with the files that the fix changed
 //! ```
 //!
-//! The code is read from the objects of the user's repository; nothing is checked out and nothing
-//! is changed there. Items are processed in the order of their fixes, so that the index moves from
-//! one commit to the next instead of starting over ([`crate::context::MovingIndex`]); the history
-//! is divided among the workers. Only an analysis has a work tree, a separate one ([`PastTree`]).
+//! Nothing is changed in the user's repository: each worker has a work tree of its own, which
+//! borrows its objects ([`PastTree`]). Items are processed in the order of their fixes, so that the
+//! index moves from one commit to the next instead of starting over
+//! ([`crate::context::MovingIndex`]); the history is divided among the workers.
 //! Scores are kept in the backtest's folder: a second run continues where the first was stopped.
 
 mod analysis;

@@ -53,7 +53,8 @@ impl Plan {
         let (mut histories, mut plan) = (BTreeMap::new(), Self::default());
         for root in roots {
             // A code base without items is used only if it can be read.
-            match History::read(&root, request, artifacts, since, &names_in(&root, &items)) {
+            match CodeBaseHistory::read(&root, request, artifacts, since, &names_in(&root, &items))
+            {
                 Ok(history) => {
                     plan.notes.extend(history.notes(&root));
                     histories.insert(root, history);
@@ -132,14 +133,14 @@ fn names_in(root: &Path, items: &[PastItem]) -> Names {
     Names::of(own.chain(others).map(|item| (item.id, &item.name)))
 }
 
-struct History {
+struct CodeBaseHistory {
     linked: Linked,
     changes: HashMap<String, Vec<Change>>,
     /// The code base's folder within its repository; empty: all of it.
     prefix: String,
 }
 
-impl History {
+impl CodeBaseHistory {
     fn read(
         root: &Path,
         request: &Request,
@@ -181,7 +182,7 @@ impl History {
 }
 
 /// The commits of an item in its code base.
-fn links_of(histories: &BTreeMap<PathBuf, History>, item: &PastItem) -> ItemLinks {
+fn links_of(histories: &BTreeMap<PathBuf, CodeBaseHistory>, item: &PastItem) -> ItemLinks {
     let history = histories.get(&item.repository);
     let commits = history.and_then(|history| history.linked.commits.get(&item.id));
     let commits = commits.map(Vec::as_slice).unwrap_or_default();
@@ -189,7 +190,7 @@ fn links_of(histories: &BTreeMap<PathBuf, History>, item: &PastItem) -> ItemLink
 }
 
 /// The code bases with commits of an item, other than its own.
-fn holders(histories: &BTreeMap<PathBuf, History>, item: &PastItem) -> Vec<String> {
+fn holders(histories: &BTreeMap<PathBuf, CodeBaseHistory>, item: &PastItem) -> Vec<String> {
     let others = histories.iter().filter(|(root, history)| {
         **root != item.repository && history.linked.commits.contains_key(&item.id)
     });
@@ -213,7 +214,7 @@ impl Found {
 }
 
 fn find_fix(
-    histories: &BTreeMap<PathBuf, History>,
+    histories: &BTreeMap<PathBuf, CodeBaseHistory>,
     linked: &HashSet<i64>,
     item: &PastItem,
 ) -> Result<Found, SkipReason> {
@@ -221,7 +222,8 @@ fn find_fix(
     let commits = history.linked.commits.get(&item.id).map(Vec::as_slice).unwrap_or_default();
     let found = match fix::of_commits(commits, item.created_at, &history.changes) {
         Err(SkipReason::NoCommit) => {
-            let elsewhere = |history: &History| history.linked.commits.contains_key(&item.id);
+            let elsewhere =
+                |history: &CodeBaseHistory| history.linked.commits.contains_key(&item.id);
             return Err(if histories.values().any(elsewhere) {
                 SkipReason::OtherCodeBase
             } else if linked.contains(&item.id) {

@@ -1,13 +1,13 @@
 //! Walks the history of a code base: each worker takes one section of it, so that its index moves
 //! forward.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::plan::Task;
 use super::{BacktestError, PastTree, Request, SkipReason};
-use crate::context::{Ancestry, ContextError, Index, Moved, MovingIndex, Options};
+use crate::context::{ContextError, Index, Moved, MovingIndex, Options};
 
 /// For fewer items a second index does not pay off.
 const MIN_PER_WORKER: usize = 8;
@@ -28,15 +28,20 @@ pub fn walk<T: Send>(
     if tasks.is_empty() {
         return Ok(Vec::new());
     }
+    let folder = request.folder.join("index");
+    // A work tree of a killed backtest is as large as the code base; this one may have fewer workers.
+    match std::fs::remove_dir_all(&folder) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            return Err(BacktestError::Write { path: folder, source });
+        }
+        _ => {}
+    }
     let workers = request.workers.clamp(1, tasks.len().div_ceil(MIN_PER_WORKER));
     let part = tasks.len().div_ceil(workers);
-    let heads = tasks.iter().map(|task| task.base.as_str());
     let place = Place {
-        request,
         repository,
+        folder,
         prefix: PastTree::prefix_of(repository)?,
-        // Without it each commit is queried separately.
-        ancestry: Arc::new(Ancestry::read(repository, heads).unwrap_or_default()),
         options: Options { threads: threads(workers), ..Options::default() },
         failed: AtomicBool::new(false),
     };
@@ -65,10 +70,10 @@ fn threads(workers: usize) -> usize {
 }
 
 struct Place<'a> {
-    request: &'a Request,
     repository: &'a Path,
+    /// Has a folder for each worker.
+    folder: PathBuf,
     prefix: String,
-    ancestry: Arc<Ancestry>,
     options: Options,
     /// One worker failed: the others stop soon, and their results are kept.
     failed: AtomicBool,
@@ -82,10 +87,8 @@ impl Place<'_> {
         go_on: &(dyn Fn() -> bool + Sync),
         each: &Each<'_, T>,
     ) -> Result<Vec<T>, BacktestError> {
-        let folder = self.request.folder.join("index").join(format!("{number}"));
-        let ancestry = Arc::clone(&self.ancestry);
-        let mut index =
-            MovingIndex::open(self.repository, &self.prefix, &folder, ancestry, &self.options)?;
+        let folder = self.folder.join(number.to_string());
+        let mut index = MovingIndex::open(self.repository, &self.prefix, &folder, &self.options)?;
         let mut done = Vec::with_capacity(tasks.len());
         for task in tasks {
             if self.failed.load(Ordering::Relaxed) || !go_on() {

@@ -44,8 +44,8 @@ pub struct BacktestArgs {
     /// Only show the commits that were found for each item, and why; nothing is ranked
     #[arg(long, conflicts_with_all = ["analyze", "max_cost", "dry_run", "format"])]
     pub links: bool,
-    /// Items processed in parallel; each worker needs its own index [default: one per core, at most
-    /// 4]
+    /// Items processed in parallel; each worker needs its own copy of the code and its index
+    /// [default: one per core, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub jobs: Option<u8>,
     /// Measure what triage suggests for fields instead: how often area, type, priority, severity, tags and

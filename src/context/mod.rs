@@ -15,10 +15,9 @@ pub use code_bases::{
     code_bases_of,
 };
 pub use code_context::{
-    Ancestry, BuildReport, Candidate, Choice, Chosen, ContextError, GitError, Index, Kind,
-    Language, Moved, MovingIndex, Options, Packed, Query, RankedFile, Reader, SIGNALS, Subject,
-    TextKind, Weights, candidates, extension_of, git, overview, pack, rank, remove_unused, scored,
-    shown_lines, tree,
+    BuildReport, Candidate, Choice, Chosen, ContextError, GitError, Index, Kind, Language, Moved,
+    MovingIndex, Options, Packed, Query, RankedFile, Reader, SIGNALS, Subject, TextKind, Weights,
+    candidates, extension_of, git, overview, pack, rank, remove_unused, scored, shown_lines, tree,
 };
 pub use hints::{CodeHint, CodeHints};
 pub use since::changes_since;

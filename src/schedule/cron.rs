@@ -110,16 +110,16 @@ impl Schedule {
     }
 
     /// The instant at which local time first equals or passes `wall`.
-    fn place(&self, wall: DateTime) -> Option<(Timestamp, Placed)> {
+    fn place(&self, wall: DateTime) -> Option<(Timestamp, PlacedTime)> {
         let ambiguous = self.timezone.to_ambiguous_timestamp(wall);
         match ambiguous.offset() {
             AmbiguousOffset::Gap { after, .. } => {
                 // With the new offset, a skipped time is just before the change.
                 let before_change = after.to_timestamp(wall).ok()?;
                 let change = self.timezone.following(before_change).next()?;
-                Some((change.timestamp(), Placed::AfterGap))
+                Some((change.timestamp(), PlacedTime::AfterGap))
             }
-            _ => Some((ambiguous.earlier().ok()?, Placed::AsWritten)),
+            _ => Some((ambiguous.earlier().ok()?, PlacedTime::AsWritten)),
         }
     }
 
@@ -135,7 +135,7 @@ impl Schedule {
         let wall = before.to_zoned(self.timezone.clone()).datetime();
         self.next_on_the_wall(wall)
             .and_then(|wall| self.place(wall))
-            .is_some_and(|(placed, how)| placed == tick && how == Placed::AfterGap)
+            .is_some_and(|(placed, how)| placed == tick && how == PlacedTime::AfterGap)
     }
 
     /// The last nominal time at or before `at`, searched no further back than `floor`.
@@ -190,7 +190,7 @@ impl Schedule {
 
 /// How a local time was converted to an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Placed {
+enum PlacedTime {
     AsWritten,
     AfterGap,
 }

@@ -4,10 +4,11 @@ use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 /// The faults of one simulator.
-pub trait Misbehaviour: Copy + Serialize + DeserializeOwned + 'static {
-    const ALL: &'static [Self];
+pub trait InjectedFault: Copy + Serialize + DeserializeOwned + VariantArray {
+    const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The name used in flags and JSON.
     fn name(self) -> String {
@@ -17,6 +18,8 @@ pub trait Misbehaviour: Copy + Serialize + DeserializeOwned + 'static {
             .unwrap_or_default()
     }
 }
+
+impl<F: Copy + Serialize + DeserializeOwned + VariantArray> InjectedFault for F {}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveFault<F> {
@@ -48,7 +51,7 @@ impl<F> From<F> for ActiveFault<F> {
     }
 }
 
-impl<F: Misbehaviour> FromStr for ActiveFault<F> {
+impl<F: InjectedFault> FromStr for ActiveFault<F> {
     type Err = String;
 
     /// `NAME[@KIND][*TIMES]`, such as `throttled429@wiql*2`.

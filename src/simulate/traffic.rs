@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::fault::{self, ActiveFault, Misbehaviour};
+use super::fault::{self, ActiveFault, InjectedFault};
 
 /// Requests whose method and path are kept.
 const MAX_LOG_LEN: usize = 10_000;
@@ -47,7 +47,7 @@ impl<F> Traffic<F> {
     }
 }
 
-impl<F: Misbehaviour> Traffic<F> {
+impl<F: InjectedFault> Traffic<F> {
     /// Counts a request and returns the fault for it, if any.
     pub fn arrived(&mut self, kind: &str, method: &str, path: &str) -> Option<F> {
         *self.counts.entry(kind.to_owned()).or_default() += 1;

@@ -32,11 +32,11 @@ const GATHER: std::time::Duration = std::time::Duration::from_millis(50);
 /// Orders, stores and publishes events. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    inner: Arc<Inner>,
+    inner: Arc<JournalInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct JournalInner {
     store: Store,
     clock: Clock,
     run: Option<RunId>,
@@ -76,7 +76,7 @@ impl Journal {
     }
 
     fn new(store: Store, clock: Clock, run: Option<RunId>, file: Option<File>) -> Self {
-        let inner = Inner {
+        let inner = JournalInner {
             store,
             clock,
             run,
@@ -158,7 +158,7 @@ impl Journal {
     }
 }
 
-impl Inner {
+impl JournalInner {
     fn pending(&self) -> MutexGuard<'_, Vec<(Timestamp, Event)>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }

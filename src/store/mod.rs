@@ -124,11 +124,11 @@ pub const DATABASE: &str = "heartbeat.db";
 /// The state. Cheap to clone; all clones share one connection.
 #[derive(Debug, Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    inner: Arc<StoreInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StoreInner {
     folder: PathBuf,
     database: PathBuf,
     link: Mutex<Link>,
@@ -180,7 +180,7 @@ impl Store {
 
     fn over(folder: &Path, database: PathBuf, access: Access, connection: Connection) -> Self {
         let link = Mutex::new(Link::new(&database, access, connection));
-        Self { inner: Arc::new(Inner { folder: folder.into(), database, link }) }
+        Self { inner: Arc::new(StoreInner { folder: folder.into(), database, link }) }
     }
 
     pub fn folder(&self) -> &Path {
@@ -259,7 +259,7 @@ fn is_interrupted(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted)
 }
 
-impl Inner {
+impl StoreInner {
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Sql<T>) -> Result<T, StoreError> {
         let mut link = self.link();
         let worked = work(link.connection(&self.database)?);

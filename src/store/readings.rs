@@ -26,7 +26,7 @@ pub enum EarlierVerdicts {
 
 /// What triage read of an item, and its verdict.
 #[derive(Debug)]
-struct Reading {
+struct TriageReading {
     at: Timestamp,
     parts: ItemParts,
     verdict: Verdict,
@@ -92,7 +92,7 @@ fn newest_reading(
     connection: &Connection,
     item: &QueuedItem,
     verdicts: EarlierVerdicts,
-) -> Sql<Option<Reading>> {
+) -> Sql<Option<TriageReading>> {
     let except = match verdicts {
         EarlierVerdicts::All => None,
         EarlierVerdicts::OnOtherTexts => Some(&item.fingerprint),
@@ -103,7 +103,7 @@ fn newest_reading(
              ORDER BY read_at DESC LIMIT 1",
             params![item.key(), except],
             |row| {
-                Ok(Reading {
+                Ok(TriageReading {
                     at: row.get::<_, Ms>("read_at")?.0,
                     parts: from_json(row, "parts")?,
                     verdict: from_json(row, "verdict")?,

@@ -39,7 +39,7 @@ struct Spent {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Finished {
+struct FinishedItem {
     key: ItemKey,
     /// Of the text that was finished.
     fingerprint: String,
@@ -118,11 +118,11 @@ fn spent(connection: &Connection, since: &str) -> Sql<Vec<Spent>> {
     connection.prepare_cached(sql)?.query_map([since], row)?.collect()
 }
 
-fn finished(connection: &Connection) -> Sql<Vec<Finished>> {
+fn finished(connection: &Connection) -> Sql<Vec<FinishedItem>> {
     let sql = "SELECT key, processed_fingerprint, title FROM heartbeat_state
                WHERE processed_fingerprint IS NOT NULL ORDER BY key";
     let row = |row: &rusqlite::Row<'_>| {
-        Ok(Finished { key: row.get(0)?, fingerprint: row.get(1)?, title: row.get(2)? })
+        Ok(FinishedItem { key: row.get(0)?, fingerprint: row.get(1)?, title: row.get(2)? })
     };
     connection.prepare_cached(sql)?.query_map([], row)?.collect()
 }
@@ -132,7 +132,7 @@ fn finished(connection: &Connection) -> Sql<Vec<Finished>> {
 /// caller holds the lock of the run, and no service is running.
 pub fn bring_back(folder: &Path, items: bool, now: Timestamp) -> Result<BroughtBack, StoreError> {
     let spent: Vec<Spent> = read(&folder.join(SPENT));
-    let finished: Vec<Finished> = if items { read(&folder.join(FINISHED)) } else { Vec::new() };
+    let finished: Vec<FinishedItem> = if items { read(&folder.join(FINISHED)) } else { Vec::new() };
     if spent.is_empty() && finished.is_empty() {
         return Ok(BroughtBack::default());
     }
@@ -187,8 +187,8 @@ fn book(transaction: &Transaction<'_>, spent: &Spent) -> Sql<Usd> {
 }
 
 /// Returns 1 if the database did not know it.
-fn finish(transaction: &Transaction<'_>, finished: &Finished, now: Timestamp) -> Sql<usize> {
-    let Finished { key, fingerprint, title } = finished;
+fn finish(transaction: &Transaction<'_>, finished: &FinishedItem, now: Timestamp) -> Sql<usize> {
+    let FinishedItem { key, fingerprint, title } = finished;
     let Some(id) = key.item_id() else { return Ok(0) };
     let done = Reason::SameFingerprint.into_str();
     transaction

@@ -73,7 +73,7 @@ pub struct PastItem {
 
 /// One value that would have been suggested, or not, by its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Trial {
+struct TriedValue {
     score: f64,
     right: bool,
     /// A person set or changed the value later.
@@ -93,7 +93,7 @@ pub struct Split {
 }
 
 impl Split {
-    fn add(&mut self, trial: Trial) {
+    fn add(&mut self, trial: TriedValue) {
         self.record.of += 1;
         self.record.right += u32::from(trial.right);
         self.covered += u32::from(trial.needed);
@@ -166,7 +166,8 @@ pub fn measure(items: &[PastItem], min_precision: f64, mut seen: impl FnMut(usiz
         Field::ALL.into_iter().map(|field| (field, Table::default())).collect();
     for (at, item) in order.iter().enumerate() {
         if at >= WARM_UP {
-            let past = Past { order: &order[..at], memory: &memory, by_reporter: &by_reporter };
+            let past =
+                KnownBefore { order: &order[..at], memory: &memory, by_reporter: &by_reporter };
             let evidence = past.evidence(item);
             for (field, table) in &mut tables {
                 table.ask(*field, item, &evidence, at >= middle);
@@ -183,13 +184,13 @@ pub fn measure(items: &[PastItem], min_precision: f64, mut seen: impl FnMut(usiz
 }
 
 /// What was known before an item.
-struct Past<'a> {
+struct KnownBefore<'a> {
     order: &'a [&'a PastItem],
     memory: &'a Memory,
     by_reporter: &'a HashMap<String, Vec<usize>>,
 }
 
-impl Past<'_> {
+impl KnownBefore<'_> {
     fn evidence(&self, item: &PastItem) -> Evidence {
         let at = item.created_at;
         let fields = |number: usize| {
@@ -226,7 +227,7 @@ impl Past<'_> {
 
 #[derive(Debug, Default)]
 struct Table {
-    trials: Vec<(String, Trial)>,
+    trials: Vec<(String, TriedValue)>,
     baselines: BTreeMap<&'static str, Split>,
     /// Items that needed a value: in the earlier half, in the later one, and there by area.
     needed: [u32; 2],
@@ -265,7 +266,7 @@ impl Table {
         };
         for one in suggested {
             let right = last.has(field, &one.value);
-            let trial = Trial { score: one.score, right, needed, late };
+            let trial = TriedValue { score: one.score, right, needed, late };
             self.trials.push((area_of(&one.value), trial));
         }
         if !late {
@@ -283,7 +284,7 @@ impl Table {
             split.needed += u32::from(needed);
             if let Some(value) = value.filter(|value| !own.has(field, value)) {
                 let right = last.has(field, &value);
-                split.add(Trial { score: 1.0, right, needed, late });
+                split.add(TriedValue { score: 1.0, right, needed, late });
             }
         }
     }

@@ -134,6 +134,25 @@ fn a_second_backtest_goes_on_with_what_is_known_and_says_the_same() {
 }
 
 #[test]
+fn what_a_killed_backtest_left_is_removed_by_the_next_one() {
+    let past = Past::new();
+    let mut number = 7;
+    let mut score_one_more = || {
+        number += 1;
+        past.write("src/label.rs", &format!("pub fn label_total() -> u32 {{\n    {number}\n}}\n"));
+        past.commit(&format!("AB#{number} labels"));
+        let report = past.report(&[json!({"id": number, "title": "label_total gives 0"})]);
+        assert_eq!(report["total"]["items"], 1, "{report}");
+    };
+    score_one_more();
+    // The work tree of one of its workers; the next one has fewer.
+    let left = past.folder.path().join("state/backtest/index/7/tree");
+    fs::create_dir_all(&left).unwrap();
+    score_one_more();
+    assert!(!left.exists());
+}
+
+#[test]
 fn bad_input_is_reported_with_its_place() {
     let past = Past::new();
     let output = past.run(&[json!({"id": 1, "title": "x"}), json!({"title": "no number"})], &[]);

@@ -5,7 +5,7 @@
 //! orders the files for one item, `pack` writes the best ones down within a token budget. Each uses
 //! only those before it. The crate knows nothing of trackers, agents and configuration files.
 //!
-//! Data flow: `scan` and `rescan` find the files, `document` reads each one into words by field and
+//! Data flow: `scan` finds the files, `document` reads each one into words by field and
 //! definitions, `segment`, `catalog` and `store` keep them on disk outside the repository,
 //! `history` adds the git history. A [`Subject`] has an item's words by their position, with the
 //! search terms of triage or of a user; a [`Query`] is the same without the noise; [`signals()`]
@@ -86,9 +86,6 @@
 //!   file for a few hundred words at once, and exact figures over live files only; a posting of a
 //!   hash, six counts and a mask of 64 blocks of lines is exactly that (times compared with
 //!   tantivy: `benches/README.md`).
-//! - **Folders, not only files, are remembered.** A folder with an unchanged time has unchanged
-//!   names, so a second scan lists only changed folders and reads the time of each known file. A
-//!   list of what git tracks would not be faster and omits new files.
 //! - **Checksums, not fsync.** Everything is checked when it is read, so damage of any kind, also
 //!   by a crash of the machine, leads to a rebuilt index and not to a wrong result.
 //! - **Line patterns, not tree-sitter.** Twelve grammars would be most of the build time and of the
@@ -108,7 +105,6 @@ mod text;
 
 use std::path::PathBuf;
 
-pub use git::ancestry::Ancestry;
 pub use git::history::{Commit, History};
 pub use git::tree;
 pub use git::{GitError, processes as git_processes};
@@ -181,8 +177,8 @@ pub enum ContextError {
     /// The index is damaged; [`Index::rebuild`] fixes it.
     #[error("the index is damaged ({reason})")]
     Damaged { reason: String },
-    #[error("cannot read commits of {}: {source}", path.display())]
-    Commits { path: PathBuf, source: GitError },
+    #[error(transparent)]
+    Tree(#[from] tree::TreeError),
     #[error("a thread of the indexer panicked")]
     Worker,
 }

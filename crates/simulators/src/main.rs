@@ -7,7 +7,7 @@ use heartbeat_simulators::{github, jira};
 
 /// A simulated tracker on loopback; Azure DevOps is in `heartbeat simulate ado`
 #[derive(Parser)]
-enum Simulate {
+enum TrackerCommand {
     /// A GitHub server with two repositories and their issues
     Github(github::SimulateGithubArgs),
     /// A Jira server, Cloud or Data Center, with a project and its issues
@@ -16,14 +16,14 @@ enum Simulate {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
-    match Simulate::parse() {
-        Simulate::Github(args) => {
+    match TrackerCommand::parse() {
+        TrackerCommand::Github(args) => {
             let ready = |simulator: &github::Simulator| {
                 announce("github", &simulator.base_url(), github::REPOSITORY);
             };
             github::run(args, ready).await
         }
-        Simulate::Jira(args) => {
+        TrackerCommand::Jira(args) => {
             let ready = |simulator: &jira::Simulator| {
                 announce("jira", &simulator.base_url(), jira::PROJECT);
             };

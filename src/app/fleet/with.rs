@@ -28,9 +28,9 @@ use crate::settings::{Config, Environment};
 use crate::store::{Journal, RunLock, Store, WORKER};
 
 /// The fleet of one run, if there is one.
-pub struct FleetRun(Option<Parts>);
+pub struct FleetRun(Option<FleetParts>);
 
-struct Parts {
+struct FleetParts {
     shared: Arc<Coordinator>,
     right: Arc<RunRight>,
 }
@@ -55,7 +55,7 @@ impl FleetRun {
         let right = RunRight::new(engine.clone(), journal.clone(), &config.fleet, stop.clone());
         let shared =
             Coordinator::new(engine, Arc::clone(config), journal.clone(), setting.live.clone());
-        Ok(Self(Some(Parts { shared: Arc::new(shared), right: Arc::new(right) })))
+        Ok(Self(Some(FleetParts { shared: Arc::new(shared), right: Arc::new(right) })))
     }
 
     /// Takes the right to run. With an unreachable server the tracker is still read: the gate asks
@@ -85,7 +85,7 @@ impl FleetRun {
 
     /// The same edges with the fleet's sessions and its gate.
     pub fn over(&self, edges: Edges) -> Edges {
-        let Some(Parts { shared, right }) = &self.0 else { return edges };
+        let Some(FleetParts { shared, right }) = &self.0 else { return edges };
         let sessions = FleetSessions::new(Arc::clone(shared), Arc::clone(&edges.sessions));
         let gate = FleetGate::new(Arc::clone(shared), Arc::clone(right), Arc::clone(&edges.gate));
         Edges { sessions: Arc::new(sessions), gate: Arc::new(gate), ..edges }

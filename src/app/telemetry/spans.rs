@@ -18,18 +18,18 @@ use crate::model::{Outcome, RunId, SessionId, Stage, Usage};
 /// Spans that have begun and not ended.
 #[derive(Debug, Default)]
 pub struct Spans {
-    run: Option<Open>,
-    stage: Option<(Step, Open)>,
-    sessions: BTreeMap<SessionId, Open>,
+    run: Option<OpenSpan>,
+    stage: Option<(Step, OpenSpan)>,
+    sessions: BTreeMap<SessionId, OpenSpan>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenSpan {
     since: Timestamp,
     attributes: Vec<KeyValue>,
 }
 
-impl Open {
+impl OpenSpan {
     fn at(since: Timestamp) -> Self {
         Self { since, attributes: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl Spans {
         let at = recorded.at;
         match &recorded.event {
             Event::RunStarted { trigger, .. } => {
-                let mut open = Open::at(at);
+                let mut open = OpenSpan::at(at);
                 open.attributes.push(KeyValue::new("heartbeat.run.trigger", trigger.into_str()));
                 self.run = Some(open);
                 Vec::new()
@@ -92,7 +92,7 @@ impl Spans {
     fn apply_session(&mut self, run: RunId, at: Timestamp, event: &Event) -> Option<SpanData> {
         match event {
             Event::SessionRegistered { session, stage, item, attempt, tier, .. } => {
-                let mut open = Open::at(at);
+                let mut open = OpenSpan::at(at);
                 open.attributes = vec![
                     KeyValue::new("gen_ai.operation.name", "invoke_agent"),
                     KeyValue::new("gen_ai.agent.name", stage.into_str()),
@@ -148,7 +148,7 @@ impl Spans {
     /// A stage begins where the previous one ends.
     fn enter(&mut self, run: RunId, at: Timestamp, step: Step) -> Vec<SpanData> {
         let before = self.end_stage(run, at, &Status::Unset);
-        self.stage = Some((step, Open::at(at)));
+        self.stage = Some((step, OpenSpan::at(at)));
         before.into_iter().collect()
     }
 
@@ -225,7 +225,7 @@ fn ended(outcome: &Outcome, swept: u32, survivors: u32) -> Vec<KeyValue> {
     attributes
 }
 
-fn span(run: RunId, id: SpanId, name: String, open: Open, end: Timestamp) -> SpanData {
+fn span(run: RunId, id: SpanId, name: String, open: OpenSpan, end: Timestamp) -> SpanData {
     let mut attributes = vec![KeyValue::new("heartbeat.run.id", run.to_string())];
     attributes.extend(open.attributes);
     let sampled = TraceFlags::SAMPLED;

@@ -46,9 +46,9 @@ and rate it with `feedback` afterwards.";
 
 /// The tools on one state.
 #[derive(Clone)]
-struct Server(Arc<Inner>);
+struct Server(Arc<ServerParts>);
 
-struct Inner {
+struct ServerParts {
     config: Config,
     folder: PathBuf,
     clock: Clock,
@@ -65,7 +65,7 @@ impl Context {
         }
         let folder = app::state_folder(&config, &self.environment)?;
         let secrets = self.secrets(&config).await;
-        let inner = Inner { config, folder, clock: self.clock.clone(), secrets };
+        let inner = ServerParts { config, folder, clock: self.clock.clone(), secrets };
         let transport = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout())
             .with_max_line_length(MAX_LINE_LEN);
         let failed = |error: Box<dyn std::error::Error + Send + Sync>| CommandError::Command(error);
@@ -82,7 +82,7 @@ impl Context {
     }
 }
 
-impl Inner {
+impl ServerParts {
     /// The state as the service leaves it at this moment.
     fn store(&self) -> Result<Store, CommandError> {
         Store::open_for_reading(&self.folder)?.ok_or_else(|| {

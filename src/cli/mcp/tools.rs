@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Inner;
+use super::ServerParts;
 use crate::analyze::parts::grades_line;
 use crate::cli::error::CommandError;
 use crate::cli::{feedback, show};
@@ -144,7 +144,7 @@ pub(super) fn all() -> Vec<Tool> {
 
 /// `None` if there is no such tool.
 pub(super) async fn call(
-    server: &Inner,
+    server: &ServerParts,
     name: &str,
     arguments: Value,
 ) -> Option<Result<String, CommandError>> {
@@ -208,7 +208,7 @@ fn is_closed(row: &FindingRow) -> bool {
     row.fix.is_some() || matches!(rated, Some(Opinion::Wrong | Opinion::Done))
 }
 
-async fn findings(server: &Inner, args: &FindingsArgs) -> Result<String, CommandError> {
+async fn findings(server: &ServerParts, args: &FindingsArgs) -> Result<String, CommandError> {
     let words = args.words.split_whitespace().take(10).map(|word| clip(word, 100)).collect();
     let mut found = server.store()?.findings().search(words).await?;
     found.retain(|row| args.closed || !is_closed(row));
@@ -242,7 +242,7 @@ async fn findings(server: &Inner, args: &FindingsArgs) -> Result<String, Command
     Ok(server.marked(&lead, &data))
 }
 
-async fn item(server: &Inner, args: &ItemArgs) -> Result<String, CommandError> {
+async fn item(server: &ServerParts, args: &ItemArgs) -> Result<String, CommandError> {
     let store = server.store()?;
     let history = show::item_history(&store, &server.config, &args.item).await?;
     let text = show::render_item_history(&history, Paint::choose(Some("1"), None, false));
@@ -250,7 +250,7 @@ async fn item(server: &Inner, args: &ItemArgs) -> Result<String, CommandError> {
 }
 
 /// From the stored decisions.
-async fn why(server: &Inner, args: &ItemArgs) -> Result<String, CommandError> {
+async fn why(server: &ServerParts, args: &ItemArgs) -> Result<String, CommandError> {
     let store = server.store()?;
     let history = show::item_history(&store, &server.config, &args.item).await?;
     let item = &history.item;
@@ -299,7 +299,7 @@ async fn why(server: &Inner, args: &ItemArgs) -> Result<String, CommandError> {
     Ok(server.marked(&lead, &data))
 }
 
-async fn similar(server: &Inner, args: SimilarArgs) -> Result<String, CommandError> {
+async fn similar(server: &ServerParts, args: SimilarArgs) -> Result<String, CommandError> {
     let limit = limited(args.limit, 5, 20);
     let words = ItemWords::of_text(&clip(&args.text, MAX_TEXT_LEN));
     let found = server.store()?.items().similar(words, limit).await?;
@@ -314,7 +314,7 @@ async fn similar(server: &Inner, args: SimilarArgs) -> Result<String, CommandErr
     Ok(server.marked(&lead, &data))
 }
 
-async fn ranked_files(server: &Inner, args: ContextArgs) -> Result<String, CommandError> {
+async fn ranked_files(server: &ServerParts, args: ContextArgs) -> Result<String, CommandError> {
     let repository = code_base(server, &args.code_base)?;
     let terms = args.terms.into_iter().take(50).map(|term| clip(&term, 200));
     let subject = Subject::from_text(&clip(&args.text, MAX_TEXT_LEN)).with_terms(terms);
@@ -342,7 +342,7 @@ async fn ranked_files(server: &Inner, args: ContextArgs) -> Result<String, Comma
 }
 
 /// Only configured code bases: a tool that reads any folder would be a way around an agent's limits.
-fn code_base(server: &Inner, wanted: &str) -> Result<PathBuf, CommandError> {
+fn code_base(server: &ServerParts, wanted: &str) -> Result<PathBuf, CommandError> {
     let known = server.config.code_bases();
     let chosen = known.iter().find(|path| Path::new(path).ends_with(wanted));
     let chosen = if wanted.is_empty() { known.first() } else { chosen };
@@ -353,7 +353,7 @@ fn code_base(server: &Inner, wanted: &str) -> Result<PathBuf, CommandError> {
     })
 }
 
-async fn rate(server: &Inner, args: FeedbackArgs) -> Result<String, CommandError> {
+async fn rate(server: &ServerParts, args: FeedbackArgs) -> Result<String, CommandError> {
     let opinion = match args.rating {
         Rating::Useful => Opinion::Useful,
         Rating::Wrong => Opinion::Wrong,

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use super::fields::{
-    ATTACHED_FILES, COMMENT_COUNT, FieldValue, Fields, LINKED_DEVELOPMENT, LINKED_ITEMS,
-    LINKED_PAGES, TEST_STEPS,
+    ATTACHED_FILES, COMMENT_COUNT, LINKED_DEVELOPMENT, LINKED_ITEMS, LINKED_PAGES, TEST_STEPS,
 };
-use super::wire;
+use super::wire::{self, Fields};
 use crate::fetch::text::{encode_segment, instant, without_controls};
 use crate::model::{Comment, Format, ItemId, ItemKey, Links, TextField, WorkItem};
 
@@ -43,7 +43,7 @@ impl Decoder {
         let formats = wire.multiline_fields_format.unwrap_or_default();
         let id = ItemId(wire.id);
         let project = text(&mut fields, "System.TeamProject");
-        let created_at = date(&mut fields, "System.CreatedDate");
+        let created_at = date(&fields, "System.CreatedDate");
         let rev = wire.rev.or_else(|| number(&fields, "System.Rev")).unwrap_or(0);
         let comment_count = number(&fields, COMMENT_COUNT).unwrap_or(0);
         let parent = number(&fields, "System.Parent").map(ItemId);
@@ -55,7 +55,7 @@ impl Decoder {
             item_type: line(text(&mut fields, "System.WorkItemType")).unwrap_or_default(),
             title: line(text(&mut fields, "System.Title")).unwrap_or_default(),
             state: line(text(&mut fields, "System.State")).unwrap_or_default(),
-            changed_at: date(&mut fields, "System.ChangedDate")
+            changed_at: date(&fields, "System.ChangedDate")
                 .or(created_at)
                 .unwrap_or(unknown_change),
             created_at,
@@ -66,7 +66,7 @@ impl Decoder {
             handle: None,
             finished: None,
             iteration_path: line(text(&mut fields, "System.IterationPath")),
-            assigned_to: fields.take("System.AssignedTo").and_then(identity),
+            assigned_to: fields.remove("System.AssignedTo").and_then(identity),
             tags: self.tags(&text(&mut fields, "System.Tags").unwrap_or_default()),
             parent,
             links: links(&fields, parent),
@@ -113,7 +113,7 @@ impl Decoder {
 /// A work item from a saved response, such as the output of `az boards work-item show`; its
 /// discussion, if any, is under `comments`.
 pub fn saved_item(json: &str, text_fields: &[String]) -> Result<WorkItem, serde_json::Error> {
-    let value: serde_json::Value = serde_json::from_str(json)?;
+    let value: Value = serde_json::from_str(json)?;
     let discussion = value.get("comments").cloned().unwrap_or_default();
     let decoder = Decoder {
         source: String::new(),
@@ -148,30 +148,31 @@ pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
 
 /// A value as text; also numbers and booleans, since custom fields may have any type.
 fn text(fields: &mut Fields, name: &str) -> Option<String> {
-    match fields.take(name)? {
-        FieldValue::Text(text) => Some(text),
+    match fields.remove(name)? {
+        Value::String(text) => Some(text),
         // A Markdown value may come with its format.
-        FieldValue::Object { text, .. } => text,
-        FieldValue::Integer(number) => Some(number.to_string()),
-        FieldValue::Float(number) => Some(number.to_string()),
-        FieldValue::Flag(flag) => Some(flag.to_string()),
-        FieldValue::Nothing => None,
+        Value::Object(mut object) => text_of(&mut object, "text"),
+        value @ (Value::Number(_) | Value::Bool(_)) => Some(value.to_string()),
+        Value::Null | Value::Array(_) => None,
     }
 }
 
-fn date(fields: &mut Fields, name: &str) -> Option<Timestamp> {
-    match fields.take(name)? {
-        FieldValue::Text(text) => instant(&text),
+fn text_of(object: &mut Map<String, Value>, key: &str) -> Option<String> {
+    match object.remove(key)? {
+        Value::String(text) => Some(text),
         _ => None,
     }
+}
+
+fn date(fields: &Fields, name: &str) -> Option<Timestamp> {
+    fields.get(name)?.as_str().and_then(instant)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "counters and ids; the float form is exact")]
 fn number(fields: &Fields, name: &str) -> Option<i64> {
     match fields.get(name)? {
-        FieldValue::Integer(number) => Some(*number),
-        FieldValue::Float(number) => Some(*number as i64),
-        FieldValue::Text(text) => text.trim().parse().ok(),
+        Value::Number(number) => number.as_i64().or_else(|| Some(number.as_f64()? as i64)),
+        Value::String(text) => text.trim().parse().ok(),
         _ => None,
     }
 }
@@ -189,13 +190,15 @@ fn links(fields: &Fields, parent: Option<ItemId>) -> Links {
 }
 
 /// The display name of an identity, which is an object or `Name <mail>`.
-pub fn identity(value: FieldValue) -> Option<String> {
+pub fn identity(value: Value) -> Option<String> {
     let name = match value {
-        FieldValue::Text(text) => match text.rsplit_once('<') {
+        Value::String(text) => match text.rsplit_once('<') {
             Some((name, _)) if !name.trim().is_empty() => name.trim().to_owned(),
             _ => text.trim().to_owned(),
         },
-        FieldValue::Object { name, .. } => name?,
+        Value::Object(mut object) => {
+            text_of(&mut object, "displayName").or_else(|| text_of(&mut object, "uniqueName"))?
+        }
         _ => return None,
     };
     Some(without_controls(name)).filter(|name| !name.is_empty())
@@ -204,7 +207,7 @@ pub fn identity(value: FieldValue) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::super::fields::BASIC;
     use super::*;
@@ -235,7 +238,7 @@ mod tests {
 
     #[test]
     fn identities_are_objects_or_strings() {
-        let name = |value: Value| identity(serde_json::from_value(value).unwrap());
+        let name = identity;
         assert_eq!(name(json!("Ann Lee <ann@contoso.com>")).unwrap(), "Ann Lee");
         assert_eq!(name(json!("CONTOSO\\ann")).unwrap(), "CONTOSO\\ann");
         assert_eq!(name(json!("<ann@contoso.com>")).unwrap(), "<ann@contoso.com>");

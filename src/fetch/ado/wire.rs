@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::fields::{FieldValue, Fields};
 use crate::model::Attachment;
 
 /// Response of a query.
@@ -50,6 +50,9 @@ impl QueryResult {
 pub struct Listing<T> {
     pub value: Vec<Option<T>>,
 }
+
+/// Values by reference name; a field without value is absent.
+pub type Fields = HashMap<String, Value>;
 
 /// A work item. Every field may be missing.
 #[derive(Debug, Deserialize)]
@@ -116,7 +119,7 @@ pub struct CommentEntry {
     /// `markdown` or `html`; missing on older servers, which support only HTML.
     pub format: Option<String>,
     #[serde(alias = "revisedBy")]
-    pub created_by: Option<FieldValue>,
+    pub created_by: Option<Value>,
     #[serde(alias = "revisedDate")]
     pub created_date: Option<String>,
     /// Deleted comments stay in the list.

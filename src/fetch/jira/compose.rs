@@ -47,7 +47,7 @@ fn events(markdown: &str) -> Parser<'_> {
 }
 
 /// An open element of a document.
-struct Open {
+struct OpenElement {
     /// Empty: its content belongs to the surrounding element.
     kind: &'static str,
     attrs: Value,
@@ -58,13 +58,14 @@ struct Open {
 
 /// A document under construction.
 struct Document {
-    open: Vec<Open>,
+    open: Vec<OpenElement>,
     marks: Vec<Value>,
 }
 
 impl Document {
     fn of(markdown: &str) -> Vec<Value> {
-        let root = Open { kind: "doc", attrs: Value::Null, content: Vec::new(), implied: false };
+        let root =
+            OpenElement { kind: "doc", attrs: Value::Null, content: Vec::new(), implied: false };
         let mut document = Self { open: vec![root], marks: Vec::new() };
         for event in events(markdown) {
             document.take(event);
@@ -128,7 +129,7 @@ impl Document {
             Tag::TableCell if self.in_table() => ("tableCell", json!({})),
             _ => ("", Value::Null),
         };
-        self.open.push(Open { kind, attrs, content: Vec::new(), implied: false });
+        self.open.push(OpenElement { kind, attrs, content: Vec::new(), implied: false });
     }
 
     fn in_table(&self) -> bool {
@@ -161,10 +162,11 @@ impl Document {
 
     /// Text must be in a paragraph; opens one if needed.
     fn inline(&mut self, node: Value) {
-        let holds_words = |open: &Open| matches!(open.kind, "paragraph" | "heading" | "codeBlock");
+        let holds_words =
+            |open: &OpenElement| matches!(open.kind, "paragraph" | "heading" | "codeBlock");
         if !self.open.last().is_some_and(holds_words) {
             let (kind, attrs, content) = ("paragraph", Value::Null, Vec::new());
-            self.open.push(Open { kind, attrs, content, implied: true });
+            self.open.push(OpenElement { kind, attrs, content, implied: true });
         }
         self.add(node);
     }
@@ -185,7 +187,7 @@ impl Document {
         if self.open.len() < 2 {
             return;
         }
-        let Some(Open { kind, attrs, mut content, .. }) = self.open.pop() else { return };
+        let Some(OpenElement { kind, attrs, mut content, .. }) = self.open.pop() else { return };
         if kind.is_empty() {
             return content.into_iter().for_each(|node| self.add(node));
         }

@@ -31,7 +31,7 @@ struct Link {
 }
 
 #[derive(Debug, Deserialize)]
-struct File {
+struct AttachedFile {
     id: Option<Box<RawValue>>,
     filename: Option<String>,
     size: Option<u64>,
@@ -98,7 +98,7 @@ impl JiraSource {
     async fn files(&self, fields: &wire::Fields) -> Result<Vec<Attachment>, FetchError> {
         let is_cloud = self.is_cloud().await?;
         let base = self.http.base_url();
-        let file = |file: File| {
+        let file = |file: AttachedFile| {
             let id = file.id.as_ref().map(|id| id.get().trim_matches('"')).unwrap_or_default();
             let address = match is_cloud {
                 true => format!("{base}{CLOUD_FILES}{}", encode_segment(id)),
@@ -111,7 +111,7 @@ impl JiraSource {
             };
             Attachment { name: file.filename.unwrap_or_default(), address, size: file.size }
         };
-        let files: Vec<File> = fields.get("attachment").unwrap_or_default();
+        let files: Vec<AttachedFile> = fields.get("attachment").unwrap_or_default();
         Ok(files.into_iter().map(file).collect())
     }
 

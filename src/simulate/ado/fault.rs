@@ -5,11 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::reply::{Reply, error_body};
-use crate::simulate::fault::Misbehaviour;
 
 pub type ActiveFault = crate::simulate::fault::ActiveFault<Fault>;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// 203 with the sign-in page: the response to an expired token.
@@ -74,43 +73,6 @@ pub enum Fault {
     Reset,
     /// No response.
     Hang,
-}
-
-impl Misbehaviour for Fault {
-    const ALL: &'static [Self] = &[
-        Self::Html203,
-        Self::Html200,
-        Self::Redirect302,
-        Self::Empty401,
-        Self::Denied401,
-        Self::Denied403,
-        Self::Project404,
-        Self::Controller404,
-        Self::Gone404,
-        Self::Throttled429,
-        Self::Throttled429Long,
-        Self::Throttled429Bare,
-        Self::Delayed200,
-        Self::Bom503,
-        Self::Stopped503,
-        Self::Error500,
-        Self::Gateway502,
-        Self::TooMany400,
-        Self::TooSlow400,
-        Self::Timeout408,
-        Self::Team500,
-        Self::Query400,
-        Self::Version400,
-        Self::Conflict412,
-        Self::Nulls,
-        Self::WrongShape,
-        Self::NotJson,
-        Self::Text200,
-        Self::Slow,
-        Self::Truncated,
-        Self::Reset,
-        Self::Hang,
-    ];
 }
 
 impl Fault {

@@ -100,8 +100,8 @@ pub fn fill(board: &mut TrackerData, count: usize, seed: u64) -> Result<(), serd
         })
         .collect();
     let now = board.now();
-    let templates: Vec<Template> =
-        data.items.iter().map(|item| Template::new(item, &people, now)).collect();
+    let templates: Vec<ItemTemplate> =
+        data.items.iter().map(|item| ItemTemplate::new(item, &people, now)).collect();
     for (id, template) in (FIRST_ID..).zip(templates.iter().take(count)) {
         template.add(board, id, template.changed, None);
     }
@@ -143,7 +143,7 @@ fn saved_queries() -> Vec<Saved> {
 }
 
 /// An item of the list, prepared to be added many times cheaply.
-struct Template {
+struct ItemTemplate {
     values: Values,
     title: String,
     formats: Arc<BTreeMap<String, String>>,
@@ -152,7 +152,7 @@ struct Template {
     comments: Vec<Comment>,
 }
 
-impl Template {
+impl ItemTemplate {
     fn new(item: &SeedItem, people: &BTreeMap<&str, Arc<Person>>, now: Timestamp) -> Self {
         let person = |key: &String| people.get(key.as_str()).cloned();
         let before = |hours: i64| now.checked_sub(SignedDuration::from_hours(hours)).unwrap_or(now);

@@ -62,7 +62,7 @@ fn refused(message: impl Into<String>) -> Refused {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Token {
+enum WiqlToken {
     Field(String),
     Text(String),
     Number(i64),
@@ -71,20 +71,20 @@ enum Token {
     Sign(&'static str),
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, Refused> {
+fn tokens(text: &str) -> Result<Vec<WiqlToken>, Refused> {
     let mut out = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let (token, length) = match first {
             '[' => bracketed(rest)?,
             '\'' | '"' => quoted(rest, first)?,
-            '@' => named(&rest[1..], 1, Token::Macro),
+            '@' => named(&rest[1..], 1, WiqlToken::Macro),
             '0'..='9' => {
                 let length = rest.chars().take_while(char::is_ascii_digit).count();
                 let number = rest[..length].parse();
-                (Token::Number(number.map_err(|_| refused("number too long"))?), length)
+                (WiqlToken::Number(number.map_err(|_| refused("number too long"))?), length)
             }
-            c if c.is_alphabetic() => named(rest, 0, Token::Word),
+            c if c.is_alphabetic() => named(rest, 0, WiqlToken::Word),
             _ => sign(rest)?,
         };
         out.push(token);
@@ -93,12 +93,12 @@ fn tokens(text: &str) -> Result<Vec<Token>, Refused> {
     Ok(out)
 }
 
-fn bracketed(rest: &str) -> Result<(Token, usize), Refused> {
+fn bracketed(rest: &str) -> Result<(WiqlToken, usize), Refused> {
     let end = rest.find(']').ok_or_else(|| refused("a field name is not closed"))?;
-    Ok((Token::Field(rest[1..end].to_owned()), end + 1))
+    Ok((WiqlToken::Field(rest[1..end].to_owned()), end + 1))
 }
 
-fn quoted(rest: &str, quote: char) -> Result<(Token, usize), Refused> {
+fn quoted(rest: &str, quote: char) -> Result<(WiqlToken, usize), Refused> {
     let mut value = String::new();
     let mut characters = rest.char_indices().skip(1).peekable();
     while let Some((at, c)) = characters.next() {
@@ -107,13 +107,13 @@ fn quoted(rest: &str, quote: char) -> Result<(Token, usize), Refused> {
         } else if characters.next_if(|(_, next)| *next == quote).is_some() {
             value.push(quote);
         } else {
-            return Ok((Token::Text(value), at + 1));
+            return Ok((WiqlToken::Text(value), at + 1));
         }
     }
     Err(refused("a string is not closed"))
 }
 
-fn named(rest: &str, before: usize, make: fn(String) -> Token) -> (Token, usize) {
+fn named(rest: &str, before: usize, make: fn(String) -> WiqlToken) -> (WiqlToken, usize) {
     let length: usize = rest
         .chars()
         .take_while(|c| c.is_alphanumeric() || "._".contains(*c))
@@ -122,11 +122,11 @@ fn named(rest: &str, before: usize, make: fn(String) -> Token) -> (Token, usize)
     (make(rest[..length].to_ascii_lowercase()), length + before)
 }
 
-fn sign(rest: &str) -> Result<(Token, usize), Refused> {
+fn sign(rest: &str) -> Result<(WiqlToken, usize), Refused> {
     const SIGNS: [&str; 11] = ["<>", "<=", ">=", "<", ">", "=", "(", ")", ",", "-", "+"];
     let found = SIGNS.iter().find(|sign| rest.starts_with(**sign));
     let sign = found.ok_or_else(|| refused(format!("unexpected {:?}", rest.chars().next())))?;
-    Ok((Token::Sign(sign), sign.len()))
+    Ok((WiqlToken::Sign(sign), sign.len()))
 }
 
 /// Parses a flat query.
@@ -140,29 +140,29 @@ pub fn parse(text: &str) -> Result<Query, Refused> {
 }
 
 struct Parser {
-    tokens: Vec<Token>,
+    tokens: Vec<WiqlToken>,
     at: usize,
 }
 
 impl Parser {
-    fn peek(&self) -> Option<&Token> {
+    fn peek(&self) -> Option<&WiqlToken> {
         self.tokens.get(self.at)
     }
 
-    fn take(&mut self) -> Option<Token> {
+    fn take(&mut self) -> Option<WiqlToken> {
         let token = self.tokens.get(self.at).cloned();
         self.at += 1;
         token
     }
 
     fn word(&mut self, word: &str) -> bool {
-        let found = matches!(self.peek(), Some(Token::Word(next)) if next == word);
+        let found = matches!(self.peek(), Some(WiqlToken::Word(next)) if next == word);
         self.at += usize::from(found);
         found
     }
 
     fn sign(&mut self, sign: &str) -> bool {
-        let found = matches!(self.peek(), Some(Token::Sign(next)) if *next == sign);
+        let found = matches!(self.peek(), Some(WiqlToken::Sign(next)) if *next == sign);
         self.at += usize::from(found);
         found
     }
@@ -208,8 +208,8 @@ impl Parser {
 
     fn field(&mut self) -> Result<String, Refused> {
         match self.take() {
-            Some(Token::Field(name)) => Ok(name),
-            Some(Token::Word(name)) if name.contains('.') => Ok(name),
+            Some(WiqlToken::Field(name)) => Ok(name),
+            Some(WiqlToken::Word(name)) if name.contains('.') => Ok(name),
             other => Err(refused(format!("expected a field, found {other:?}"))),
         }
     }
@@ -249,18 +249,18 @@ impl Parser {
 
     fn operator(&mut self) -> Result<Operator, Refused> {
         match self.take() {
-            Some(Token::Sign("=")) => Ok(Operator::Equal),
-            Some(Token::Sign("<>")) => Ok(Operator::NotEqual),
-            Some(Token::Sign("<")) => Ok(Operator::Less),
-            Some(Token::Sign("<=")) => Ok(Operator::LessOrEqual),
-            Some(Token::Sign(">")) => Ok(Operator::Greater),
-            Some(Token::Sign(">=")) => Ok(Operator::GreaterOrEqual),
-            Some(Token::Word(word)) if word == "in" => Ok(Operator::In),
-            Some(Token::Word(word)) if word == "contains" => {
+            Some(WiqlToken::Sign("=")) => Ok(Operator::Equal),
+            Some(WiqlToken::Sign("<>")) => Ok(Operator::NotEqual),
+            Some(WiqlToken::Sign("<")) => Ok(Operator::Less),
+            Some(WiqlToken::Sign("<=")) => Ok(Operator::LessOrEqual),
+            Some(WiqlToken::Sign(">")) => Ok(Operator::Greater),
+            Some(WiqlToken::Sign(">=")) => Ok(Operator::GreaterOrEqual),
+            Some(WiqlToken::Word(word)) if word == "in" => Ok(Operator::In),
+            Some(WiqlToken::Word(word)) if word == "contains" => {
                 self.word("words");
                 Ok(Operator::Contains)
             }
-            Some(Token::Word(word)) if word == "under" => Ok(Operator::Under),
+            Some(WiqlToken::Word(word)) if word == "under" => Ok(Operator::Under),
             other => Err(refused(format!("expected an operator, found {other:?}"))),
         }
     }
@@ -278,17 +278,17 @@ impl Parser {
 
     fn operand(&mut self) -> Result<Operand, Refused> {
         match self.take() {
-            Some(Token::Text(text)) => Ok(Operand::Text(text)),
-            Some(Token::Number(number)) => Ok(Operand::Number(number)),
-            Some(Token::Sign("-")) => match self.take() {
-                Some(Token::Number(number)) => Ok(Operand::Number(-number)),
+            Some(WiqlToken::Text(text)) => Ok(Operand::Text(text)),
+            Some(WiqlToken::Number(number)) => Ok(Operand::Number(number)),
+            Some(WiqlToken::Sign("-")) => match self.take() {
+                Some(WiqlToken::Number(number)) => Ok(Operand::Number(-number)),
                 other => Err(refused(format!("expected a number, found {other:?}"))),
             },
-            Some(Token::Macro(name)) => {
+            Some(WiqlToken::Macro(name)) => {
                 let sign = if self.sign("-") { -1 } else { i64::from(self.sign("+")) };
                 match (sign, self.peek()) {
                     (0, _) => Ok(Operand::Macro(name, 0)),
-                    (_, Some(Token::Number(days))) => {
+                    (_, Some(WiqlToken::Number(days))) => {
                         let days = sign * days;
                         self.at += 1;
                         Ok(Operand::Macro(name, days))

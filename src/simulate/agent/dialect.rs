@@ -32,7 +32,7 @@ pub(super) fn convert_to(dialect: Dialect, session: Session) -> Session {
 }
 
 /// What a line of the scripted session means.
-enum Meaning<'a> {
+enum LineMeaning<'a> {
     Said(&'a str),
     Read { id: &'a str, path: &'a str },
     Returned { id: &'a str, failed: bool },
@@ -40,22 +40,22 @@ enum Meaning<'a> {
     Other,
 }
 
-fn meaning(line: &Value) -> Meaning<'_> {
+fn meaning(line: &Value) -> LineMeaning<'_> {
     let block = &line["message"]["content"][0];
     let text = |value: &'static str| block[value].as_str().unwrap_or_default();
     match (line["type"].as_str(), block["type"].as_str(), block["name"].as_str()) {
-        (Some("result"), ..) => Meaning::Ended(line),
+        (Some("result"), ..) => LineMeaning::Ended(line),
         (Some("assistant"), Some("tool_use"), Some("Read")) => {
             let path = block["input"]["file_path"].as_str().unwrap_or_default();
-            Meaning::Read { id: text("id"), path }
+            LineMeaning::Read { id: text("id"), path }
         }
         (Some("assistant"), Some("text"), _) if line["error"].is_null() => {
-            Meaning::Said(text("text"))
+            LineMeaning::Said(text("text"))
         }
         (Some("user"), Some("tool_result"), _) => {
-            Meaning::Returned { id: text("tool_use_id"), failed: block["is_error"] == true }
+            LineMeaning::Returned { id: text("tool_use_id"), failed: block["is_error"] == true }
         }
-        _ => Meaning::Other,
+        _ => LineMeaning::Other,
     }
 }
 
@@ -78,20 +78,20 @@ fn codex(lines: &[Value]) -> Vec<Value> {
     let mut reading = String::new();
     for line in lines {
         match meaning(line) {
-            Meaning::Said(text) => {
+            LineMeaning::Said(text) => {
                 let said = json!({ "id": "item_said", "type": "agent_message", "text": text });
                 converted.push(item("item.completed", said));
             }
-            Meaning::Read { id, path } => {
+            LineMeaning::Read { id, path } => {
                 path.clone_into(&mut reading);
                 converted.push(item("item.started", command(id, path, "in_progress", Value::Null)));
             }
-            Meaning::Returned { id, failed } if !reading.is_empty() => {
+            LineMeaning::Returned { id, failed } if !reading.is_empty() => {
                 let (status, code) = if failed { ("failed", 1) } else { ("completed", 0) };
                 converted.push(item("item.completed", command(id, &reading, status, json!(code))));
                 reading.clear();
             }
-            Meaning::Ended(result) if result["is_error"] == true => {
+            LineMeaning::Ended(result) if result["is_error"] == true => {
                 let message = match result["api_error_status"].as_u64() {
                     Some(429) => "exceeded retry limit, last status: 429 Too Many Requests",
                     _ => {
@@ -101,7 +101,7 @@ fn codex(lines: &[Value]) -> Vec<Value> {
                 converted.push(json!({ "type": "error", "message": message }));
                 converted.push(json!({ "type": "turn.failed", "error": { "message": message } }));
             }
-            Meaning::Ended(result) => {
+            LineMeaning::Ended(result) => {
                 let text = answer_of(result);
                 let said = json!({ "id": "item_last", "type": "agent_message", "text": text });
                 converted.push(item("item.completed", said));
@@ -112,7 +112,7 @@ fn codex(lines: &[Value]) -> Vec<Value> {
                     "reasoning_output_tokens": 0,
                 } }));
             }
-            Meaning::Returned { .. } | Meaning::Other => {}
+            LineMeaning::Returned { .. } | LineMeaning::Other => {}
         }
     }
     converted
@@ -137,7 +137,7 @@ fn copilot(lines: &[Value]) -> Vec<Value> {
     let mut open = false;
     for line_of_script in lines {
         match meaning(line_of_script) {
-            Meaning::Read { id, path } => {
+            LineMeaning::Read { id, path } => {
                 asks(&mut out);
                 out.push(line("model.call_finished", json!({ "outcome": "success" })));
                 let request = json!([{ "toolCallId": id, "name": "view" }]);
@@ -147,13 +147,13 @@ fn copilot(lines: &[Value]) -> Vec<Value> {
                 out.push(line("tool.execution_start", call));
                 open = true;
             }
-            Meaning::Returned { id, failed } if open => {
+            LineMeaning::Returned { id, failed } if open => {
                 let data = json!({ "toolCallId": id, "success": !failed });
                 out.push(line("tool.execution_complete", data));
                 out.push(line("assistant.turn_end", json!({})));
                 open = false;
             }
-            Meaning::Ended(result) => {
+            LineMeaning::Ended(result) => {
                 asks(&mut out);
                 let failed = result["is_error"] == true;
                 if failed {
@@ -175,7 +175,7 @@ fn copilot(lines: &[Value]) -> Vec<Value> {
                 out.push(line("assistant.idle", json!({})));
                 out.push(json!({ "type": "result", "exitCode": i32::from(failed), "usage": {} }));
             }
-            Meaning::Said(_) | Meaning::Returned { .. } | Meaning::Other => {}
+            LineMeaning::Said(_) | LineMeaning::Returned { .. } | LineMeaning::Other => {}
         }
     }
     out
@@ -183,7 +183,7 @@ fn copilot(lines: &[Value]) -> Vec<Value> {
 
 /// Writes the usage file that Copilot leaves, if the session reported its tokens.
 pub(super) fn leave_usage(file: &Path, lines: &[Value]) -> io::Result<()> {
-    let Some(Meaning::Ended(result)) = lines.last().map(meaning) else { return Ok(()) };
+    let Some(LineMeaning::Ended(result)) = lines.last().map(meaning) else { return Ok(()) };
     let usage = json!({ "modelMetrics": { "simulated": { "usage": {
         "inputTokens": result["usage"]["input_tokens"],
         "outputTokens": result["usage"]["output_tokens"],

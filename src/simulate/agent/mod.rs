@@ -70,7 +70,7 @@ pub struct SimulateAgentArgs {
 
 /// The parsed arguments of the simulated agent.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Invocation {
+struct AgentInvocation {
     model: String,
     session: String,
     schema: Option<Value>,
@@ -83,7 +83,7 @@ struct Invocation {
     code_bases: Vec<(String, PathBuf)>,
 }
 
-impl Invocation {
+impl AgentInvocation {
     fn from_args(args: &[OsString]) -> Self {
         let mut invocation =
             Self { model: "sonnet".to_owned(), max_output_files: 3, ..Self::default() };
@@ -125,7 +125,7 @@ impl Invocation {
 /// `--misbehave` does not come here: the caller passes the name to the misbehaving agents
 /// (`crate::simulate::hostile::run(name)`).
 pub fn run(args: &SimulateAgentArgs) -> ExitCode {
-    let invocation = Invocation::from_args(&args.rest);
+    let invocation = AgentInvocation::from_args(&args.rest);
     let mut out = std::io::stdout().lock();
     if invocation.version {
         let written = writeln!(out, "{} (heartbeat simulate agent)", stream::VERSION);
@@ -181,7 +181,7 @@ pub struct Session {
 /// The whole session for these arguments and this prompt. Reads the files that the prompt names,
 /// below the current folder.
 pub fn session(args: &SimulateAgentArgs, prompt: &str) -> Session {
-    let mut invocation = Invocation::from_args(&args.rest);
+    let mut invocation = AgentInvocation::from_args(&args.rest);
     let mut prompt = prompt;
     if args.kind == Dialect::Copilot {
         invocation.schema = prompt::schema_in(prompt);
@@ -202,7 +202,7 @@ pub fn session(args: &SimulateAgentArgs, prompt: &str) -> Session {
 
 fn ending(
     args: &SimulateAgentArgs,
-    invocation: &Invocation,
+    invocation: &AgentInvocation,
     script: Option<&Script>,
     prompt: &str,
 ) -> Ending {

@@ -21,7 +21,7 @@ pub(super) enum ScriptedFailure {
 }
 
 #[derive(Debug, Deserialize)]
-struct Answers {
+struct ParcelAnswers {
     first_attempt: BTreeMap<String, ScriptedFailure>,
     verdicts: Vec<Answer>,
     findings: Vec<Answer>,
@@ -44,7 +44,7 @@ pub(super) struct Script {
 impl Script {
     /// `None` if the embedded data cannot be parsed.
     pub fn load() -> Option<Self> {
-        let answers: Answers = serde_json::from_str(ANSWERS).ok()?;
+        let answers: ParcelAnswers = serde_json::from_str(ANSWERS).ok()?;
         let by_title = |answers: Vec<Answer>| {
             answers.into_iter().map(|answer| (answer.title, answer.fields)).collect()
         };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn titles() -> Vec<String> {
-        let answers: Answers = serde_json::from_str(ANSWERS).unwrap();
+        let answers: ParcelAnswers = serde_json::from_str(ANSWERS).unwrap();
         answers.findings.into_iter().map(|answer| answer.title).collect()
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::Invocation;
+use super::AgentInvocation;
 use super::parcel::Script;
 use super::prompt::{ParsedPrompt, PromptItem};
 use super::stream::{Lines, Turn};
@@ -58,7 +58,7 @@ const HARD_WORDS: [&str; 22] = [
 /// All lines of a session. Items that the script knows get its answers, all others those of the
 /// rules below.
 pub(super) fn session(
-    invocation: &Invocation,
+    invocation: &AgentInvocation,
     prompt: &str,
     ending: &Ending,
     script: Option<&Script>,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Invocation;
+use super::AgentInvocation;
 
 /// The imitated version.
 pub(super) const VERSION: &str = "2.1.325";
@@ -16,7 +16,7 @@ pub(super) enum Turn<'a> {
 
 /// The lines of a session so far.
 pub(super) struct Lines<'a> {
-    invocation: &'a Invocation,
+    invocation: &'a AgentInvocation,
     model: &'static str,
     lines: Vec<Value>,
     conversation_bytes: usize,
@@ -27,7 +27,7 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// The first lines.
-    pub fn begin(invocation: &'a Invocation, prompt: &str) -> Self {
+    pub fn begin(invocation: &'a AgentInvocation, prompt: &str) -> Self {
         let schema_bytes = invocation.schema.as_ref().map_or(0, |schema| schema.to_string().len());
         let mut session = Self {
             invocation,

@@ -14,6 +14,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getppid};
 use serde_json::{Value, json};
+use strum::{EnumString, IntoStaticStr};
 
 use super::calls;
 use super::shapes::{Canary, Shape};
@@ -25,7 +26,8 @@ pub struct Attack {
     target: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 enum Kind {
     Read,
     Write,
@@ -50,37 +52,12 @@ enum Kind {
     Call,
 }
 
-const KINDS: [(&str, Kind); 21] = [
-    ("read", Kind::Read),
-    ("write", Kind::Write),
-    ("list", Kind::List),
-    ("find", Kind::Find),
-    ("environment", Kind::Environment),
-    ("memory", Kind::Memory),
-    ("signal", Kind::Signal),
-    ("connect", Kind::Connect),
-    ("socket", Kind::Socket),
-    ("remove-mark", Kind::RemoveMark),
-    ("datagram", Kind::Datagram),
-    ("listen", Kind::Listen),
-    ("reschedule", Kind::Reschedule),
-    ("create-setuid-program", Kind::CreateSetuidProgram),
-    ("fork-bomb", Kind::ForkBomb),
-    ("idle-connections", Kind::IdleConnections),
-    ("chmod", Kind::Chmod),
-    ("utime", Kind::Utime),
-    ("capabilities", Kind::Capabilities),
-    ("fill-memory-file", Kind::FillMemoryFile),
-    ("call", Kind::Call),
-];
-
 impl FromStr for Attack {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, target) = text.split_once(':').unwrap_or((text, ""));
-        let kind = KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
-        let kind = kind.ok_or_else(|| format!("no attack is called {name:?}"))?;
+        let kind = name.parse().map_err(|_| format!("no attack is called {name:?}"))?;
         Ok(Self { kind, target: target.to_owned() })
     }
 }
@@ -130,7 +107,7 @@ pub fn report(attacks: &[Attack], canary: &Canary) -> Value {
     let mut results = serde_json::Map::new();
     let mut reached = 0;
     for attack in attacks {
-        let name = KINDS.iter().find(|(_, kind)| *kind == attack.kind).map_or("", |(name, _)| name);
+        let name: &str = attack.kind.into();
         let result = match attack.attempt(canary) {
             Ok(what) => {
                 reached += 1;

@@ -9,7 +9,7 @@ use heartbeat::fetch::Source;
 use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::run::RunError;
 use heartbeat::simulate::ado::{ActiveFault, Fault, SimulatorOptions};
-use heartbeat::simulate::fault::Misbehaviour as _;
+use heartbeat::simulate::fault::InjectedFault as _;
 
 use super::setup::{Setup, everything, ids, read_all};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use heartbeat::app::exit::Code;
 use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::run::RunError;
-use heartbeat::simulate::fault::Misbehaviour as _;
+use heartbeat::simulate::fault::InjectedFault as _;
 use serde_json::json;
 use simulators::github::{ActiveFault, Fault, SimulatorOptions};
 

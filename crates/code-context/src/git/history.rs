@@ -10,7 +10,7 @@ use crate::text::term::{self, Term};
 
 const MAGIC: &[u8; 8] = b"hbctx\0h3";
 /// Most commits read.
-pub(crate) const MAX_COMMITS: usize = 3000;
+const MAX_COMMITS: usize = 3000;
 /// A commit that changes more files says nothing about any of them.
 const MAX_FILES: usize = 30;
 const MAX_MESSAGE: usize = 1500;
@@ -67,7 +67,7 @@ impl History {
     }
 
     /// The history of these commits, reusing what is known of them.
-    pub(crate) fn at(repository: &Path, head: String, ids: &[CommitId], known: Self) -> Self {
+    fn at(repository: &Path, head: String, ids: &[CommitId], known: Self) -> Self {
         let mut commits: HashMap<CommitId, (Commit, Vec<String>)> = HashMap::new();
         for commit in known.commits {
             let files = commit.files.iter().filter_map(|file| known.paths.get(*file as usize));
@@ -141,7 +141,7 @@ fn head(repository: &Path) -> Option<String> {
 }
 
 /// The newest commits without merges, newest first.
-pub(crate) fn list(repository: &Path, head: &str) -> Result<Vec<CommitId>, git::GitError> {
+fn list(repository: &Path, head: &str) -> Result<Vec<CommitId>, git::GitError> {
     let count = format!("--max-count={MAX_COMMITS}");
     let output = git::output(repository, &["rev-list", &count, "--no-merges", head], BOUNDS)?;
     let text = String::from_utf8_lossy(&output);
@@ -178,7 +178,7 @@ fn describe(
 /// Twenty bytes of a commit's hash: all of a SHA-1, enough of a SHA-256.
 pub type CommitId = [u8; 20];
 
-pub(crate) fn id_of(hex: &[u8]) -> Option<CommitId> {
+fn id_of(hex: &[u8]) -> Option<CommitId> {
     let text = std::str::from_utf8(hex.get(..40)?).ok()?;
     let mut id = [0; 20];
     for (at, byte) in id.iter_mut().enumerate() {

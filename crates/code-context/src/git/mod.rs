@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-pub(crate) mod ancestry;
 pub(crate) mod history;
 pub(crate) mod objects;
 pub use objects::Objects;
@@ -72,20 +71,20 @@ fn registry() -> MutexGuard<'static, BTreeSet<u32>> {
 
 /// Registers a process until dropped.
 #[derive(Debug)]
-struct Known(u32);
+struct Registered(u32);
 
-impl Drop for Known {
+impl Drop for Registered {
     fn drop(&mut self) {
         registry().remove(&self.0);
     }
 }
 
-fn spawn(command: &mut Command) -> std::io::Result<(std::process::Child, Known)> {
+fn spawn(command: &mut Command) -> std::io::Result<(std::process::Child, Registered)> {
     // Held during the spawn, so that the child is never visible before it is registered.
     let mut registry = registry();
     let child = command.spawn()?;
     registry.insert(child.id());
-    let known = Known(child.id());
+    let known = Registered(child.id());
     Ok((child, known))
 }
 
@@ -207,7 +206,7 @@ pub(crate) struct Conversation {
     child: std::process::Child,
     questions: std::process::ChildStdin,
     answers: BufReader<Answers>,
-    _known: Known,
+    _known: Registered,
 }
 
 impl Conversation {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::git::{self, Bounds, GitError};
 use crate::private_files;
 
+/// A failed git leaves less room than this on a full disk, or it was about a larger file.
+const PROBE_LEN: usize = 1 << 20;
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(600), output: 256 << 20 };
 
 /// Why a commit could not be checked out.
@@ -46,7 +48,8 @@ impl BorrowedTree {
     pub fn open(repository: &Path, parent: &Path, name: &str) -> Result<Self, TreeError> {
         let common = common_folder(repository)?;
         let tree = Self { folder: parent.join(name) };
-        tree.borrow_objects(&common, &parent.join(format!("{name}.git")))?;
+        tree.borrow_objects(&common, &parent.join(format!("{name}.git")))
+            .map_err(|error| tree.refused_by_the_disk().unwrap_or(error))?;
         // Files of an interrupted checkout would be mistaken for code. A tree without a commit has
         // nothing to clean.
         if tree.git(&["rev-parse", "--verify", "--quiet", "HEAD"]).is_ok() {
@@ -95,6 +98,20 @@ impl BorrowedTree {
 
     /// Checks out `commit`, without newer history.
     pub fn move_to(&self, commit: &str) -> Result<(), TreeError> {
+        self.lay_out(commit).map_err(|error| self.refused_by_the_disk().unwrap_or(error))
+    }
+
+    /// Git ends alike whatever failed, and what it says of a full disk differs from place to place.
+    /// So a file is written in its stead: the system names what is wrong with the disk, if anything
+    /// is.
+    fn refused_by_the_disk(&self) -> Option<TreeError> {
+        let probe = self.folder.with_extension("probe");
+        let written = private_files::write(&probe, &vec![0; PROBE_LEN]);
+        let _never_created = std::fs::remove_file(&probe);
+        written.map_err(write(&self.folder)).err()
+    }
+
+    fn lay_out(&self, commit: &str) -> Result<(), TreeError> {
         if self.git(&["checkout", "--quiet", "--force", "--detach", commit]).is_ok() {
             return Ok(());
         }

@@ -14,7 +14,7 @@ use crate::text::language::Language;
 use crate::{BuildReport, ContextError, Options};
 
 /// Words per thread before a segment is written: about 64 MiB.
-pub(crate) const WORDS_PER_SEGMENT: usize = 2_000_000;
+const WORDS_PER_SEGMENT: usize = 2_000_000;
 /// Text other than code is read up to this size; longer ones are data.
 const MAX_PROSE: u64 = 64 << 10;
 const MAX_LINE_LEN: usize = 5_000;
@@ -37,7 +37,7 @@ pub(crate) fn build(
         let workers: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
-                    Worker::new(root, store, generation, options, &number).run(files, &next)
+                    IndexWorker::new(root, store, generation, options, &number).run(files, &next)
                 })
             })
             .collect();
@@ -54,7 +54,7 @@ pub(crate) fn build(
     Ok(segments)
 }
 
-struct Worker<'a> {
+struct IndexWorker<'a> {
     root: &'a Path,
     store: &'a Store,
     generation: u64,
@@ -66,7 +66,7 @@ struct Worker<'a> {
     segments: Vec<Built>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> IndexWorker<'a> {
     fn new(
         root: &'a Path,
         store: &'a Store,
@@ -150,12 +150,12 @@ impl<'a> Worker<'a> {
 }
 
 /// How many bytes of a file are read; only the path of a longer one is indexed.
-pub(crate) fn limit(path: &str, options: &Options) -> u64 {
+fn limit(path: &str, options: &Options) -> u64 {
     if Language::of_path(path).is_code() { options.largest_file } else { MAX_PROSE }
 }
 
 /// A file as the index sees it.
-pub(crate) fn document(reader: &mut Reader, path: &str, content: Content, text: &[u8]) -> Document {
+fn document(reader: &mut Reader, path: &str, content: Content, text: &[u8]) -> Document {
     match content {
         Content::Read => reader.read(path, text),
         aside => reader.read_path_only(path, aside),
@@ -163,7 +163,7 @@ pub(crate) fn document(reader: &mut Reader, path: &str, content: Content, text: 
 }
 
 /// Whether this is text written by a person.
-pub(crate) fn judge(text: &[u8], language: Language) -> Content {
+fn judge(text: &[u8], language: Language) -> Content {
     if text[..text.len().min(8192)].contains(&0) {
         return Content::Binary;
     }

@@ -1,10 +1,8 @@
-//! The catalogue of the index: its segments, the folders as of the last walk, and every live file
-//! with what is known without reading its words. One small file, read completely when an index is
-//! opened and replaced when it changes.
+//! The catalogue of the index: its segments, and every live file with what is known without reading
+//! its words. One small file, read completely when an index is opened and replaced when it changes.
 
 use crate::Options;
-use crate::index::rescan::KnownFile;
-use crate::index::scan::{Aside, Directory, Rule, Stamp, Tree, folder_of};
+use crate::index::scan::{Stamp, folder_of};
 use crate::text::bytes::{
     Bytes, Malformed, put_eight, put_four, put_number, put_text, seal, unseal,
 };
@@ -14,7 +12,7 @@ use crate::text::language::Language;
 
 /// Ends with the version. Increase it whenever documents, terms or files change their form; an
 /// index of another version is rebuilt.
-const MAGIC: &[u8; 8] = b"hbctx\0c4";
+const MAGIC: &[u8; 8] = b"hbctx\0c5";
 
 /// What is known of one file without reading its words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,12 +32,6 @@ pub struct Entry {
     pub lengths: [u32; FIELDS],
     /// Where its words and definitions are.
     pub(crate) position: SegmentPosition,
-}
-
-impl KnownFile for Entry {
-    fn path(&self) -> &str {
-        &self.path
-    }
 }
 
 /// Where a file's words and definitions are.
@@ -77,7 +69,6 @@ pub(crate) struct Catalog {
     /// The file system's time when the last build started its scan.
     pub looked_at: i64,
     pub segments: Vec<SegmentName>,
-    pub tree: Tree,
     /// Ordered by path.
     pub files: Vec<Entry>,
 }
@@ -112,7 +103,6 @@ impl Catalog {
             put_number(&mut out, u64::from(segment.documents));
             put_number(&mut out, segment.words);
         }
-        put_tree(&mut out, &self.tree);
         put_number(&mut out, self.files.len() as u64);
         let mut folder = "";
         for entry in &self.files {
@@ -139,7 +129,6 @@ impl Catalog {
                 words: bytes.number()?,
             });
         }
-        catalog.tree = get_tree(&mut bytes)?;
         let count = usize::try_from(bytes.number()?).map_err(|_| Malformed)?;
         catalog.files.reserve(count.min(file.len()));
         let mut folder = "";
@@ -168,43 +157,6 @@ fn get_stamp(bytes: &mut Bytes<'_>) -> Result<Stamp, Malformed> {
         size: bytes.number()?,
         inode: bytes.number()?,
     })
-}
-
-fn put_tree(out: &mut Vec<u8>, tree: &Tree) {
-    put_number(out, u64::from(tree.whole));
-    put_number(out, tree.directories.len() as u64);
-    for directory in &tree.directories {
-        put_text(out, &directory.path);
-        put_stamp(out, directory.stamp);
-        let aside = directory.aside;
-        for count in [aside.odd_paths, aside.not_files, aside.secrets] {
-            put_number(out, u64::from(count));
-        }
-    }
-    put_number(out, tree.rules.len() as u64);
-    for rule in &tree.rules {
-        put_text(out, &rule.path);
-        put_stamp(out, rule.stamp);
-    }
-}
-
-fn get_tree(bytes: &mut Bytes<'_>) -> Result<Tree, Malformed> {
-    let mut tree = Tree { whole: bytes.number()? != 0, ..Tree::default() };
-    for _ in 0..bytes.number()? {
-        tree.directories.push(Directory {
-            path: bytes.text()?.to_owned(),
-            stamp: get_stamp(bytes)?,
-            aside: Aside {
-                odd_paths: bytes.small()?,
-                not_files: bytes.small()?,
-                secrets: bytes.small()?,
-            },
-        });
-    }
-    for _ in 0..bytes.number()? {
-        tree.rules.push(Rule { path: bytes.text()?.to_owned(), stamp: get_stamp(bytes)? });
-    }
-    Ok(tree)
 }
 
 /// Most files are in the folder of the previous one, so a folder is written only when it changes.

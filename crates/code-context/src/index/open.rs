@@ -3,12 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::git::history::History;
-use crate::git::objects::Blobs;
 use crate::index::build;
 use crate::index::catalog::{Catalog, Entry};
-use crate::index::part::Part;
 use crate::index::plan;
-use crate::index::rescan::{self, Seen};
+use crate::index::scan;
 use crate::index::segment::{Segment, SegmentError};
 use crate::index::store::Store;
 use crate::text::document::{Definition, FIELDS, Posting};
@@ -17,7 +15,7 @@ use crate::text::term::Term;
 use crate::{BuildReport, ContextError, Options};
 
 /// Marks a dead document of a segment.
-pub(crate) const NONE: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
 /// The index of one repository, opened for reading.
 ///
@@ -26,21 +24,11 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Index {
     root: PathBuf,
-    texts: Texts,
     /// Each with the file numbers of its documents.
-    pub(crate) parts: Vec<(Part, Vec<u32>)>,
+    segments: Vec<(Segment, Vec<u32>)>,
     files: Vec<Entry>,
-    pub(crate) history: History,
+    history: History,
     average: [f64; FIELDS],
-}
-
-/// Where file contents are read from.
-#[derive(Debug)]
-enum Texts {
-    /// Below the root.
-    Folder,
-    /// From the objects of the repository, without a checkout.
-    Objects(Box<Blobs>),
 }
 
 impl Index {
@@ -119,48 +107,17 @@ impl Index {
 
     fn of(root: PathBuf, catalog: Catalog, opened: Vec<Segment>, history: History) -> Self {
         let counts = catalog.segments.iter().map(|segment| vec![NONE; segment.documents as usize]);
-        let parts = opened.into_iter().map(Part::Stored).zip(counts).collect();
-        let mut index = Self { parts, history, ..Self::empty(root, Texts::Folder) };
-        index.number(catalog.files);
-        index
-    }
-
-    fn empty(root: PathBuf, texts: Texts) -> Self {
-        let (parts, files, history) = (Vec::new(), Vec::new(), History::default());
-        Self { root, texts, parts, files, history, average: [1.0; FIELDS] }
-    }
-
-    /// An index without files that reads texts from the objects of a repository.
-    pub(crate) fn of_objects(root: PathBuf, blobs: Blobs) -> Self {
-        Self::empty(root, Texts::Objects(Box::new(blobs)))
-    }
-
-    /// Where an index of objects reads from.
-    pub(crate) fn blobs(&mut self) -> Option<&mut Blobs> {
-        match &mut self.texts {
-            Texts::Folder => None,
-            Texts::Objects(blobs) => Some(blobs),
-        }
-    }
-
-    pub(crate) fn take_files(&mut self) -> Vec<Entry> {
-        std::mem::take(&mut self.files)
-    }
-
-    /// Makes `files`, which are ordered by path, the files of the index.
-    pub(crate) fn number(&mut self, files: Vec<Entry>) {
-        self.parts.iter_mut().for_each(|(_, globals)| globals.fill(NONE));
-        for (entry, global) in files.iter().zip(0u32..) {
-            if let Some(place) = self
-                .parts
+        let mut segments: Vec<(Segment, Vec<u32>)> = opened.into_iter().zip(counts).collect();
+        for (entry, global) in catalog.files.iter().zip(0u32..) {
+            if let Some(place) = segments
                 .get_mut(entry.position.segment as usize)
                 .and_then(|(_, globals)| globals.get_mut(entry.position.local as usize))
             {
                 *place = global;
             }
         }
-        self.average = average_lengths(&files);
-        self.files = files;
+        let average = average_lengths(&catalog.files);
+        Self { root, segments, files: catalog.files, history, average }
     }
 
     /// The text of a file, if it can be shown.
@@ -170,10 +127,7 @@ impl Index {
 
     /// The first bytes of a text, if it can be shown.
     pub(crate) fn beginning(&self, path: &str, most: u64) -> Option<String> {
-        match &self.texts {
-            Texts::Folder => build::read_head(&self.root.join(path), most),
-            Texts::Objects(blobs) => blobs.text(self.find(path)?, most),
-        }
+        build::read_head(&self.root.join(path), most)
     }
 
     pub fn root(&self) -> &Path {
@@ -222,8 +176,8 @@ impl Index {
         term: Term,
         mut each: impl FnMut(u32, &Posting),
     ) -> Result<(), ContextError> {
-        for (part, globals) in &self.parts {
-            let result = part.postings(term, |local, posting| {
+        for (segment, globals) in &self.segments {
+            let result = segment.postings(term, |local, posting| {
                 if let Some(global) = globals.get(local as usize).filter(|global| **global != NONE)
                 {
                     each(*global, posting);
@@ -237,10 +191,11 @@ impl Index {
     /// The definitions of a file, in its order.
     pub fn definitions(&self, file: u32) -> Result<Vec<Definition>, ContextError> {
         let Some(entry) = self.files.get(file as usize) else { return Ok(Vec::new()) };
-        let Some((part, _)) = self.parts.get(entry.position.segment as usize) else {
+        let Some((segment, _)) = self.segments.get(entry.position.segment as usize) else {
             return Ok(Vec::new());
         };
-        part.definitions(&entry.position)
+        segment
+            .definitions(&entry.position)
             .map_err(|error| ContextError::Damaged { reason: error.to_string() })
     }
 }
@@ -276,14 +231,12 @@ fn update(
     report: &mut BuildReport,
 ) -> Result<(Catalog, Vec<Segment>), ContextError> {
     let (mut catalog, opened) = known(store, options, report);
-    let mut seen = look(root, &catalog, options);
-    report.skipped = seen.skipped;
-    let new = std::mem::take(&mut seen.new);
-    let fresh = catalog.tree.directories.iter().any(|d| d.stamp.is_fresh_at(catalog.looked_at));
-    let todo = plan::plan(&mut catalog, &seen, new);
+    let scanned = scan::scan(root, options.threads, options.most_files);
+    report.skipped = scanned.skipped;
+    let todo = plan::plan(&mut catalog, scanned.files);
     report.files = todo.kept.len() + todo.read.len();
     (report.kept, report.read, report.gone) = (todo.kept.len(), todo.read.len(), todo.gone);
-    let changed = report.read > 0 || report.gone > 0 || fresh || catalog.tree != seen.tree;
+    let changed = report.read > 0 || report.gone > 0;
     catalog.files = todo.kept;
     if !changed && catalog.generation > 0 {
         return Ok((catalog, opened));
@@ -297,7 +250,6 @@ fn update(
         .collect();
     catalog.generation += 1;
     catalog.looked_at = now;
-    catalog.tree = seen.tree;
     catalog.segments = todo.segments;
     for (name, entries) in build::build(root, store, &todo.read, catalog.generation, options)? {
         let number = u32::try_from(segments.len()).unwrap_or(NONE);
@@ -341,12 +293,4 @@ fn known(store: &Store, options: &Options, report: &mut BuildReport) -> (Catalog
     };
     report.rebuilt = Some(reason);
     (empty, Vec::new())
-}
-
-/// Scans the repository, incrementally where possible.
-fn look(root: &Path, catalog: &Catalog, options: &Options) -> Seen {
-    let (threads, most) = (options.threads, options.most_files);
-    rescan::again(root, &catalog.tree, &catalog.files, catalog.looked_at, threads)
-        .filter(|seen| seen.known.len() + seen.new.len() <= most)
-        .unwrap_or_else(|| rescan::whole(root, &catalog.files, threads, most))
 }

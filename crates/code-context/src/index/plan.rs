@@ -1,7 +1,6 @@
 //! What to do to update a known index. Pure.
 
 use crate::index::catalog::{Catalog, Entry, SegmentName};
-use crate::index::rescan::Seen;
 use crate::index::scan::Found;
 
 /// Segments with fewer words are small: an update creates one, and a query reads each.
@@ -21,22 +20,26 @@ pub(crate) struct Plan {
     pub gone: usize,
 }
 
-/// Compares the found files with the known ones.
-pub(crate) fn plan(catalog: &mut Catalog, seen: &Seen, new: Vec<Found>) -> Plan {
-    let mut plan = Plan { read: new, ..Plan::default() };
+/// Compares the found files with the known ones; both are ordered by path.
+pub(crate) fn plan(catalog: &mut Catalog, found: Vec<Found>) -> Plan {
+    let mut plan = Plan::default();
     let looked_at = catalog.looked_at;
-    for (entry, stamp) in std::mem::take(&mut catalog.files).into_iter().zip(&seen.known) {
-        match stamp {
-            Some(stamp) if *stamp == entry.stamp && !stamp.is_fresh_at(looked_at) => {
+    let mut found = found.into_iter().peekable();
+    for entry in std::mem::take(&mut catalog.files) {
+        while let Some(new) = found.next_if(|file| file.path < entry.path) {
+            plan.read.push(new);
+        }
+        match found.next_if(|file| file.path == entry.path) {
+            Some(same) if same.stamp == entry.stamp && !same.stamp.is_fresh_at(looked_at) => {
                 plan.kept.push(entry);
             }
-            Some(stamp) => {
+            changed => {
                 plan.gone += 1;
-                plan.read.push(Found { path: entry.path, stamp: *stamp });
+                plan.read.extend(changed);
             }
-            None => plan.gone += 1,
         }
     }
+    plan.read.extend(found);
     plan.settle(&catalog.segments);
     plan.read.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     plan
@@ -77,7 +80,7 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::index::catalog::SegmentPosition;
-    use crate::index::scan::{Skipped, Stamp, Tree};
+    use crate::index::scan::Stamp;
     use crate::text::document::{Content, FIELDS};
     use crate::text::kind::Kind;
     use crate::text::language::Language;
@@ -110,9 +113,11 @@ mod tests {
     }
 
     fn of(files: Vec<Entry>, segments: Vec<SegmentName>, known: Vec<Option<Stamp>>) -> Plan {
+        let stamps = files.iter().zip(known);
+        let found = stamps.filter_map(|(file, stamp)| Some((file.path.clone(), stamp?)));
+        let found = found.map(|(path, stamp)| Found { path, stamp }).collect();
         let mut catalog = Catalog { files, segments, looked_at: LATER, ..Catalog::default() };
-        let (tree, skipped) = (Tree::default(), Skipped::default());
-        plan(&mut catalog, &Seen { known, new: Vec::new(), tree, skipped }, Vec::new())
+        plan(&mut catalog, found)
     }
 
     #[test]

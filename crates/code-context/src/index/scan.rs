@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::index::leave_out::RULES;
 use crate::text::document::Content;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
@@ -114,6 +113,9 @@ impl Skipped {
     }
 }
 
+/// Names of files with rules for what is ignored.
+const RULES: [&str; 2] = [".ignore", ".gitignore"];
+
 /// Folders that are never scanned.
 const NEVER: &[&str] =
     &[".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", ".idea", ".vs"];
@@ -128,73 +130,18 @@ fn is_secret(path: &str) -> bool {
     (env || key || named) && !sample
 }
 
-/// Whether a walk would include this path, judging by the path alone.
-pub(crate) fn is_wanted(path: &str) -> bool {
-    let never = path.split('/').any(|part| NEVER.contains(&part));
-    !never && !path.contains(char::is_control) && !is_secret(path)
-}
-
-/// What was skipped in one folder, without those below it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Aside {
-    pub odd_paths: u32,
-    pub not_files: u32,
-    pub secrets: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Directory {
-    /// Relative to the root, without a trailing slash; the root itself is empty.
-    pub path: String,
-    /// As of before the listing. It changes whenever a name is added or removed.
-    pub stamp: Stamp,
-    pub aside: Aside,
-}
-
-/// A file whose content decides which files are ignored.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rule {
-    /// Relative to the root, or absolute.
-    pub path: String,
-    /// As of before the read; the default if it did not exist.
-    pub stamp: Stamp,
-}
-
-/// The folders of a repository as of the walk.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Tree {
-    /// Ordered by path, so that each follows its parent.
-    pub directories: Vec<Directory>,
-    /// Ordered by path.
-    pub rules: Vec<Rule>,
-    /// Nothing was unreadable or omitted, so an unchanged folder need not be listed again.
-    pub whole: bool,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
     /// Ordered by path.
     pub files: Vec<Found>,
-    pub tree: Tree,
     pub skipped: Skipped,
 }
 
 /// Walks `root` and returns its files ordered by path, at most `most`.
 pub(crate) fn scan(root: &Path, threads: usize, most: usize) -> Scanned {
-    walk(root, threads, most, |_| true)
-}
-
-/// Walks what is `wanted` below `root`: other folders are not entered, other files are omitted.
-pub(crate) fn walk(
-    root: &Path,
-    threads: usize,
-    most: usize,
-    wanted: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
-) -> Scanned {
-    let (wanted, odd) = (Arc::new(wanted), Arc::new(AtomicBool::new(has_odd_rules(root))));
+    let odd = Arc::new(AtomicBool::new(has_odd_rules(root)));
     if !odd.load(Ordering::Relaxed) {
-        let wanted = Arc::clone(&wanted) as Arc<_>;
-        let found = walk_with(root, threads, most, wanted, Some(Arc::clone(&odd)));
+        let found = walk(root, threads, most, Some(Arc::clone(&odd)));
         if !odd.load(Ordering::Relaxed) {
             return found;
         }
@@ -203,7 +150,7 @@ pub(crate) fn walk(
         folder = %root.display(),
         "an ignore file in it is not a small regular file: ignore rules are not applied"
     );
-    walk_with(root, threads, most, wanted, None)
+    walk(root, threads, most, None)
 }
 
 /// A much larger file does not hold rules.
@@ -220,13 +167,7 @@ fn has_odd_rules(folder: &Path) -> bool {
 
 /// Without `odd`, no rules are applied; otherwise it is set if rules must not be read, and the walk
 /// is incomplete.
-fn walk_with(
-    root: &Path,
-    threads: usize,
-    most: usize,
-    wanted: Arc<dyn Fn(&DirEntry) -> bool + Send + Sync>,
-    odd: Option<Arc<AtomicBool>>,
-) -> Scanned {
+fn walk(root: &Path, threads: usize, most: usize, odd: Option<Arc<AtomicBool>>) -> Scanned {
     let collected: Mutex<Scanned> = Mutex::default();
     let with_rules = odd.is_some();
     let may_enter = move |entry: &DirEntry| {
@@ -249,7 +190,6 @@ fn walk_with(
         .filter_entry(move |entry| {
             entry.depth() == 0
                 || !NEVER.contains(&entry.file_name().to_string_lossy().as_ref())
-                    && wanted(entry)
                     && may_enter(entry)
         })
         .build_parallel();
@@ -260,77 +200,12 @@ fn walk_with(
     let mut all = collected.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     all.keep_within(most, 0);
     all.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    all.tree.whole = all.skipped.unreadable == 0 && all.skipped.beyond_limit == 0;
-    if all.tree.directories.len() > most {
-        all.tree = Tree::default();
-    }
-    fold(&mut all.tree.directories);
-    all.tree.rules.sort_unstable();
     all
-}
-
-/// Merges to one directory per path, with what was skipped in it.
-fn fold(directories: &mut Vec<Directory>) {
-    // The listed one, which has a stamp, comes before the counts of what was found in it.
-    directories
-        .sort_unstable_by(|a, b| a.path.cmp(&b.path).then(b.stamp.inode.cmp(&a.stamp.inode)));
-    directories.dedup_by(|more, first| {
-        let same = more.path == first.path;
-        if same {
-            first.aside.odd_paths += more.aside.odd_paths;
-            first.aside.not_files += more.aside.not_files;
-            first.aside.secrets += more.aside.secrets;
-        }
-        same
-    });
 }
 
 /// The folder of a path.
 pub(crate) fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
-/// The rule files of a folder, and of a repository if it is the root of one.
-pub(crate) fn rules_in(root: &Path, folder: &str) -> Vec<Rule> {
-    let place = root.join(folder);
-    let within = |name: &str| {
-        if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
-    };
-    let mut rules = Vec::new();
-    for name in [".gitignore", ".ignore"] {
-        if let Ok(metadata) = place.join(name).metadata() {
-            rules.push(Rule { path: within(name), stamp: Stamp::of(&metadata) });
-        }
-    }
-    if let Ok(metadata) = place.join(".git").symlink_metadata() {
-        let path = if metadata.is_file() {
-            exclude_of_worktree(&place)
-        } else {
-            Some(within(".git/info/exclude"))
-        };
-        rules.extend(path.map(|path| Rule { stamp: stamp_of_rule(root, &path), path }));
-    }
-    rules.sort_unstable();
-    rules
-}
-
-/// The current stamp of a rule.
-pub(crate) fn stamp_of_rule(root: &Path, path: &str) -> Stamp {
-    root.join(path).metadata().map_or_else(|_| Stamp::default(), |metadata| Stamp::of(&metadata))
-}
-
-/// A linked work tree shares the main one's rules.
-fn exclude_of_worktree(place: &Path) -> Option<String> {
-    let first_line = |path: &Path| -> Option<String> {
-        let mut text = String::new();
-        let file = std::fs::File::open(path).ok()?;
-        std::io::Read::read_to_string(&mut std::io::Read::take(file, 4096), &mut text).ok()?;
-        text.lines().next().map(str::to_owned)
-    };
-    let pointer = first_line(&place.join(".git"))?;
-    let own = place.join(pointer.strip_prefix("gitdir: ")?);
-    let common = own.join(first_line(&own.join("commondir"))?);
-    common.join("info/exclude").to_str().map(str::to_owned)
 }
 
 impl Scanned {
@@ -365,17 +240,15 @@ impl Batch<'_> {
         let relative = entry.path().strip_prefix(root).unwrap_or_else(|_| entry.path());
         let plain = relative.to_str().filter(|path| !path.contains(char::is_control));
         let Some(path) = plain else {
-            self.aside(relative, |aside| &mut aside.odd_paths);
             self.own.skipped.odd_paths += 1;
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         };
         if kind.is_dir() {
-            self.directory(root, path, &entry);
-        } else if !kind.is_file() {
-            self.aside(relative, |aside| &mut aside.not_files);
+            return WalkState::Continue;
+        }
+        if !kind.is_file() {
             self.own.skipped.not_files += 1;
         } else if is_secret(path) {
-            self.aside(relative, |aside| &mut aside.secrets);
             self.own.skipped.secrets += 1;
         } else {
             match entry.metadata() {
@@ -386,32 +259,10 @@ impl Batch<'_> {
                 Err(_) => self.own.skipped.unreadable += 1,
             }
         }
-        if self.own.files.len() + self.own.tree.directories.len() >= HAND_OVER {
+        if self.own.files.len() >= HAND_OVER {
             self.hand_over();
         }
         WalkState::Continue
-    }
-
-    fn directory(&mut self, root: &Path, path: &str, entry: &DirEntry) {
-        match entry.metadata() {
-            Ok(metadata) => self.own.tree.directories.push(Directory {
-                path: path.to_owned(),
-                stamp: Stamp::of(&metadata),
-                aside: Aside::default(),
-            }),
-            Err(_) => self.own.skipped.unreadable += 1,
-        }
-        self.own.tree.rules.extend(rules_in(root, path));
-    }
-
-    /// Counts a skipped entry in its folder. That folder's path is valid, because no other folder
-    /// is entered.
-    fn aside(&mut self, relative: &Path, count: impl Fn(&mut Aside) -> &mut u32) {
-        let folder = relative.parent().and_then(Path::to_str).unwrap_or_default();
-        let mut aside = Aside::default();
-        *count(&mut aside) = 1;
-        let directories = &mut self.own.tree.directories;
-        directories.push(Directory { path: folder.to_owned(), stamp: Stamp::default(), aside });
     }
 
     fn hand_over(&mut self) {
@@ -419,10 +270,6 @@ impl Batch<'_> {
         let mut shared = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         shared.files.extend(own.files);
         shared.skipped.add(&own.skipped);
-        shared.tree.rules.extend(own.tree.rules);
-        shared.tree.directories.extend(own.tree.directories);
-        // More are dropped at the end.
-        shared.tree.directories.truncate(self.most.saturating_add(1));
         shared.keep_within(self.most, self.most.max(16_384));
     }
 }

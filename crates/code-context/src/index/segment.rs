@@ -46,7 +46,7 @@ impl From<Malformed> for SegmentError {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Record {
+struct TermRecord {
     term: Term,
     blocks: u64,
     document: u32,
@@ -57,7 +57,7 @@ struct Record {
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     entries: Vec<Entry>,
-    records: Vec<Record>,
+    records: Vec<TermRecord>,
     outlines: Vec<u8>,
 }
 
@@ -78,31 +78,6 @@ impl Builder {
     /// Number of words, which determines its memory.
     pub(crate) fn weight(&self) -> usize {
         self.records.len()
-    }
-
-    pub(crate) fn documents(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// The document that was added last.
-    pub(crate) fn last(&self) -> Option<&Entry> {
-        self.entries.last()
-    }
-
-    /// One word, with the number of its document.
-    pub(crate) fn posting(&self, at: usize) -> Option<(u32, Posting)> {
-        let Record { term, blocks, document, counts } = *self.records.get(at)?;
-        Some((document, Posting { term, counts, blocks }))
-    }
-
-    /// The definitions of a document.
-    pub(crate) fn definitions(
-        &self,
-        position: &SegmentPosition,
-    ) -> Result<Vec<Definition>, SegmentError> {
-        let start = usize::try_from(position.outline).map_err(|_| SegmentError::Damaged)?;
-        let end = start.saturating_add(position.outline_length as usize);
-        definitions_in(self.outlines.get(start..end).ok_or(SegmentError::Damaged)?)
     }
 
     pub(crate) fn push(&mut self, path: &str, stamp: Stamp, document: &Document) {
@@ -134,7 +109,7 @@ impl Builder {
             lengths: document.lengths,
             position,
         });
-        self.records.extend(document.postings.iter().map(|posting| Record {
+        self.records.extend(document.postings.iter().map(|posting| TermRecord {
             term: posting.term,
             blocks: posting.blocks,
             document: local,
@@ -209,7 +184,7 @@ fn bucket(term: Term) -> usize {
 const ONE_BLOCK: u8 = 0x40;
 const NO_BLOCK: u8 = 0x80;
 
-fn put_posting(out: &mut Vec<u8>, record: &Record, step: u32) {
+fn put_posting(out: &mut Vec<u8>, record: &TermRecord, step: u32) {
     put_number(out, u64::from(step));
     let mut flags = record
         .counts

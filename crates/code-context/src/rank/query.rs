@@ -132,7 +132,7 @@ impl Query {
     }
 
     pub fn of(subject: &Subject) -> Self {
-        let mut collector = Collector::new(&subject.title);
+        let mut collector = WordCollector::new(&subject.title);
         collector.title(&subject.title);
         for (kind, text) in &subject.texts {
             collector.text(text, *kind);
@@ -161,7 +161,7 @@ impl Query {
 }
 
 #[derive(Default)]
-struct Collector {
+struct WordCollector {
     words: BTreeMap<Term, (String, f64)>,
     identifiers: BTreeMap<String, f64>,
     paths: BTreeSet<String>,
@@ -174,7 +174,7 @@ struct Collector {
     title: String,
 }
 
-impl Collector {
+impl WordCollector {
     fn new(title: &str) -> Self {
         Self { stop: STOP.split(' ').collect(), title: title.to_lowercase(), ..Self::default() }
     }

@@ -58,23 +58,8 @@ pub struct Signals {
 impl Signals {
     /// As a list, in the order of the fields.
     pub fn values(&self) -> [f64; SIGNALS] {
-        [
-            self.content,
-            self.focus,
-            self.folder,
-            self.name,
-            self.mention,
-            self.named,
-            self.commit_history,
-            self.main_language,
-            self.definition,
-            self.used,
-            self.tested,
-            self.literal,
-            self.same_folder,
-            self.declares,
-            self.together,
-        ]
+        let mut own = *self;
+        own.values_mut().map(|value| *value)
     }
 
     /// Whether there is evidence other than its language.

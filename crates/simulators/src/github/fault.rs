@@ -4,11 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::reply::{self, Reply, error_body};
-use heartbeat::simulate::fault::Misbehaviour;
 
 pub type ActiveFault = heartbeat::simulate::fault::ActiveFault<Fault>;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// 401 `Bad credentials`.
@@ -60,37 +59,6 @@ pub enum Fault {
     Reset,
     /// No response.
     Hang,
-}
-
-impl Misbehaviour for Fault {
-    const ALL: &'static [Self] = &[
-        Self::Bad401,
-        Self::Denied403,
-        Self::Sso403,
-        Self::Limit403,
-        Self::Limit429,
-        Self::Secondary403,
-        Self::Secondary403Bare,
-        Self::Abuse429,
-        Self::NotFound404,
-        Self::Disabled410,
-        Self::Blocked451,
-        Self::Invalid422,
-        Self::Version400,
-        Self::Error500,
-        Self::Unicorn502,
-        Self::Unavailable503,
-        Self::HtmlAsJson,
-        Self::Html200,
-        Self::WrongShape,
-        Self::Elsewhere301,
-        Self::Circle301,
-        Self::LostAnswer,
-        Self::NoLabels,
-        Self::Truncated,
-        Self::Reset,
-        Self::Hang,
-    ];
 }
 
 const SECONDARY: &str = "You have exceeded a secondary rate limit. Please wait a few minutes before \

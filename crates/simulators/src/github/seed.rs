@@ -7,7 +7,7 @@ use super::tracker_data::{NewIssue, TrackerData};
 use super::{LIBRARY, REPOSITORY};
 use heartbeat::simulate::SeededRng;
 
-struct Seed {
+struct GithubSeed {
     title: &'static str,
     labels: &'static [&'static str],
     user: &'static str,
@@ -15,8 +15,8 @@ struct Seed {
     body: &'static str,
 }
 
-const ISSUES: [Seed; 8] = [
-    Seed {
+const ISSUES: [GithubSeed; 8] = [
+    GithubSeed {
         title: "Tracking page answers 500 for shipments without any scan event",
         labels: &["bug", "P1", "area/tracking"],
         user: "mira",
@@ -26,7 +26,7 @@ const ISSUES: [Seed; 8] = [
                at latestScan (src/tracking/timeline.ts:41)\r\n```\r\n\r\n### Steps\r\n1. Create a \
                shipment\r\n2. Open `/t/<id>` before the first scan\r\n",
     },
-    Seed {
+    GithubSeed {
         title: "Labels for Swiss addresses have the postcode on the wrong line",
         labels: &["bug", "P2", "area/labels"],
         user: "jonas",
@@ -34,14 +34,14 @@ const ISSUES: [Seed; 8] = [
         body: "Expected `CH-8001 Zürich` on **one** line, see [the guide](https://www.post.ch/en/addressing).\n\n\
                | country | printed |\n|---|---|\n| DE | ok |\n| CH | postcode alone |\n",
     },
-    Seed {
+    GithubSeed {
         title: "Support importing tracking numbers from CSV",
         labels: &["enhancement"],
         user: "priya",
         hours_ago: 70,
         body: "Customers paste a column of numbers. A file would be easier.\n\n- [ ] upload\n- [ ] errors per line\n",
     },
-    Seed {
+    GithubSeed {
         title: "Webhook is delivered twice after a restart",
         labels: &["bug", "P0", "area/webhooks"],
         user: "tomasz",
@@ -49,28 +49,28 @@ const ISSUES: [Seed; 8] = [
         body: "After a restart of the worker every event of the last minute is sent again. The receiver \
                sees two `delivered` events with the same id.\n\n@adaeze saw it too in #2.\n",
     },
-    Seed {
+    GithubSeed {
         title: "Typo in the footer",
         labels: &["good first issue"],
         user: "mira",
         hours_ago: 200,
         body: "",
     },
-    Seed {
+    GithubSeed {
         title: "Postcode search is slow for big cities",
         labels: &["performance", "P2"],
         user: "adaeze",
         hours_ago: 30,
         body: "A search for `10115` takes 4 s.\n\n<details><summary>Plan</summary>\n\n```sql\nSeq Scan on address\n```\n\n</details>\n",
     },
-    Seed {
+    GithubSeed {
         title: "Times in the e-mail are UTC",
         labels: &["bug"],
         user: "jonas",
         hours_ago: 90,
         body: "The mail says 05:00, the page says 07:00.\n",
     },
-    Seed {
+    GithubSeed {
         title: "Crash when the carrier returns an empty list",
         labels: &["bug", "P1", "area/tracking", "component: carriers"],
         user: "support",

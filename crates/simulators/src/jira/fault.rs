@@ -5,14 +5,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::reply::{self, Reply};
-use heartbeat::simulate::fault::Misbehaviour;
 
 /// The token of every page, for [`Fault::SameToken`].
 pub const SAME_TOKEN: &str = "AAAA";
 
 pub type ActiveFault = heartbeat::simulate::fault::ActiveFault<Fault>;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// 401: the token is wrong or expired.
@@ -73,42 +72,6 @@ pub enum Fault {
     LostAnswer,
     /// No response.
     Hang,
-}
-
-impl Misbehaviour for Fault {
-    const ALL: &'static [Self] = &[
-        Self::Denied401,
-        Self::Scope401,
-        Self::Anonymous200,
-        Self::Html200,
-        Self::Redirect302,
-        Self::Captcha403,
-        Self::Denied403,
-        Self::Query400,
-        Self::Project400,
-        Self::Token400,
-        Self::NotFound404,
-        Self::Removed410,
-        Self::Throttled429,
-        Self::Throttled429Long,
-        Self::Throttled429Reset,
-        Self::Throttled429Html,
-        Self::RetryAfterZero,
-        Self::Error500,
-        Self::Gateway502,
-        Self::Unavailable503,
-        Self::WrongShape,
-        Self::NotJson,
-        Self::Text200,
-        Self::Warning200,
-        Self::OtherProject,
-        Self::SameToken,
-        Self::NoNumbers,
-        Self::Truncated,
-        Self::Reset,
-        Self::LostAnswer,
-        Self::Hang,
-    ];
 }
 
 impl Fault {

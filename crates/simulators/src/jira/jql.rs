@@ -12,14 +12,14 @@ const MAX_DEPTH: usize = 20;
 
 #[derive(Debug)]
 pub struct Query {
-    condition: Option<Condition>,
+    condition: Option<JqlCondition>,
     /// The result contains only issues that changed since.
     pub from: Timestamp,
     pub by_change: bool,
 }
 
 #[derive(Debug)]
-enum Condition {
+enum JqlCondition {
     And(Vec<Self>),
     Or(Vec<Self>),
     Not(Box<Self>),
@@ -35,7 +35,7 @@ impl Query {
     pub fn parse(text: &str, board: &TrackerData, takes_numbers: bool) -> Result<Self, String> {
         let (condition, order) = split_order(text);
         let mut parser =
-            Parser { tokens: tokens(condition)?.into_iter().peekable(), board, takes_numbers };
+            JqlParser { tokens: tokens(condition)?.into_iter().peekable(), board, takes_numbers };
         let condition = match parser.tokens.peek() {
             Some(_) => Some(parser.any(0)?),
             None => None,
@@ -59,15 +59,15 @@ impl Query {
 }
 
 /// The earliest change that can match a condition.
-fn earliest(condition: &Condition) -> Timestamp {
+fn earliest(condition: &JqlCondition) -> Timestamp {
     match condition {
-        Condition::Since(at) => *at,
-        Condition::And(parts) => parts.iter().map(earliest).max().unwrap_or(Timestamp::MIN),
+        JqlCondition::Since(at) => *at,
+        JqlCondition::And(parts) => parts.iter().map(earliest).max().unwrap_or(Timestamp::MIN),
         _ => Timestamp::MIN,
     }
 }
 
-impl Condition {
+impl JqlCondition {
     fn holds(&self, issue: &Issue) -> bool {
         match self {
             Self::And(parts) => parts.iter().all(|part| part.holds(issue)),
@@ -189,39 +189,39 @@ fn tokens(text: &str) -> Result<Vec<String>, String> {
     Ok(tokens)
 }
 
-struct Parser<'a> {
+struct JqlParser<'a> {
     tokens: Peekable<std::vec::IntoIter<String>>,
     board: &'a TrackerData,
     takes_numbers: bool,
 }
 
-impl Parser<'_> {
+impl JqlParser<'_> {
     fn is_next(&mut self, word: &str) -> bool {
         self.tokens.next_if(|token| token.eq_ignore_ascii_case(word)).is_some()
     }
 
-    fn any(&mut self, depth: usize) -> Result<Condition, String> {
+    fn any(&mut self, depth: usize) -> Result<JqlCondition, String> {
         let mut parts = vec![self.all(depth)?];
         while self.is_next("or") {
             parts.push(self.all(depth)?);
         }
-        Ok(if parts.len() == 1 { parts.remove(0) } else { Condition::Or(parts) })
+        Ok(if parts.len() == 1 { parts.remove(0) } else { JqlCondition::Or(parts) })
     }
 
-    fn all(&mut self, depth: usize) -> Result<Condition, String> {
+    fn all(&mut self, depth: usize) -> Result<JqlCondition, String> {
         let mut parts = vec![self.one(depth)?];
         while self.is_next("and") {
             parts.push(self.one(depth)?);
         }
-        Ok(if parts.len() == 1 { parts.remove(0) } else { Condition::And(parts) })
+        Ok(if parts.len() == 1 { parts.remove(0) } else { JqlCondition::And(parts) })
     }
 
-    fn one(&mut self, depth: usize) -> Result<Condition, String> {
+    fn one(&mut self, depth: usize) -> Result<JqlCondition, String> {
         if depth > MAX_DEPTH {
             return Err("Error in the JQL Query: it is too complex.".into());
         }
         if self.is_next("not") {
-            return Ok(Condition::Not(Box::new(self.one(depth + 1)?)));
+            return Ok(JqlCondition::Not(Box::new(self.one(depth + 1)?)));
         }
         if self.is_next("(") {
             let inside = self.any(depth + 1)?;
@@ -232,7 +232,7 @@ impl Parser<'_> {
         let sign = self.tokens.next().ok_or_else(unexpected_end)?.to_lowercase();
         if matches!(field.as_str(), "summary" | "text") {
             let words = self.value()?.to_lowercase();
-            return Ok(Condition::Contains { words, wanted: sign == "~" });
+            return Ok(JqlCondition::Contains { words, wanted: sign == "~" });
         }
         if !FIELDS.contains(&field.as_str()) {
             return Err(format!(
@@ -243,23 +243,23 @@ impl Parser<'_> {
             let raw = self.tokens.next().ok_or_else(unexpected_end)?;
             let at = self.date(&raw)?;
             return Ok(if sign.starts_with('>') {
-                Condition::Since(at)
+                JqlCondition::Since(at)
             } else {
-                Condition::Before(at)
+                JqlCondition::Before(at)
             });
         }
         if sign == "is" {
             let wanted = !self.is_next("not");
             let value = self.value()?.to_lowercase();
             return match value.as_str() {
-                "empty" | "null" => Ok(Condition::Empty { field, wanted }),
+                "empty" | "null" => Ok(JqlCondition::Empty { field, wanted }),
                 _ => Err("Error in the JQL Query: 'is' takes only EMPTY.".into()),
             };
         }
         let (values, wanted) = self.values(&sign)?;
         let values = if field == "project" { self.projects(values)? } else { values };
         let values = values.into_iter().map(|value| value.to_lowercase()).collect();
-        Ok(Condition::Is { field, values, wanted })
+        Ok(JqlCondition::Is { field, values, wanted })
     }
 
     fn values(&mut self, sign: &str) -> Result<(Vec<String>, bool), String> {

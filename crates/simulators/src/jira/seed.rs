@@ -7,7 +7,7 @@ use super::text::{Block, Text};
 use super::tracker_data::{Issue, OTHER, PROJECT, TrackerData};
 use heartbeat::simulate::SeededRng;
 
-struct Seed {
+struct JiraSeed {
     summary: &'static str,
     kind: &'static str,
     status: &'static str,
@@ -18,8 +18,8 @@ struct Seed {
     text: &'static [Block],
 }
 
-const SEEDS: [Seed; 8] = [
-    Seed {
+const SEEDS: [JiraSeed; 8] = [
+    JiraSeed {
         summary: "Tracking page answers 500 for shipments without any scan event",
         kind: "Bug",
         status: "To Do",
@@ -37,7 +37,7 @@ const SEEDS: [Seed; 8] = [
             Block::List(&["Create a shipment", "Open its tracking page before the first scan"]),
         ],
     },
-    Seed {
+    JiraSeed {
         summary: "Timeline shows events in the wrong order when carrier and depot are in different time zones",
         kind: "Bug",
         status: "In Progress",
@@ -51,7 +51,7 @@ const SEEDS: [Seed; 8] = [
             Block::Picture("timeline.png"),
         ],
     },
-    Seed {
+    JiraSeed {
         summary: "Import of tracking numbers from CSV",
         kind: "Story",
         status: "To Do",
@@ -61,7 +61,7 @@ const SEEDS: [Seed; 8] = [
         hours_ago: 70,
         text: &[Block::Words("Customers paste a column of numbers. A file would be easier.")],
     },
-    Seed {
+    JiraSeed {
         summary: "Carrier sync sends the same status twice after a restart",
         kind: "Bug",
         status: "To Do",
@@ -74,7 +74,7 @@ const SEEDS: [Seed; 8] = [
             Block::Mention("Tomasz Wrona", "saw it in RetryQueue too."),
         ],
     },
-    Seed {
+    JiraSeed {
         summary: "Typo in the footer",
         kind: "Task",
         status: "Done",
@@ -84,7 +84,7 @@ const SEEDS: [Seed; 8] = [
         hours_ago: 200,
         text: &[],
     },
-    Seed {
+    JiraSeed {
         summary: "Postcode search is slow for big cities",
         kind: "Bug",
         status: "In Review",
@@ -97,7 +97,7 @@ const SEEDS: [Seed; 8] = [
             Block::Code("sql", "Seq Scan on address (cost=0.00..91234.00)"),
         ],
     },
-    Seed {
+    JiraSeed {
         summary: "Times in the e-mail are UTC",
         kind: "Bug",
         status: "To Do",
@@ -107,7 +107,7 @@ const SEEDS: [Seed; 8] = [
         hours_ago: 90,
         text: &[Block::Words("The mail says 05:00, the page says 07:00.")],
     },
-    Seed {
+    JiraSeed {
         summary: "Crash when the carrier returns an empty list",
         kind: "Bug",
         status: "To Do",
