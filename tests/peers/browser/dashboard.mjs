@@ -250,7 +250,7 @@ async function signIn() {
   const refused = await page.goto(address);
   assert.equal(refused.status(), 401);
   assert.match(await page.textContent("main"), /heartbeat dashboard/);
-  assert.equal(await page.evaluate(() => getComputedStyle(document.body).maxWidth), "608px", "its style is in force");
+  assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector("main")).maxWidth), "544px", "its style is in force");
   await picture(page, "sign-in-light");
   assert.deepEqual(problems, []);
   done("without sign-in a page says what to do");
