@@ -39,6 +39,9 @@ pub(super) struct ReadSources {
 /// Reads every source that is due. Fails if none could be read.
 pub(super) async fn read_all(cx: &RunContext) -> Result<ReadSources, RunError> {
     follow_configuration(cx).await?;
+    if cx.journal.sources().distrust_after_clock_went_back(cx.now()).await? {
+        tracing::warn!("the clock went back since the last run; every source is read again");
+    }
     cx.emit(Event::FetchStarted);
     let out_of_budget = exhausted(cx).await?;
     let planning = Arc::new(Mutex::new(Planning { plan: Plan::new(&cx.config), items: 0 }));

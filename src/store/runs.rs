@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::ndjson::catch_up;
 use super::rows::{Ms, from_optional_json, from_optional_word, from_word, to_json};
 use super::subjects::{Reader, Runs};
-use super::{Journal, Sql, Store, StoreError, budget, outbox};
+use super::{Journal, Sql, Store, StoreError, budget, claims, outbox};
 use crate::clock::Clock;
 use crate::event::fold::RunView;
 use crate::event::{Event, RunOutcome, RunSummary, Trigger};
@@ -250,6 +250,8 @@ async fn close_crashed(
     let journal = Journal::without_file(store.clone(), clock.clone(), run);
     journal
         .commit(move |transaction, events| {
+            // A claim that never became a session is none of its sessions.
+            claims::give_back_unstarted(transaction)?;
             let summary = with_money(transaction, run, with_queue(transaction, figures)?)?;
             transaction.execute(
                 "UPDATE runs SET ended_at = coalesce(ended_at, ?2), outcome = 'crashed', summary = ?3

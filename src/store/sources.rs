@@ -177,6 +177,29 @@ impl Sources<'_, Journal> {
             .await
     }
 
+    /// If the run before this one began later than now, our clock was ahead, and a tracker's may have
+    /// been too: a cursor may have passed what came meanwhile. Every source is read again as far as
+    /// its look-back, which costs no session.
+    pub async fn distrust_after_clock_went_back(self, now: Timestamp) -> Result<bool, StoreError> {
+        let (run, tolerated) = (self.0.run(), now.saturating_add(CLOCK_STEP).unwrap_or(now));
+        let was_ahead = self.read(move |connection| {
+            let sql = "SELECT started_at > ?2 FROM runs WHERE run IS NOT ?1
+                       ORDER BY rowid DESC LIMIT 1";
+            let row = |row: &rusqlite::Row<'_>| row.get::<_, bool>(0);
+            connection.query_row(sql, params![run, Ms(tolerated)], row).optional()
+        });
+        if was_ahead.await? != Some(true) {
+            return Ok(false);
+        }
+        // Nothing is read from a time to come, and the next read sets it right.
+        let years = SignedDuration::from_hours(24 * 3650);
+        let never = Ms(now.saturating_add(years).unwrap_or(now));
+        let write = move |transaction: &Transaction<'_>, _: &mut _| {
+            transaction.execute("UPDATE cursors SET changed_since = ?1", [never])
+        };
+        Ok(self.0.commit(write).await? > 0)
+    }
+
     /// Stores that a source was read completely.
     pub async fn note_read(self, source: &str, at: Timestamp) -> Result<(), StoreError> {
         let name = format!("last_read/{source}");

@@ -167,3 +167,33 @@ async fn what_changed_while_our_clock_and_the_trackers_were_ahead_is_seen_after_
     run(&world).await;
     assert_eq!(world.row(3).unwrap().0, "done");
 }
+
+#[tokio::test]
+async fn what_came_before_a_cursor_of_wrong_clocks_is_seen_when_ours_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    let hours = |hours: i64| world.clock.advance_ms(hours * 3_600_000);
+    let tracker = |seconds: i64| world.outside.lock().unwrap().seconds = seconds;
+    world.add(1, 3, 2);
+    run(&world).await;
+    // Both are ahead, and the cursor with them.
+    let right = world.outside.lock().unwrap().seconds;
+    tracker(right + 48 * 3600);
+    hours(30);
+    world.add(2, 3, 2);
+    run(&world).await;
+    // The tracker's is right, and an item comes long before the cursor.
+    tracker(right + 6 * 3600);
+    world.add(3, 3, 2);
+    hours(6);
+    run(&world).await;
+    assert_eq!(world.row(3), None, "nobody can know yet");
+    // Time has passed the cursor when ours is right, in a run that cannot read.
+    hours(30);
+    run(&world).await;
+    hours(-30);
+    world.outside.lock().unwrap().pages_until_failure = Some(0);
+    world.run(Trigger::Manual).await.unwrap();
+    run(&world).await;
+    assert_eq!(world.row(3).unwrap().0, "done");
+}

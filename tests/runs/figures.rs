@@ -5,7 +5,7 @@ use heartbeat::clock::Clock;
 use heartbeat::event::Trigger;
 use heartbeat::model::Usd;
 use heartbeat::report::digest::{Report, Scope};
-use heartbeat::store::{Spending, Store};
+use heartbeat::store::{Spending, Store, close_crashed_runs};
 use heartbeat::web::{facts, health, metrics};
 
 use crate::world::sessions::endings;
@@ -107,6 +107,21 @@ async fn every_place_shows_the_same_figures_whatever_happened() {
     assert!(next >= kinds, "only {next} of {kinds} endings were played");
     let all = Booked::where_(&world, "1");
     assert!(all.sessions > 60 && all.billed > 0 && all.assumed > 0, "{all:?}");
+    agree(&world, true).await;
+}
+
+#[tokio::test]
+async fn a_claim_that_a_crash_left_unstarted_is_no_session_of_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    world.add(1, 1, 2);
+    world.outside.lock().unwrap().plays = [Play::DiesBeforeRow].into();
+    assert!(world.run(Trigger::Manual).await.unwrap().is_none());
+    // As each run does before it begins.
+    let store = Store::open(&world.state).unwrap();
+    close_crashed_runs(&store, &world.clock).await.unwrap();
+    world.run(Trigger::Manual).await.unwrap().unwrap();
+    assert_eq!(world.row(1).unwrap().0, "done");
     agree(&world, true).await;
 }
 
