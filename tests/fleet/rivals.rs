@@ -135,24 +135,6 @@ fn a_coordinator_that_restarts_on_its_host_goes_on_at_once() {
     assert_ne!(code, Some(75), "{}", tail(&world.said("coordinator")));
 }
 
-/// Its next process takes back what it had offered and given to nobody, and waits for no host.
-#[test]
-fn a_coordinator_that_died_before_it_gave_an_order_takes_it_back() {
-    let Some(world) = World::new(24) else { return };
-    world.agent.set_pace(50);
-    let worker = world.ready_worker("w0", 4);
-    worker.signal(Signal::SIGSTOP);
-    let mut first = world.once(2);
-    let offered = "SELECT count(*) FROM heartbeat_active_sessions";
-    eventually("an offer", || world.figure(offered) > 0);
-    first.kill();
-    worker.signal(Signal::SIGCONT);
-    let code = world.once(2).wait();
-    assert_ne!(code, Some(75), "{}", tail(&world.said("coordinator")));
-    let taken_back = "SELECT count(*) FROM events WHERE body LIKE '%was given to nobody%'";
-    assert_eq!(world.figure(taken_back), 1);
-}
-
 /// A worker with this name and another state, as on another machine.
 fn namesake(world: &World) -> Process {
     let config = world.config("w0", 4, "");
