@@ -19,8 +19,8 @@
 //!   without the name of one, or with another name, is outside ([`Several`]).
 //! - Code that stands only behind a comment's mark is not code, unless the mark is quoted too. What
 //!   the product is said to do is not looked for in tests and documents.
-//! - Only names in code marks are claims. They are known to the code base, come from the item, are
-//!   proposed as new by the change, or are unknown.
+//! - Names in code marks, and words written as only code is, are claims. They are known to the code
+//!   base, come from the item, are proposed as new by the change, or are unknown.
 
 pub mod halves;
 mod names;
@@ -29,6 +29,7 @@ mod quote;
 mod several;
 mod strike;
 mod tests_named;
+mod vocabulary;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -499,31 +500,128 @@ impl<'a> Check<'a> {
     ) {
         for sentence in names::sentences(text) {
             for claim in names::claims(sentence, wanted) {
-                let why = match (self.is_known(&claim.name, claim.is_path), claim.is_path) {
-                    (true, _) if !claim.is_call || self.is_live(&claim.name) => continue,
-                    (true, _) => "this name is only in texts and comments",
-                    (false, true) => "the analysed commit has no such file",
-                    (false, false) => "this name is not in the code",
-                };
+                let Some(why) = self.why_not(&claim) else { continue };
                 let struck = struck(sentence.to_owned());
                 self.doubt(place, &format!("`{}`", claim.name), why, Some(struck));
             }
         }
     }
 
-    fn is_known(&mut self, name: &str, is_path: bool) -> bool {
+    /// Why a claimed name is doubted; `None` if it is not.
+    fn why_not(&mut self, claim: &names::Claim) -> Option<&'static str> {
+        let of_another = |check: &mut Self| {
+            let owner = claim.of.as_deref()?;
+            (check.is_member(owner, &claim.name) == Some(false))
+                .then_some("this name is not one of that type")
+        };
+        match (claim.kind, self.is_known(&claim.name, claim.kind)) {
+            (names::Kind::Member, _) => of_another(self),
+            (names::Kind::Path, false) => Some("the analysed commit has no such file"),
+            (_, false) => Some("this name is not in the code"),
+            (names::Kind::Name, true) if claim.is_call && !self.is_live(&claim.name) => {
+                Some("this name is only in texts and comments")
+            }
+            (names::Kind::Name, true) => of_another(self),
+            (_, true) => None,
+        }
+    }
+
+    fn is_known(&mut self, name: &str, kind: names::Kind) -> bool {
         if let Some(known) = self.known.get(name) {
             return *known;
         }
         let known = self.proposals.has(name)
             || names::occurs_in(name, &self.seen.item)
-            || match is_path {
-                true => self.code.has_file_named(name),
+            || match kind {
+                names::Kind::Path => self.has_file(name),
+                names::Kind::Dashed => self.has_spelling(name),
                 // What cannot be told is not doubted.
-                false => self.in_read_files(name) || self.code.knows(name).unwrap_or(true),
+                _ => self.in_read_files(name) || self.is_spelled_so(name),
             };
         self.known.insert(name.to_owned(), known);
         known
+    }
+
+    /// The index does not tell `cartTotal` from `CartTotal`; the files that have it do.
+    fn is_spelled_so(&mut self, name: &str) -> bool {
+        let knows = self.code.knows(name).unwrap_or(true);
+        let is_mixed = name.contains(char::is_lowercase) && name.contains(char::is_uppercase);
+        if !knows || !is_mixed {
+            return knows;
+        }
+        let texts = self.texts_with(name).filter(|texts| !texts.is_empty());
+        texts.is_none_or(|texts| texts.iter().any(|text| names::occurs_in(name, &text.text)))
+    }
+
+    /// Whether a text names a file that is there, as texts name files.
+    fn has_file(&mut self, name: &str) -> bool {
+        let bare = name.trim_start_matches("../");
+        if self.code.has_file_named(bare) {
+            return true;
+        }
+        // `../types.js` is how a module imports `types.ts`.
+        if let Some((stem, "js" | "mjs" | "jsx")) = bare.rsplit_once('.') {
+            let sources = ["ts", "tsx", "mts"].map(|ending| format!("{stem}.{ending}"));
+            if bare.len() < name.len() && sources.iter().any(|path| self.code.has_file_named(path))
+            {
+                return true;
+            }
+            if stem.starts_with(char::is_uppercase) && !bare.contains('/') {
+                return true;
+            }
+        }
+        // A name without a folder may be one that a build makes, or `rect.h` of a variable.
+        !bare.contains('/')
+            && self
+                .texts_with(bare)
+                .is_none_or(|texts| texts.iter().any(|text| text.text.contains(bare)))
+    }
+
+    /// Whether `max-size` is there, or the same as a name.
+    fn has_spelling(&mut self, dashed: &str) -> bool {
+        let snake = dashed.replace('-', "_");
+        let mut pascal = String::new();
+        for part in dashed.split('-') {
+            let (first, rest) = part.split_at(part.len().min(1));
+            pascal.extend([&first.to_uppercase(), rest]);
+        }
+        let (first, rest) = pascal.split_at(pascal.len().min(1));
+        let camel = format!("{}{rest}", first.to_lowercase());
+        let names = [snake.to_uppercase(), snake, pascal, camel];
+        if names
+            .iter()
+            .any(|name| self.in_read_files(name) || self.code.knows(name).unwrap_or(true))
+        {
+            return true;
+        }
+        let is_in = |text: &Arc<Text>| names::occurs_in(dashed, &text.text);
+        self.texts_with(dashed).is_none_or(|texts| texts.iter().any(is_in))
+    }
+
+    /// The files that have all words of something; `None` if they are too many or it has no words.
+    fn texts_with(&mut self, text: &str) -> Option<Vec<Arc<Text>>> {
+        let words: Vec<&str> = names::identifiers(text).filter(|word| word.len() > 2).collect();
+        let files = self.code.files_with(&words, MAX_CANDIDATES + 1);
+        if words.is_empty() || files.len() > MAX_CANDIDATES {
+            return None;
+        }
+        Some(files.iter().filter_map(|path| self.file(path).text().cloned()).collect())
+    }
+
+    /// Whether a type that the code base declares has a member of this name; `None` if that cannot be
+    /// told. A name that is only ever called on other types is none of this one.
+    fn is_member(&mut self, owner: &str, name: &str) -> Option<bool> {
+        if self.proposals.has(name) || names::occurs_in(name, &self.seen.item) {
+            return None;
+        }
+        let owners = self.texts_with(owner)?;
+        let declared = owners.iter().find_map(|text| names::declares(owner, &text.text))?;
+        let texts = self.texts_with(name)?;
+        if texts.is_empty() {
+            // Another one may have it that this one is made from.
+            return (!declared.inherits && self.code.knows(name) == Some(false)).then_some(false);
+        }
+        Some(texts.iter().any(|text| names::stands_for(owner, name, &text.text)))
     }
 
     /// Whether something that is called is in the code, or cannot be told.
@@ -550,7 +648,7 @@ impl<'a> Check<'a> {
         let words: Vec<&str> = names::identifiers(name).filter(|word| word.len() > 2).collect();
         let files = self.code.files_with(&words, MAX_CANDIDATES + 1);
         if words.is_empty() || files.is_empty() || files.len() > MAX_CANDIDATES {
-            return self.is_known(name, false);
+            return self.is_known(name, names::Kind::Name);
         }
         files.iter().any(|path| {
             let is_test = self.code.role(path) == Role::Test;
@@ -569,9 +667,15 @@ impl<'a> Check<'a> {
 
     fn tests(&mut self, finding: &Finding) {
         for (at, entry) in finding.tests.iter().enumerate() {
-            let Some(named) = tests_named::existing(entry) else {
+            let Some(mut named) = tests_named::existing(entry) else {
                 continue;
             };
+            // `Makefile` is a path that does not look like one.
+            let is_file =
+                |name: &String| self.code.admits(name) && self.code.file(name) != File::Missing;
+            let (files, names) = named.names.into_iter().partition(is_file);
+            named.paths.extend::<Vec<String>>(files);
+            named.names = names;
             let mut inside: Vec<Arc<Text>> = Vec::new();
             let mut failed = None;
             for path in &named.paths {

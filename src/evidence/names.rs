@@ -1,8 +1,13 @@
-//! Names in code marks, and whether a sentence claims that they are there.
+//! Names of code in a text, and whether a sentence claims that they are there. Names without code
+//! marks are those that are written as only code is: `line_total`, `lineTotal`, `total()`.
 
 use std::collections::HashSet;
 
 use super::patch::{FilePatch, Mark, Patch};
+use super::vocabulary::{
+    ACTING, COMMANDS, EXTENSIONS, FILLING, OF_ALL_TYPES, OF_LANGUAGES, PLACES, PLANNING, PROPOSING,
+    REFERRING, ROOTS, THERE,
+};
 use crate::model::Finding;
 
 /// What a text is about.
@@ -18,274 +23,53 @@ pub enum Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     pub name: String,
-    pub is_path: bool,
+    pub kind: Kind,
     /// It is said to be called.
     pub is_call: bool,
+    /// The type that it is said to belong to: `Cart` of `Cart.total`.
+    pub of: Option<String>,
 }
 
-/// Words before a name that make it a proposal, or say that it is missing.
-const PROPOSING: &[&str] = &[
-    "no",
-    "missing",
-    "lacks",
-    "lacking",
-    "without",
-    "new",
-    "add",
-    "adds",
-    "adding",
-    "introduce",
-    "introduces",
-    "introducing",
-    "create",
-    "creates",
-    "creating",
-    "extract",
-    "define",
-    "absent",
-    "nonexistent",
-    "expected",
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Name,
+    /// A plain word, which is claimed only as a part of its type.
+    Member,
+    Path,
+    /// `max-size` of a setting or `--max-size`, which code may write in other ways.
+    Dashed,
+}
+
+/// What the words around a name say about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    There,
+    Plain,
+    New,
+}
+
+/// What follows a name that stays, that is not there, and that was there once.
+const STAYS: &[&str] = &["stays", "remains", "must stay", "already", "exists", "is unchanged"];
+const IS_MISSING: &[&str] = &[
+    "is missing",
+    "are missing",
+    "does not exist",
+    "do not exist",
+    "is absent",
+    "is not there",
+    "is not defined",
+    "was removed",
+    "would ",
+    "(new",
+    "(a new",
+    ", a new",
+    ", which is new",
 ];
-/// The same where the text is a plan.
-const PLANNING: &[&str] = &[
-    "use",
-    "using",
-    "with",
-    "to",
-    "via",
-    "into",
-    "as",
-    "by",
-    "like",
-    "write",
-    "implement",
-    "replace",
-    "switch",
-    "wrap",
-    "return",
-    "throw",
-    "raise",
-    "or",
-    "instead",
-    "prefer",
-    "example",
-    "e.g",
-    "such",
-    "called",
-    "named",
-    "run",
-    "set",
-    "pass",
-    "call",
-];
-/// Words before a name that say where something is: what is new or missing is not the name.
-const PLACES: &[&str] =
-    &["to", "in", "from", "inside", "within", "for", "at", "on", "by", "before", "after", "around"];
-/// `no call to x` says nothing about a place.
-const REFERRING: &[&str] = &["call", "calls", "reference", "references", "equivalent"];
+const WAS: &[&str] = &["was", "were", "formerly", "previously", "renamed from", "moved from"];
 
 /// How many words before a name are looked at.
 const BEFORE_FACT: usize = 4;
 const BEFORE_PLAN: usize = 6;
-
-/// First words of commands, which are not code of the code base.
-const COMMANDS: &[&str] = &[
-    "bundle",
-    "cargo",
-    "composer",
-    "curl",
-    "cmake",
-    "docker",
-    "dotnet",
-    "git",
-    "go",
-    "gradle",
-    "heartbeat",
-    "make",
-    "mvn",
-    "node",
-    "npm",
-    "npx",
-    "php",
-    "pip",
-    "pnpm",
-    "pytest",
-    "python",
-    "python3",
-    "rake",
-    "sh",
-    "bash",
-    "yarn",
-    "mix",
-    "swift",
-    "ruby",
-    "java",
-    "javac",
-    "tox",
-];
-/// What languages bring along, whether this code base uses it or not.
-const OF_LANGUAGES: &[&str] = &[
-    "array",
-    "assert",
-    "async",
-    "await",
-    "bool",
-    "boolean",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "const",
-    "continue",
-    "date",
-    "default",
-    "defer",
-    "double",
-    "else",
-    "enum",
-    "error",
-    "except",
-    "exception",
-    "export",
-    "false",
-    "finally",
-    "float",
-    "for",
-    "from",
-    "func",
-    "function",
-    "hashmap",
-    "i32",
-    "i64",
-    "if",
-    "impl",
-    "import",
-    "int",
-    "integer",
-    "interface",
-    "isinstance",
-    "json",
-    "lambda",
-    "len",
-    "let",
-    "list",
-    "long",
-    "map",
-    "match",
-    "math",
-    "mutex",
-    "nan",
-    "new",
-    "nil",
-    "none",
-    "null",
-    "number",
-    "object",
-    "option",
-    "panic",
-    "print",
-    "private",
-    "promise",
-    "protected",
-    "public",
-    "raise",
-    "regexp",
-    "result",
-    "return",
-    "self",
-    "set",
-    "static",
-    "std",
-    "str",
-    "string",
-    "struct",
-    "super",
-    "switch",
-    "system",
-    "this",
-    "throw",
-    "true",
-    "try",
-    "tuple",
-    "type",
-    "typeerror",
-    "u32",
-    "u64",
-    "undefined",
-    "unwrap",
-    "usize",
-    "valueerror",
-    "var",
-    "vec",
-    "void",
-    "while",
-    "with",
-    "yield",
-    "keyerror",
-    "nullpointerexception",
-    "referenceerror",
-    "rangeerror",
-    "attributeerror",
-    "indexerror",
-];
-/// Roots of names that a language or its library defines: `Math.round`, `std::mem::take`.
-const ROOTS: &[&str] = &[
-    "string",
-    "Encoding",
-    "Array",
-    "Date",
-    "JSON",
-    "Map",
-    "Math",
-    "Number",
-    "Object",
-    "Promise",
-    "Set",
-    "String",
-    "Symbol",
-    "BigInt",
-    "Intl",
-    "console",
-    "process",
-    "window",
-    "document",
-    "std",
-    "core",
-    "alloc",
-    "fmt",
-    "strings",
-    "strconv",
-    "errors",
-    "os",
-    "sys",
-    "re",
-    "json",
-    "itertools",
-    "functools",
-    "collections",
-    "datetime",
-    "pathlib",
-    "System",
-    "java",
-    "javax",
-    "kotlin",
-    "Objects",
-    "Collections",
-    "Arrays",
-    "Optional",
-    "Enumerable",
-    "Task",
-    "DateTime",
-    "TimeSpan",
-];
-/// Endings that make a word with a dot the name of a file.
-const EXTENSIONS: &[&str] = &[
-    "rs", "ts", "tsx", "js", "jsx", "mjs", "cjs", "py", "pyi", "go", "java", "kt", "kts", "cs",
-    "cpp", "cc", "cxx", "hpp", "hh", "rb", "php", "swift", "scala", "sql", "html", "css", "scss",
-    "json", "yaml", "yml", "toml", "xml", "md", "rst", "txt", "sh", "gradle", "vue", "svelte",
-    "dart", "ex", "exs", "erl", "hs", "lua", "proto", "csproj", "ini", "cfg", "c", "h", "m",
-];
 
 /// Everything that a finding proposes as new.
 #[derive(Debug, Default)]
@@ -375,6 +159,66 @@ struct Span<'a> {
     code: &'a str,
     /// The sentence up to it.
     before: &'a str,
+    after: &'a str,
+    is_marked: bool,
+}
+
+impl Span<'_> {
+    fn said(&self, wanted: Wanted) -> Said {
+        let after = self.after.trim_start_matches(['`', ' ']);
+        if IS_MISSING.iter().any(|words| after.starts_with(words)) {
+            return Said::New;
+        }
+        if self.acts_on().is_some() || STAYS.iter().any(|words| after.starts_with(words)) {
+            return Said::There;
+        }
+        let is_new = proposes(self.before, self.code, wanted) || is_named_as_new(self.before);
+        if is_new { Said::New } else { Said::Plain }
+    }
+
+    /// The word before it that says that it is there.
+    fn acts_on(&self) -> Option<String> {
+        let clause = clause_of(self.before).to_lowercase();
+        let all: Vec<&str> = clause.split_whitespace().rev().collect();
+        let to = usize::from(
+            all.first() == Some(&"to") && matches!(all.get(1), Some(&("call" | "calls"))),
+        );
+        let mut words = all.iter().skip(to).skip_while(|word| FILLING.have(word));
+        let nearest = *words.next()?;
+        let earlier: Vec<&str> = words.copied().collect();
+        let is_denied =
+            earlier.first().is_some_and(|word| matches!(*word, "no" | "not" | "without"));
+        let has = |some: &[&str]| earlier.iter().any(|word| some.contains(word));
+        let is_loose = match nearest {
+            "in" => has(&["wrap", "put", "enclose", "write", "create", "place"]),
+            "like" => earlier.first().is_some_and(|word| {
+                matches!(*word, "something" | "name" | "names" | "named" | "helper" | "looks")
+            }),
+            _ => false,
+        };
+        // A new name may be said to be in a new file.
+        let is_place = PLACES.have(nearest) && is_path(self.code);
+        if is_denied || is_loose || is_place {
+            return None;
+        }
+        (THERE.have(nearest) || ACTING.have(nearest)).then(|| nearest.to_owned())
+    }
+
+    /// What is removed is there whatever library its name may be of.
+    fn is_of_code(&self) -> bool {
+        self.acts_on().is_some_and(|word| ACTING.have(&word))
+    }
+
+    fn was_there_once(&self) -> bool {
+        let before = self.before.trim_end();
+        let after = self.after.trim_start_matches(['`', ' ']);
+        WAS.iter().any(|words| before.ends_with(words)) || after.starts_with("before")
+    }
+}
+
+/// A name or a clause in between begins something else.
+fn clause_of(before: &str) -> &str {
+    before.rsplit([',', ';', ':', '(']).next().unwrap_or(before)
 }
 
 /// Text in single code marks.
@@ -389,10 +233,51 @@ fn spans(sentence: &str) -> impl Iterator<Item = Span<'_>> {
             from = inner + length + marks;
             // A fence is code that is proposed or quoted as a whole.
             if marks < 3 && length > 0 {
-                let (code, before) = (&sentence[inner..inner + length], &sentence[..start]);
-                return Some(Span { code, before });
+                return Some(Span {
+                    code: &sentence[inner..inner + length],
+                    before: &sentence[..start],
+                    after: &sentence[from..],
+                    is_marked: true,
+                });
             }
         }
+    })
+}
+
+/// Words outside of code marks that are written as only code is.
+fn unmarked(sentence: &str) -> impl Iterator<Item = Span<'_>> {
+    let is_edge = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | '(' | ')');
+    let mut marked = false;
+    sentence.split_inclusive(|c: char| c.is_whitespace() || c == '`').filter_map(move |part| {
+        let was_marked = marked;
+        marked ^= part.ends_with('`');
+        let word = part.trim_matches(is_edge);
+        let head = word.split('(').next().unwrap_or(word).trim_end_matches(')');
+        let is_code = word.contains("()") && is_one_name(head) || is_path(head) || is_coded(head);
+        if was_marked || part.contains("://") || !is_code || head.starts_with('(') {
+            return None;
+        }
+        let start = head.as_ptr() as usize - sentence.as_ptr() as usize;
+        let end = start + head.len() + if word[head.len()..].starts_with("()") { 2 } else { 0 };
+        let (before, after) = (&sentence[..start], &sentence[end..]);
+        Some(Span { code: &sentence[start..end], before, after, is_marked: false })
+    })
+}
+
+/// `line_total` and `lineTotal`, but not `en_US`, `x86_64`, `watchOS` or `iPhone`.
+pub fn is_coded(word: &str) -> bool {
+    if !word.starts_with(is_name_char) || !word.chars().all(|c| is_name_char(c) || c == '.') {
+        return false;
+    }
+    word.split('.').any(|name| {
+        let parts: Vec<&str> = name.split('_').filter(|part| !part.is_empty()).collect();
+        let is_word = |part: &&str| part.len() > 1 && part.chars().all(char::is_alphabetic);
+        let snake = parts.len() > 1 && parts.iter().all(is_word) && name.len() > 6;
+        let first = name.bytes().take_while(u8::is_ascii_lowercase).count();
+        let rest = name.as_bytes().get(first..).unwrap_or_default();
+        let camel = first > 1
+            && matches!(rest, [a, b, ..] if a.is_ascii_uppercase() && b.is_ascii_lowercase());
+        snake || camel
     })
 }
 
@@ -404,8 +289,7 @@ fn fenced(text: &str) -> impl Iterator<Item = &str> {
 fn proposes(before: &str, code: &str, wanted: Wanted) -> bool {
     // Something new may be in a new file, and a plan may be about what is new.
     let may_be_place = wanted == Wanted::Fact && !is_path(code);
-    // A name or a clause in between begins something else.
-    let clause = before.rsplit([',', ';', ':', '(']).next().unwrap_or(before);
+    let clause = clause_of(before);
     let most = if wanted == Wanted::Fact { BEFORE_FACT } else { BEFORE_PLAN };
     let words = clause.split_whitespace().rev().take(most);
     let words: Vec<String> = words
@@ -413,13 +297,13 @@ fn proposes(before: &str, code: &str, wanted: Wanted) -> bool {
         .collect();
     for (at, word) in words.iter().enumerate() {
         let before = words.get(at + 1).map_or("", String::as_str);
-        if wanted == Wanted::Plan && PLANNING.contains(&word.as_str()) {
+        if wanted == Wanted::Plan && PLANNING.have(word) {
             return true;
         }
-        if may_be_place && PLACES.contains(&word.as_str()) && !REFERRING.contains(&before) {
+        if may_be_place && PLACES.have(word) && !REFERRING.have(before) {
             return false;
         }
-        if PROPOSING.contains(&word.as_str()) {
+        if PROPOSING.have(word) {
             return true;
         }
     }
@@ -428,54 +312,115 @@ fn proposes(before: &str, code: &str, wanted: Wanted) -> bool {
 
 /// `Add a helper to the cart named x`.
 fn is_named_as_new(before: &str) -> bool {
-    let clause = before.rsplit([',', ';', ':', '(']).next().unwrap_or(before).to_lowercase();
+    let clause = clause_of(before).to_lowercase();
     let is_named = ["called", "named"].iter().any(|word| clause.trim_end().ends_with(word));
-    is_named && clause.split_whitespace().any(|word| PROPOSING.contains(&word))
+    is_named && clause.split_whitespace().any(|word| PROPOSING.have(word))
 }
 
 /// The names that a sentence says are in the code.
 pub fn claims(sentence: &str, wanted: Wanted) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    for span in spans(sentence) {
-        let code = span.code.trim();
-        let first = code.split_whitespace().next().unwrap_or_default();
-        if COMMANDS.contains(&first) && code.contains(' ') || first.starts_with('-') {
+    spans(sentence).chain(unmarked(sentence)).flat_map(|span| claimed(&span, wanted)).collect()
+}
+
+/// What a command, an option, a path or a name with dashes claims; `None` for code.
+fn in_other_forms(span: &Span, code: &str) -> Option<Vec<Claim>> {
+    let claim = |name: &str, kind| Claim { name: name.to_owned(), kind, is_call: false, of: None };
+    let first = code.split_whitespace().next().unwrap_or_default();
+    if COMMANDS.have(first) && code.contains(' ') {
+        return Some(Vec::new());
+    }
+    if first.starts_with("--") || (is_path(first) && code.contains(" --")) {
+        let options = code.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+        let names = options.filter_map(|word| word.split(['=', ']', '<']).next());
+        let is_plain = |name: &&str| name.len() > 2 && is_dashed(&format!("x-{name}"));
+        return Some(names.filter(is_plain).map(|name| claim(name, Kind::Dashed)).collect());
+    }
+    if first.starts_with('-') {
+        return Some(Vec::new());
+    }
+    if is_path(code) {
+        let is_named = code.contains('/') || span.is_marked;
+        let is_claimed = is_named && !span.was_there_once();
+        return Some(
+            is_claimed.then(|| claim(without_line(code), Kind::Path)).into_iter().collect(),
+        );
+    }
+    let is_dashes = code.contains('-') && code.chars().all(|c| is_name_char(c) || c == '-');
+    is_dashes.then(|| is_dashed(code).then(|| claim(code, Kind::Dashed)).into_iter().collect())
+}
+
+fn claimed(span: &Span, wanted: Wanted) -> Vec<Claim> {
+    let code = span.code.trim();
+    let claim = |name: &str, kind, of: Option<&str>| Claim {
+        name: name.to_owned(),
+        kind,
+        is_call: code.contains(&format!("{name}(")),
+        of: of.map(str::to_owned),
+    };
+    let said = span.said(wanted);
+    if said == Said::New {
+        return Vec::new();
+    }
+    if let Some(claims) = in_other_forms(span, code) {
+        return claims;
+    }
+    let root = identifiers(code).next().unwrap_or_default();
+    let single = is_one_name(code) && (!ROOTS.have(root) || span.is_of_code());
+    let mut found = Vec::new();
+    let plain = without_strings(code);
+    let mut known_root = false;
+    let mut of: Option<&str> = None;
+    let mut end = 0;
+    for name in identifiers(&plain) {
+        let start = name.as_ptr() as usize - plain.as_ptr() as usize;
+        let between = &plain[end..start];
+        let in_chain = end > 0 && matches!(between, "." | "::" | "->" | "?." | "#")
+            || between.ends_with(").")
+            || between.ends_with(")?.");
+        end = start + name.len();
+        if !in_chain {
+            (known_root, of) = (ROOTS.have(name) && !span.is_of_code(), None);
+        }
+        let owner = of.filter(|owner| in_chain && owner.starts_with(char::is_uppercase));
+        of = Some(name);
+        let of_language = OF_LANGUAGES.have(&name.to_lowercase());
+        let readable = name.is_ascii() || is_disguised(name);
+        let is_inherited = owner.is_some() && OF_ALL_TYPES.have(&name.to_lowercase());
+        if known_root || name.len() < 3 || of_language || is_inherited || !readable {
             continue;
         }
-        if proposes(span.before, span.code, wanted) || is_named_as_new(span.before) {
-            continue;
-        }
-        if !code.contains(char::is_whitespace) && is_path(code) && code.contains('/') {
-            let name = without_line(code).to_owned();
-            claims.push(Claim { name, is_path: true, is_call: false });
-            continue;
-        }
-        let root = code.split(['.', ':', '(']).next().unwrap_or_default();
-        if is_path(code) || ROOTS.contains(&root) {
-            continue;
-        }
-        let single = is_one_name(code);
-        for name in identifiers(&without_strings(code)) {
-            // A line of code in a plan is code to write, and a plain word may be anything.
-            let claimed = match wanted {
-                Wanted::Fact => single || is_compound(name),
-                Wanted::Plan => single && is_compound(name),
-            };
-            let of_language = OF_LANGUAGES.contains(&name.to_lowercase().as_str());
-            if claimed && name.len() > 2 && !of_language && (name.is_ascii() || is_disguised(name))
-            {
-                let is_call = code.contains(&format!("{name}("));
-                claims.push(Claim { name: name.to_owned(), is_path: false, is_call });
-            }
+        // A line of code in a plan is code to write, and a plain word may be anything.
+        let is_claimed = match (wanted, said) {
+            (Wanted::Fact, _) => single || is_compound(name),
+            (Wanted::Plan, Said::There) => is_compound(name),
+            (Wanted::Plan, _) => single && is_compound(name),
+        };
+        if is_claimed {
+            found.push(claim(name, Kind::Name, owner));
+        } else if owner.is_some() {
+            found.push(claim(name, Kind::Member, owner));
         }
     }
-    claims
+    found
+}
+
+/// `max-size`, but not `max - size` or `MAX-SIZE`.
+fn is_dashed(word: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
+    word.contains('-')
+        && word.split('-').all(is_part)
+        && word.split('-').filter(|part| part.len() > 1).count() > 1
+        && word.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
 /// `total`, `total()`, `Cart.total`, `Cart::total(x)`, but not a line of code or of prose.
 fn is_one_name(code: &str) -> bool {
     let head = code.split('(').next().unwrap_or(code);
-    !head.is_empty() && head.chars().all(|c| c.is_alphanumeric() || "_.:$".contains(c))
+    // Names of Ruby may end in a question or an exclamation.
+    let head = head.strip_suffix(['?', '!']).unwrap_or(head);
+    !head.is_empty() && head.chars().all(|c| c.is_alphanumeric() || "_.:$#".contains(c))
 }
 
 /// Letters of another alphabet between Latin ones, which look the same.
@@ -490,6 +435,60 @@ pub fn is_live_in(name: &str, text: &str) -> bool {
         let bare = line.trim_start();
         let is_comment = ["//", "#", "-- ", "*", "/*", "<!--"].iter().any(|m| bare.starts_with(m));
         !is_comment && occurs_in(name, &without_strings(line))
+    })
+}
+
+/// How a text declares a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Declared {
+    /// It may have more than stands there.
+    pub inherits: bool,
+}
+
+/// Whether a text declares a type of this name.
+pub fn declares(name: &str, text: &str) -> Option<Declared> {
+    const WORDS: [&str; 12] = [
+        "class",
+        "struct",
+        "enum",
+        "trait",
+        "interface",
+        "object",
+        "module",
+        "record",
+        "union",
+        "protocol",
+        "type",
+        "namespace",
+    ];
+    text.match_indices(name).find_map(|(at, _)| {
+        let before = text[..at].trim_end();
+        let after = &text[at + name.len()..];
+        let is_whole = !after.starts_with(is_name_char) && before.len() < at;
+        let word = before.rsplit(|c: char| !is_name_char(c)).next().unwrap_or_default();
+        let head = after.split(['{', '\n', ';']).next().unwrap_or_default();
+        let inherits = [":", "(", "extends", "implements", " < ", "="];
+        let inherits = inherits.iter().any(|sign| head.contains(sign));
+        // What a type of Go embeds stands in its body.
+        let inherits = inherits || word == "type";
+        (is_whole && WORDS.contains(&word)).then_some(Declared { inherits })
+    })
+}
+
+/// Whether a name stands in a text where it is not one of another type: not only `Other.name`.
+pub fn stands_for(owner: &str, name: &str, text: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        if before.ends_with(is_name_char) || after.starts_with(is_name_char) {
+            return false;
+        }
+        let chain = before.strip_suffix('.').or_else(|| before.strip_suffix("::"));
+        let root = chain.map(|chain| chain.rsplit(|c| !is_name_char(c)).next().unwrap_or_default());
+        // Constants and variables may be of any type.
+        let is_type = |root: &str| {
+            root.starts_with(char::is_uppercase) && root.contains(|c: char| c.is_lowercase())
+        };
+        root.is_none_or(|root| root == owner || !is_type(root) || root == "Self")
     })
 }
 
@@ -545,7 +544,7 @@ pub fn is_path(word: &str) -> bool {
     let name = bare.rsplit('/').next().unwrap_or(bare);
     let known = name
         .rsplit_once('.')
-        .is_some_and(|(stem, ending)| !stem.is_empty() && EXTENSIONS.contains(&ending));
+        .is_some_and(|(stem, ending)| !stem.is_empty() && EXTENSIONS.have(ending));
     known && bare.chars().all(|c| c.is_alphanumeric() || "/._-+@".contains(c))
 }
 
@@ -585,7 +584,8 @@ mod tests {
     use super::*;
 
     fn claimed(sentence: &str, wanted: Wanted) -> Vec<String> {
-        claims(sentence, wanted).into_iter().map(|claim| claim.name).collect()
+        let claims = claims(sentence, wanted).into_iter();
+        claims.filter(|claim| claim.kind != Kind::Member).map(|claim| claim.name).collect()
     }
 
     #[test]
@@ -593,17 +593,42 @@ mod tests {
         use Wanted::{Fact, Plan};
         for (sentence, wanted, names) in [
             ("`frobnicateLedger()` rounds twice [1].", Fact, vec!["frobnicateLedger"]),
-            ("`Cart.lineTotal` is called by total_of.", Fact, vec!["Cart", "lineTotal"]),
+            ("`Cart.lineTotal` is called by Totals.", Fact, vec!["Cart", "lineTotal"]),
             ("There is no `validateInput` here.", Fact, vec![]),
             ("The caller does not use `roundTwice`.", Fact, vec!["roundTwice"]),
             ("`if (a_b > c) return d_e` is wrong", Fact, vec!["a_b", "d_e"]),
             ("It compares `\"not foundHere\"` with `null`.", Fact, vec![]),
             ("In `Math.round` and `npm run testAll`", Fact, vec![]),
-            ("See `src/a/b.rs:12` and `b.rs`", Fact, vec!["src/a/b.rs"]),
+            ("See `src/a/b.rs:12` and `b.rs`", Fact, vec!["src/a/b.rs", "b.rs"]),
             ("Add a helper `roundOnce` to it.", Plan, vec![]),
             ("Use `isSafeInteger` there.", Plan, vec![]),
             ("Use `isSafeInteger` there.", Fact, vec!["isSafeInteger"]),
             ("In `lineTotal`, round once.", Plan, vec!["lineTotal"]),
+            ("Call the existing helper `roundOnce` on it.", Plan, vec!["roundOnce"]),
+            (
+                "Add `sumOf`, a method like `lineTotal`, after `cartTotal`.",
+                Plan,
+                vec!["lineTotal", "cartTotal"],
+            ),
+            ("Use something like `roundOnce`.", Plan, vec![]),
+            ("Remove the calls to `String.roundOnce()`.", Plan, vec!["roundOnce"]),
+            ("Replace `a_b + c` by `d_e`.", Plan, vec!["a_b"]),
+            ("Wrap it in `roundOnce`.", Plan, vec![]),
+            ("Use `round` in `lineTotal`.", Plan, vec!["lineTotal"]),
+            ("`sum_of(a_b)` stays.", Plan, vec!["sum_of", "a_b"]),
+            ("`validateInput` is missing.", Fact, vec![]),
+            ("It rounds with `Math.round(a_b * factor)`.", Fact, vec!["a_b"]),
+            ("`usize::swap_bytes` and `char.IsWhiteSpace` do so.", Plan, vec![]),
+            ("`MY-PROG_HELP` and `a_b-c` are read.", Fact, vec![]),
+            ("`max-size` and `--dry-run=yes` are read.", Fact, vec!["max-size", "dry-run"]),
+            ("`src/run.sh --keep-last 3` and `git log --all-refs` do.", Fact, vec!["keep-last"]),
+            (
+                "roundTwice() and line_total drop cents on watchOS.",
+                Fact,
+                vec!["roundTwice", "line_total"],
+            ),
+            ("JavaScript on x86_64 for en_US, see https://a.b/c_d/e_fg.", Fact, vec![]),
+            ("It was `old/a.rs` before.", Fact, vec![]),
             ("There is no guard in `lineTotal`.", Fact, vec!["lineTotal"]),
             ("Add a check to `lineTotal`.", Fact, vec!["lineTotal"]),
             ("It is called by `lineTotal`.", Fact, vec!["lineTotal"]),

@@ -66,6 +66,7 @@ fn code() -> Memory {
         ("src/total.ts", b"import { round } from \"./round\";\n\nexport function lineTotal(price: number) {\n\treturn round(price * 100) / 100;\n}\n\nexport function cartTotal(lines: Line[]) {\n  return round(sum(lines.map(lineTotal)));\n}\n".to_vec()),
         ("src/round.ts", b"export const round = (value: number) => Math.round(value);\r\n".to_vec()),
         ("src/old.ts", b"// return roundTwice(price) / 2;\n/* first\n   const ledger = openLedger(7);\n*/\nconst note = \"sendReceipt(order) was here\";\nexport const four = a - -b;\n".to_vec()),
+        ("src/ledger.kt", b"class Ledger {\n    fun balance() = 0\n}\n\nval log = Log.close()\n".to_vec()),
         ("vendor/lib.ts", b"export const vendored = withCare(1, 2, 3);\n".to_vec()),
         ("docs/notes.md", b"`removedLongAgo()` was removed.\n".to_vec()),
         ("src/copy.ts", b"export function other() {\n  return somethingElse(1, 2);\n}\n".to_vec()),
@@ -354,6 +355,50 @@ fn names_in_strings_documents_and_disguise_are_not_in_the_code() {
 }
 
 #[test]
+fn names_are_claims_as_people_write_them() {
+    let with = |cause: &str| {
+        let mut finding = good();
+        finding.likely_causes.push(cause.into());
+        let after = checked(finding);
+        doubted(&after).into_iter().map(|(_, claim)| claim.to_owned()).collect::<Vec<_>>()
+    };
+    for (cause, doubts) in [
+        ("frobnicateLedger() drops cents [1].", vec!["`frobnicateLedger`"]),
+        ("lineTotal() is called by cartTotal [1].", vec![]),
+        ("`CartTotal` rounds [1].", vec!["`CartTotal`"]),
+        ("It reads `max-cart-size` [1].", vec!["`max-cart-size`"]),
+        ("It reads `line-total` [1].", vec![]),
+        ("See `frobnicator.ts` [1].", vec!["`frobnicator.ts`"]),
+        ("See `total.ts`, imported from `../src/round.js` [1].", vec![]),
+        ("It was `src/sums.ts` before [1].", vec![]),
+        ("`Ledger.close` drops it, `Ledger.balance` not [1].", vec!["`close`"]),
+        ("`Ledger.toString` and `Intl.supportedValuesOf` are right [1].", vec![]),
+    ] {
+        assert_eq!(with(cause), doubts, "{cause}");
+    }
+}
+
+#[test]
+fn what_a_plan_acts_upon_or_stands_beside_is_there() {
+    let with = |change: &str| {
+        let mut finding = good();
+        finding.suggested_change = change.into();
+        let after = checked(finding);
+        doubted(&after).into_iter().map(|(_, claim)| claim.to_owned()).collect::<Vec<_>>()
+    };
+    for (change, doubts) in [
+        ("Call the existing helper `roundTotals` there.", vec!["`roundTotals`"]),
+        ("Add `roundOnce` after `roundTotals`.", vec!["`roundTotals`"]),
+        ("Add a method `roundOnce` like `roundTotals`.", vec!["`roundTotals`"]),
+        ("Remove `String.roundTotals()`.", vec!["`roundTotals`"]),
+        ("Replace `roundTotals(x)` by `roundOnce(x)`.", vec!["`roundTotals`"]),
+        ("Use `roundOnce` in `lineTotal`; `cartTotal` stays.", vec![]),
+    ] {
+        assert_eq!(with(change), doubts, "{change}");
+    }
+}
+
+#[test]
 fn a_test_exists_by_its_whole_name_where_it_is_said_to_be() {
     let with = |test: &str| {
         let mut finding = good();
@@ -362,6 +407,10 @@ fn a_test_exists_by_its_whole_name_where_it_is_said_to_be() {
     };
     assert_eq!(with("existing: `test/total.test.ts` `rounds half up`"), 1);
     assert_eq!(with("existing: `rounds half up`"), 1);
+    assert_eq!(with("existing: `it('rounds half up')` in test/total.test.ts"), 1);
+    assert_eq!(with("existing: `it('rounds half down')`"), 0, "a declaration");
+    assert_eq!(with("existing: `rounds half up` in test/totals.test.ts"), 0, "a path in prose");
+    assert_eq!(with("existing: TestRoundsHalfUp"), 0, "a name in prose");
     assert_eq!(with("existing: `rounds half`"), 0, "a part of a name");
     assert_eq!(with("existing: `src/copy.ts` `rounds half up`"), 0, "in another file");
     assert_eq!(with("existing: `cartTotal`"), 0, "code of the product is no test");

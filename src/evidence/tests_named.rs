@@ -1,6 +1,6 @@
 //! Tests that a finding says exist.
 
-use super::names::{is_path, occurs_in, without_line};
+use super::names::{is_coded, is_path, occurs_in, without_line};
 
 /// Paths and names in an entry about an existing test.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,12 +61,15 @@ pub fn existing(entry: &str) -> Option<Named> {
     for code in rest.split('`').skip(1).step_by(2) {
         read(code.trim(), &mut named);
     }
-    if !rest.contains('`') {
-        let words =
-            rest.split_whitespace().map(|word| word.trim_matches([',', '.', ';', '(', ')']));
-        words
-            .filter(|word| is_path(word) || word.contains("::"))
-            .for_each(|word| read(word, &mut named));
+    // Without code marks, only what is written as nothing but code is.
+    let is_marked = rest.contains('`');
+    for word in rest.split('`').step_by(2).flat_map(str::split_whitespace) {
+        let word = word.trim_matches([',', '.', ';', ':', '(', ')', '"', '\'']);
+        let humps = word.split(char::is_uppercase).filter(|hump| !hump.is_empty()).count();
+        let is_name = word.contains("::") || word.contains('_') || humps > 2 || is_coded(word);
+        if (is_path(word) && word.contains('/')) || (!is_marked && (is_name || is_path(word))) {
+            read(word, &mut named);
+        }
     }
     Some(named)
 }
@@ -83,6 +86,10 @@ fn read(code: &str, named: &mut Named) {
         _ => (None, code),
     };
     named.paths.extend(path.map(|path| without_line(path).to_owned()));
+    if let Some(name) = declared(rest) {
+        named.names.push(name.to_owned());
+        return;
+    }
     let rest = rest.rsplit("::").next().unwrap_or(rest);
     let rest = rest.split("()").next().unwrap_or(rest).trim_matches(['"', '\'', ' ']);
     let name = rest.split(['(', '[', '{']).next().unwrap_or(rest).trim();
@@ -90,11 +97,30 @@ fn read(code: &str, named: &mut Named) {
     let name = name.rsplit(" > ").next().unwrap_or(name);
     let name = match name.contains(' ') {
         true => name,
-        false => name.rsplit('.').next().unwrap_or(name),
+        false => name.rsplit(['.', '#']).next().unwrap_or(name),
     };
     if name.len() > 2 {
         named.names.push(name.to_owned());
     }
+}
+
+/// The name in a declaration: `TEST(suite, name)`, `it("name", …)`, `def test_a(self)`.
+fn declared(code: &str) -> Option<&str> {
+    const MACROS: [&str; 4] = ["TEST", "TEST_F", "TEST_P", "TYPED_TEST"];
+    const CALLS: [&str; 6] = ["it", "test", "describe", "context", "should", "TEST_CASE"];
+    const WORDS: [&str; 5] = ["def ", "fn ", "func ", "fun ", "void "];
+    if let Some((head, inside)) = code.split_once('(') {
+        let inside = inside.trim_end_matches([')', ' ', '{']).trim();
+        if MACROS.contains(&head.trim()) {
+            return Some(inside);
+        }
+        let quote = inside.chars().next().filter(|c| matches!(c, '"' | '\''));
+        if let (true, Some(quote)) = (CALLS.contains(&head.trim()), quote) {
+            return inside[1..].split(quote).next();
+        }
+    }
+    let (_, rest) = WORDS.iter().find_map(|word| code.split_once(word))?;
+    rest.split(['(', '[', '<']).next().map(str::trim).filter(|name| !name.contains(' '))
 }
 
 /// Whether a file has a test of this name, white space aside: as a whole, and not in a comment.
@@ -150,6 +176,16 @@ mod tests {
             (
                 "`RetryQueueTests.Retries_once()` in `worker/RetryQueueTests.cs`",
                 named(&["worker/RetryQueueTests.cs"], &["Retries_once"]),
+            ),
+            ("existing: `TEST(map_test, inserts)`", named(&[], &["map_test, inserts"])),
+            ("existing: `it('rounds (half) up')`", named(&[], &["rounds (half) up"])),
+            ("existing: `void Rounds_up()`", named(&[], &["Rounds_up"])),
+            ("existing: `TotalTest#roundsUp`", named(&[], &["roundsUp"])),
+            ("existing: test_round in tests/total.py", named(&["tests/total.py"], &["test_round"])),
+            ("existing: TestRoundsHalfUp on GitHub", named(&[], &["TestRoundsHalfUp"])),
+            (
+                "existing: `test_round` in tests/total.py",
+                named(&["tests/total.py"], &["test_round"]),
             ),
             ("new: `test_of_a_new_thing`", None),
             ("Add a test `rounds once` to `tests/a.rs`", None),
