@@ -47,7 +47,8 @@ pub fn values_of(path: &Path) -> Result<Vec<(usize, Value)>, BacktestCommandErro
     let text =
         text.map_err(|source| BacktestCommandError::Items { path: path.to_owned(), source })?;
     let wrong = |line, source| BacktestCommandError::Item { path: path.to_owned(), line, source };
-    export::values(&text).map_err(|(line, source)| wrong(line, source))
+    let values = export::values(&text).into_iter();
+    values.map(|(line, value)| Ok((line, value.map_err(|source| wrong(line, source))?))).collect()
 }
 
 fn item(value: Value, config: &Config, cwd: &Path) -> Result<PastItem, serde_json::Error> {

@@ -95,5 +95,42 @@ fn a_folder_of_files_is_read_and_a_mistake_names_its_place() {
         said.contains("b.jsonl") && said.contains("line 2") && said.contains("title"),
         "{said}"
     );
+    assert_eq!(run.status.code(), Some(0), "{said}");
+    assert_eq!(export.items(), [1, 2, 3]);
+}
+
+#[test]
+fn a_file_without_a_single_item_is_a_mistake() {
+    let export = Export::new("items.jsonl");
+    export.write("items.jsonl", "id,title\n1,One\n");
+    let run = export.heartbeat(&["--once"]);
+    let said = text(&run);
+    assert!(said.contains("line 1") && said.contains("at least \"id\""), "{said}");
     assert_eq!(run.status.code(), Some(78), "{said}");
+}
+
+#[test]
+fn neither_a_time_to_come_nor_a_bad_line_hides_another_item() {
+    let export = Export::new("items.jsonl");
+    let future = "{\"id\": 1, \"title\": \"One\", \"changed\": \"2099-01-01T00:00:00Z\"}\n";
+    export.write("items.jsonl", future);
+    let run = export.heartbeat(&["--once"]);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run));
+    let today = jiff::Timestamp::now();
+    let lines = format!(
+        "{future}{{\"id\": 2, \"title\": \"Two\", \"changed\": \"{today}\"}}\n\
+         {{\"id\": 3, \"title\": \"Three\", \"priority\": \"high\"}}\n\
+         {{\"id\": 4, \"title\": \"Four\", \"changed\": \"99999-01-01\"}}\n\
+         {{\"id\": 5, \"title\":\n\
+         {{\"id\": 6, \"title\": \"Six\"}}\n"
+    );
+    export.write("items.jsonl", &lines);
+    let run = export.heartbeat(&["--once"]);
+    let said = text(&run);
+    assert_eq!(run.status.code(), Some(0), "{said}");
+    assert_eq!(export.items(), [1, 2, 6], "{said}");
+    assert!(["line 3", "line 4", "line 5"].iter().all(|line| said.contains(line)), "{said}");
+    // The one that is to come was known, and is not taken for changed by every run.
+    let run = export.heartbeat(&["--once"]);
+    assert!(text(&run).contains("0 to do, 0 deferred, 3 unchanged"), "{}", text(&run));
 }

@@ -80,22 +80,19 @@ fn number_or_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i
 }
 
 /// The objects with their lines; in an array, with their places.
-pub fn values(text: &str) -> Result<Vec<(usize, Value)>, (usize, serde_json::Error)> {
+pub fn values(text: &str) -> Vec<(usize, Result<Value, serde_json::Error>)> {
     if text.trim_start().starts_with('[') {
-        let all: Vec<Value> =
-            serde_json::from_str(text).map_err(|source| (source.line(), source))?;
-        return Ok(all.into_iter().enumerate().map(|(at, value)| (at + 1, value)).collect());
+        return match serde_json::from_str::<Vec<Value>>(text) {
+            Ok(all) => (1..).zip(all.into_iter().map(Ok)).collect(),
+            Err(error) => vec![(error.line(), Err(error))],
+        };
     }
     // A file of one object in several lines is what most tools write for a single item.
     if let Ok(one @ Value::Object(_)) = serde_json::from_str(text) {
-        return Ok(vec![(1, one)]);
+        return vec![(1, Ok(one))];
     }
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let value = |(at, line): (usize, &str)| {
-        let value = serde_json::from_str(line).map_err(|source| (at + 1, source))?;
-        Ok((at + 1, value))
-    };
-    lines.map(value).collect()
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    lines.map(|(number, line)| (number, serde_json::from_str(line))).collect()
 }
 
 /// Whether this is a whole work item of Azure DevOps.

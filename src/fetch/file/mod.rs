@@ -2,8 +2,10 @@
 //!
 //! The file is read whole by every run; dedupe decides what is new by the items' texts, so an export
 //! that is written anew each night wakes only what changed. An item that says when it changed is
-//! offered if that is recent; one that does not has the time of its file. Nothing is ever written
-//! back: there is nobody to write to.
+//! offered if that is recent; one that does not, or that names a time to come, has the time of its
+//! file. There is no cursor: items may be appended in any order of their times. What is no item is
+//! left out and named; the others are read without it. Nothing is ever written back: there is
+//! nobody to write to.
 
 pub mod export;
 
@@ -25,6 +27,8 @@ use crate::settings;
 
 /// Files of a folder that are read; more is a mistake in `source.path`.
 const MAX_FILES: usize = 10_000;
+/// Places that are no items and are named; the rest is counted.
+const MAX_NAMED: usize = 5;
 
 #[derive(Clone)]
 pub(super) struct FileSource {
@@ -33,18 +37,52 @@ pub(super) struct FileSource {
     clock: Clock,
 }
 
+/// What the files hold.
+#[derive(Default)]
+struct Contents {
+    items: BTreeMap<ItemId, WorkItem>,
+    /// What could not be read, with its place and the reason. Any item may be among it.
+    unreadable: Vec<String>,
+}
+
+impl Contents {
+    fn add(&mut self, item: WorkItem) {
+        self.items.insert(item.id, item);
+    }
+
+    /// Nothing at all could be read: another form of file.
+    fn usable(self) -> Result<Self, FetchError> {
+        match self.unreadable.first() {
+            Some(first) if self.items.is_empty() => {
+                let message = format!("{first}; an item needs at least \"id\" and \"title\"");
+                Err(FetchError::new(FailureClass::BadQuery, message))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    fn report_unreadable(&self) {
+        for place in self.unreadable.iter().take(MAX_NAMED) {
+            tracing::error!("{place}; the other items are read without it");
+        }
+        if let more @ 1.. = self.unreadable.len().saturating_sub(MAX_NAMED) {
+            tracing::error!(more, "further lines of the file are no items");
+        }
+    }
+}
+
 impl FileSource {
     pub fn connect(config: &settings::Source, connection: Connection) -> Self {
         let notebook = Notebook::new(connection.memory, &config.name);
         Self { config: config.clone(), notebook, clock: connection.clock }
     }
 
-    fn read(&self) -> Result<BTreeMap<ItemId, WorkItem>, FetchError> {
-        let mut items = BTreeMap::new();
+    fn read(&self) -> Result<Contents, FetchError> {
+        let mut contents = Contents::default();
         for path in self.files()? {
-            self.read_file(&path, &mut items)?;
+            self.read_file(&path, &mut contents)?;
         }
-        Ok(items)
+        contents.usable()
     }
 
     /// The file, or the `.json`, `.jsonl` and `.ndjson` files of the folder.
@@ -76,11 +114,7 @@ impl FileSource {
         Ok(files)
     }
 
-    fn read_file(
-        &self,
-        path: &Path,
-        items: &mut BTreeMap<ItemId, WorkItem>,
-    ) -> Result<(), FetchError> {
+    fn read_file(&self, path: &Path, contents: &mut Contents) -> Result<(), FetchError> {
         let file = std::fs::File::open(path).map_err(|error| cannot_read(path, &error))?;
         let written = file.metadata().and_then(|data| data.modified()).ok();
         let written = written.and_then(|time| Timestamp::try_from(time).ok());
@@ -99,22 +133,25 @@ impl FileSource {
             );
             return Err(FetchError::new(FailureClass::TooMany, message));
         }
-        let wrong = |(line, error): (usize, serde_json::Error)| {
-            let message = format!(
-                "{}, item or line {line}: {error}; an item needs at least \"id\" and \"title\"",
-                path.display()
-            );
-            FetchError::new(FailureClass::BadQuery, message)
-        };
-        for (line, value) in export::values(&text).map_err(wrong)? {
-            let parsed = export::item(value, &self.config.text_fields);
-            let mut item = parsed.map_err(|error| wrong((line, error)))?;
+        for (line, value) in export::values(&text) {
+            let parsed = value.and_then(|value| export::item(value, &self.config.text_fields));
+            let mut item = match parsed {
+                Ok(item) => item,
+                Err(error) => {
+                    let place = format!("{}, item or line {line}: {error}", path.display());
+                    contents.unreadable.push(place);
+                    continue;
+                }
+            };
             item.key = ItemKey::new(&self.config.name, item.id);
             if item.changed_at == Timestamp::UNIX_EPOCH {
                 (item.changed_at, item.rev) = (written, written.as_millisecond());
             }
+            if item.changed_at > now {
+                item.changed_at = written;
+            }
             if filters::admits(&self.config, &item) {
-                items.insert(item.id, item);
+                contents.add(item);
             }
         }
         Ok(())
@@ -137,8 +174,7 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> FetchError {
 }
 
 impl FileSource {
-    /// All items, by number.
-    async fn items(&self) -> Result<BTreeMap<ItemId, WorkItem>, FetchError> {
+    async fn contents(&self) -> Result<Contents, FetchError> {
         // Reading files is quick, but the disk may not be.
         let file = self.clone();
         let read = tokio::task::spawn_blocking(move || file.read()).await;
@@ -147,8 +183,18 @@ impl FileSource {
         })
     }
 
+    /// All items, by number, for a question about single ones. If some are on lines that cannot be
+    /// read, an answer would say of them that they are gone.
+    async fn all_items(&self) -> Result<BTreeMap<ItemId, WorkItem>, FetchError> {
+        let Contents { items, unreadable } = self.contents().await?;
+        match unreadable.into_iter().next() {
+            Some(place) => Err(FetchError::new(FailureClass::BadQuery, place)),
+            None => Ok(items),
+        }
+    }
+
     pub async fn check(&self) -> Result<(), FetchError> {
-        self.items().await.map(drop)
+        self.contents().await.map(drop)
     }
 
     /// A corrected file is a corrected configuration: its time says that somebody tried.
@@ -158,17 +204,17 @@ impl FileSource {
         format!("{} {changed:?}", path.display())
     }
 
-    pub(super) fn listing(self: Arc<Self>, request: &FetchRequest) -> WholeFile {
-        WholeFile { file: self, request: Some(request.clone()) }
+    pub(super) fn listing(self: Arc<Self>, _request: &FetchRequest) -> WholeFile {
+        WholeFile { file: self, is_read: false }
     }
 
     pub async fn still_matching(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, FetchError> {
-        let all = self.items().await?;
+        let all = self.all_items().await?;
         Ok(ids.iter().copied().filter(|id| all.contains_key(id)).collect())
     }
 
     pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, FetchError> {
-        let mut all = self.items().await?;
+        let mut all = self.all_items().await?;
         Ok(ids.iter().filter_map(|id| all.remove(id)).map(CurrentState::from).collect())
     }
 
@@ -206,14 +252,16 @@ impl FileSource {
     }
 
     pub async fn matching(&self) -> Result<usize, FetchError> {
-        Ok(self.items().await?.len())
+        let contents = self.contents().await?;
+        contents.report_unreadable();
+        Ok(contents.items.len())
     }
 }
 
 /// All that changed is one page, with the items that are requested by number.
 pub(super) struct WholeFile {
     file: Arc<FileSource>,
-    request: Option<FetchRequest>,
+    is_read: bool,
 }
 
 impl Listing for WholeFile {
@@ -226,12 +274,13 @@ impl Listing for WholeFile {
     }
 
     async fn named(&mut self, ids: Vec<ItemId>) -> Result<Batch, FetchError> {
-        let mut all = self.file.items().await?;
+        let Contents { mut items, unreadable } = self.file.contents().await?;
         let mut batch = Batch::default();
         for id in ids {
-            match all.remove(&id) {
+            match items.remove(&id) {
                 Some(item) => batch.items.push(item),
-                None => batch.vanished.push(id),
+                None if unreadable.is_empty() => batch.vanished.push(id),
+                None => batch.failed.push(id),
             }
         }
         Ok(batch)
@@ -241,17 +290,18 @@ impl Listing for WholeFile {
         &mut self,
         delivered: &mut HashSet<ItemId>,
     ) -> Result<Option<Read>, FetchError> {
-        let Some(request) = self.request.take() else { return Ok(None) };
-        let all = self.file.items().await?;
-        let cursor = all.values().map(|item| item.changed_at).max();
+        if std::mem::replace(&mut self.is_read, true) {
+            return Ok(None);
+        }
+        let contents = self.file.contents().await?;
+        contents.report_unreadable();
         let now = self.file.clock.now();
-        let since = request.changed_since.unwrap_or_else(|| {
-            now.checked_sub(self.file.config.look_back).unwrap_or(Timestamp::UNIX_EPOCH)
-        });
-        let mut items: Vec<WorkItem> = all.into_values().collect();
+        let look_back = now.checked_sub(self.file.config.look_back);
+        let since = look_back.unwrap_or(Timestamp::UNIX_EPOCH);
+        let mut items: Vec<WorkItem> = contents.items.into_values().collect();
         items.retain(|item| item.changed_at >= since && delivered.insert(item.id));
         items.sort_by_key(|item| (item.changed_at, item.id));
-        Ok(Some((Page { items, cursor, ..Page::default() }, None)))
+        Ok(Some((Page { items, ..Page::default() }, None)))
     }
 }
 
