@@ -66,9 +66,7 @@ pub(super) fn problem(file: &Path) -> Option<Problem> {
             let fix = format!("run `chmod go-w {shown}`");
             return foreign(format!("every user may write {what}"), fix);
         }
-        // Many systems give each user a group of their own, with the same number.
-        let is_own_group = about.gid() == nix::unistd::getegid().as_raw() && about.gid() == own;
-        if mode & WRITABLE_BY_GROUP != 0 && !is_sticky && !is_own_group && about.gid() != 0 {
+        if mode & WRITABLE_BY_GROUP != 0 && !is_sticky && !is_only_member(own, about.gid()) {
             let reason = format!("the group {} may write {what}", about.gid());
             return foreign(reason, format!("run `chmod g-w {shown}`"));
         }
@@ -78,6 +76,27 @@ pub(super) fn problem(file: &Path) -> Option<Problem> {
         reason: "it is committed in this repository, so everybody who can merge could change it"
             .to_owned(),
         fix: "keep it outside (in ~/.config/heartbeat)".to_owned(),
+    })
+}
+
+/// Whether nobody else is in the group. Many systems give each user a group of their own, but others
+/// may have been added to it.
+fn is_only_member(user: u32, group: u32) -> bool {
+    let uid = nix::unistd::Uid::from_raw(user);
+    let Ok(Some(user)) = nix::unistd::User::from_uid(uid) else { return false };
+    let found = nix::unistd::Group::from_gid(nix::unistd::Gid::from_raw(group));
+    let Ok(Some(listed)) = found else { return false };
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    listed.mem.iter().all(|member| *member == user.name)
+        && !has_others(&accounts, &user.name, group)
+}
+
+/// Whether it is the own group of another account in this list.
+fn has_others(accounts: &str, user: &str, group: u32) -> bool {
+    accounts.lines().any(|line| {
+        let mut fields = line.split(':');
+        let is_other = fields.next().is_some_and(|name| name != user);
+        is_other && fields.nth(2).and_then(|number| number.parse().ok()) == Some(group)
     })
 }
 
@@ -179,6 +198,12 @@ mod tests {
         mode(&folder, 0o1777);
         assert_eq!(said(), "", "as /tmp");
         if nix::unistd::getuid().is_root() {
+            mode(&folder, 0o755);
+            mode(&file, 0o660);
+            // A group of which root is not the only member, on any system: it is not listed.
+            nix::unistd::chown(&file, None, Some(4_242_424.into())).unwrap();
+            assert!(said().contains("the group 4242424 may write it"), "{}", said());
+            assert!(said().contains("chmod g-w"), "{}", said());
             nix::unistd::chown(&file, Some(65_534.into()), None).unwrap();
             assert!(said().contains("belongs to another user (uid 65534)"), "{}", said());
         } else {
@@ -206,6 +231,14 @@ mod tests {
         let list = home.path().join("heartbeat/trusted");
         std::fs::set_permissions(&list, Permissions::from_mode(0o666)).unwrap();
         assert!(!is_used("two"));
+    }
+
+    #[test]
+    fn an_account_with_the_same_group_is_another_member() {
+        let accounts = "root:x:0:0::/root:/bin/sh\nada:x:1000:1000:Ada,,,:/home/ada:/bin/sh\n";
+        assert!(!has_others(accounts, "ada", 1000));
+        let bob = format!("{accounts}bob:x:1001:1000::/home/bob:/bin/sh\n");
+        assert!(has_others(&bob, "ada", 1000) && !has_others(&bob, "ada", 1001));
     }
 
     #[test]
