@@ -29,7 +29,7 @@ impl LogFile {
     /// Reopens the path if another process has rotated our file.
     fn refresh(&mut self) -> io::Result<u64> {
         let ours = self.file.metadata()?;
-        match fs::metadata(&self.path) {
+        match fs::symlink_metadata(&self.path) {
             Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(there.len()),
             _ => {
                 self.file = append_to(&self.path)?;
@@ -62,7 +62,8 @@ impl LogFile {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    private::options().create(true).append(true).open(path)
+    // In a folder that others write, somebody may have put a link or a pipe there.
+    private::open_regular_with(private::options().create(true).append(true), path)
 }
 
 impl Write for LogFile {
@@ -124,6 +125,27 @@ mod tests {
         log.write_all(b"after\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "after\n");
         assert_eq!(fs::read_to_string(folder.path().join("moved")).unwrap(), "before\n");
+    }
+
+    #[test]
+    fn neither_a_link_nor_a_pipe_is_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let [target, link, pipe, log] =
+            ["target", "link", "pipe", "log"].map(|name| folder.path().join(name));
+        fs::write(&target, "kept").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // With a reader, so that opening it would succeed.
+        let _reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        for path in [&link, &pipe] {
+            let refused = LogFile::open(path, 1000, 1).unwrap_err().to_string();
+            assert!(refused.contains("not a regular file"), "{refused}");
+        }
+        let mut log_file = LogFile::open(&log, 1000, 1).unwrap();
+        fs::remove_file(&log).unwrap();
+        std::os::unix::fs::symlink(&target, &log).unwrap();
+        log_file.write_all(b"later\n").unwrap_err();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
     }
 
     #[test]

@@ -326,7 +326,8 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
     } else {
         open.create_new(true)
     };
-    let mut file = open.open(path).map_err(|error| match error.kind() {
+    let opened = crate::private::open_regular_with(&mut open, path);
+    let mut file = opened.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => exists(path),
         _ => CommandError::io(format!("cannot write {}", path.display()))(error),
     })?;

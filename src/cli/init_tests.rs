@@ -315,3 +315,19 @@ fn a_code_base_that_does_not_exist_and_a_file_that_does_are_refused() {
     check_absent(&InitArgs { force: true, ..no_answers() }, &file).unwrap();
     check_absent(&InitArgs { print: true, ..no_answers() }, &file).unwrap();
 }
+
+#[test]
+fn force_does_not_write_through_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, link) = (folder.path().join("target"), folder.path().join("heartbeat.toml"));
+    std::fs::write(&target, "kept").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let forced = InitArgs { force: true, ..no_answers() };
+    let refused = run(&forced, &[], &link).unwrap_err().to_string();
+    assert!(refused.contains("not a regular file"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
+    std::fs::remove_file(&link).unwrap();
+    run(&forced, &[], &link).unwrap();
+    run(&forced, &[], &link).unwrap();
+    assert!(std::fs::read_to_string(&link).unwrap().contains("[source]"));
+}

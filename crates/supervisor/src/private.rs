@@ -31,9 +31,14 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Opens a regular file for reading. Links are not followed, and a pipe does not block.
 pub fn open_regular(path: &Path) -> io::Result<File> {
+    open_regular_with(OpenOptions::new().read(true), path)
+}
+
+/// The same with other options.
+pub fn open_regular_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let refused = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let opened = options.custom_flags(flags).open(path);
     let is_link = |error: &io::Error| error.raw_os_error() == Some(libc::ELOOP);
     let file = opened.map_err(|error| if is_link(&error) { refused() } else { error })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(refused()) }
