@@ -6,10 +6,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use visible_text::{clean_both, trim_to_bytes, without_invisible};
 
 use super::many::each;
+use crate::model::text::clip;
 use crate::model::{
     Alarms, CleanField, CleanItem, Format, TextStats, UnclearTextPolicy, VisibilityIssue,
     VisibilityIssues, WorkItem,
 };
+
+/// Characters of a title or another value of one line. Trackers allow a few hundred; a file or a
+/// hostile server sends any number, and a title is repeated on every page.
+const MAX_LINE: usize = 1000;
+/// The same for other facts, such as an area or an address.
+const MAX_FACT: usize = 4000;
 
 /// Limits of an item's text in a prompt, in estimated tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,18 +268,33 @@ fn clean_fact(fact: &mut String, alarms: &mut Alarms) {
     } else if let Cow::Owned(visible) = visible {
         *fact = visible;
     }
+    if fact.len() > MAX_FACT {
+        *fact = clip(fact, MAX_FACT);
+    }
 }
 
 /// A title or a name: one line, nothing invisible.
 fn clean_line(text: &str, alarms: &mut Alarms) -> String {
     let visible = without_invisible(text, alarms);
-    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+    clip(&visible.split_whitespace().collect::<Vec<_>>().join(" "), MAX_LINE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{Comment, ItemId, ItemKey, Links, TextField};
+
+    #[test]
+    fn a_title_without_end_is_cut() {
+        let budget = Budget::per_item(1000, 100);
+        let endless = "über ".repeat(400_000);
+        let (title, tags) = (endless.clone(), vec![endless]);
+        let cleaned = clean_item(WorkItem { title, tags, ..item(&["text"], &[]) }, &budget);
+        let title = cleaned.facts.title;
+        assert_eq!(cleaned.facts.tags[0].chars().count(), MAX_FACT);
+        assert_eq!(title.chars().count(), MAX_LINE);
+        assert!(title.starts_with("über über") && title.ends_with('…'), "{title}");
+    }
 
     fn item(texts: &[&str], comments: &[&str]) -> WorkItem {
         let field = |raw: &&str| TextField {
