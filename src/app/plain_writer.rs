@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::model::is_acting;
+use crate::model::{is_acting, without_pipeline_commands};
 
 /// Creates writers that pass only plain text.
 pub struct PlainWriters<M> {
@@ -32,7 +32,7 @@ impl<W: Write> Write for PlainWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let passes = |c: &char| !is_acting(*c) || self.is_coloured && *c == '\u{1b}';
         let plain: String = String::from_utf8_lossy(line).chars().filter(passes).collect();
-        self.inner.write_all(plain.as_bytes())?;
+        self.inner.write_all(without_pipeline_commands(&plain).as_bytes())?;
         Ok(line.len())
     }
 
@@ -69,11 +69,13 @@ mod tests {
             let writer = kept.clone();
             let layer = super::super::logging::plain_layer(format, move || writer.clone(), false);
             tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
-                let said = "red \u{1b}[31m \u{9b}1m \u{202e}exe.txt\u{2066} \u{200b}\u{feff}end";
+                let said =
+                    "red \u{1b}[31m \u{9b}1m \u{202e}exe.txt\u{2066} \u{200b}\u{feff}##vso[x]end";
                 tracing::error!(error = said, "helper said {said}");
             });
             let log = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
             assert!(log.contains("exe.txt") && log.contains("end"), "{log}");
+            assert!(log.contains("## vso[x]") && !log.contains("##vso["), "{log}");
             let acting: Vec<char> = log.chars().filter(|c| is_acting(*c)).collect();
             assert_eq!(acting, Vec::<char>::new(), "{format:?}: {log:?}");
         }

@@ -55,6 +55,7 @@ pub use crate::app::{error, exit};
 use crate::app::{self, StartOptions, daemon, running};
 use crate::clock::Clock;
 use crate::config::{Loaded, load};
+use crate::model::{json_without_pipeline_commands, plain_text, without_pipeline_commands};
 use crate::report::names::Names;
 use crate::report::paint::Paint;
 use crate::report::summary::{self, RunReport};
@@ -95,7 +96,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 #[expect(clippy::print_stderr, reason = "the one place that prints the error of a command")]
 fn say_error(error: &CommandError) {
     // The text may quote a tracker or a helper command.
-    eprintln!("heartbeat: {}", crate::model::plain_text(&error.to_string()));
+    eprintln!("heartbeat: {}", without_pipeline_commands(&plain_text(&error.to_string())));
 }
 
 fn dispatch(cli: Cli, environment: Environment) -> Result<Code, CommandError> {
@@ -388,7 +389,7 @@ impl Context {
         let text = serde_json::to_string_pretty(value).map_err(|error| {
             CommandError::Usage(format!("cannot write the result as JSON: {error}"))
         })?;
-        write_out(&format!("{text}\n"))
+        write_whole(&format!("{}\n", json_without_pipeline_commands(&text)))
     }
 }
 
@@ -419,8 +420,12 @@ fn served(result: std::io::Result<()>) -> Result<Code, CommandError> {
     Ok(Code::Done)
 }
 
-/// Writes to standard output. A closed pipe is not a failure.
+/// Writes to standard output, which may be the log of a build. A closed pipe is not a failure.
 fn write_out(text: &str) -> Result<(), CommandError> {
+    write_whole(&without_pipeline_commands(text))
+}
+
+fn write_whole(text: &str) -> Result<(), CommandError> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -47,7 +47,10 @@ pub use money::Usd;
 pub use names::name_in;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use phase::Phase;
-pub use plain::{is_acting, plain_json, plain_markdown, plain_text};
+pub use plain::{
+    is_acting, json_without_pipeline_commands, plain_json, plain_markdown, plain_text,
+    without_pipeline_commands,
+};
 pub use proof::{AnalysedCode, Doubt, Evidence, Proof, Rung, Standing, Step, Unfound};
 pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, RepositoryRecord, SourceRecord};

@@ -1,7 +1,10 @@
 //! Makes untrusted text (agents, trackers, helper commands) safe to show anywhere.
 
+use std::borrow::Cow;
+
 use pulldown_cmark::{Event, Parser, Tag};
 use serde_json::Value;
+use visible_text::{Alarms, without_invisible};
 
 /// Whether a character acts on a terminal or a reader instead of being read: controls except line
 /// ends and tabs, direction marks, invisible characters and tags.
@@ -21,12 +24,65 @@ pub const fn is_acting(character: char) -> bool {
     )
 }
 
-/// Removes characters that act on a terminal or change the reading order.
+/// Removes characters that nobody sees, act on a terminal or change the reading order. A joiner stays
+/// where it belongs, as in an emoji.
 pub fn plain_text(text: &str) -> String {
+    let text = without_invisible(text, &mut Alarms::default());
     if !text.contains(is_acting) {
-        return text.to_owned();
+        return text.into_owned();
     }
     text.replace("\r\n", "\n").chars().filter(|character| !is_acting(*character)).collect()
+}
+
+/// What a build pipeline takes for a command in the output of a program, broken by a space: `##[` and
+/// `##vso[` of Azure DevOps anywhere, `::` of GitHub at the start of a line.
+pub fn without_pipeline_commands(text: &str) -> Cow<'_, str> {
+    if !text.contains("##") && !text.contains("::") {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for line in text.split_inclusive(['\n', '\r']) {
+        let content = line.trim_start();
+        let (indent, content) = match content.strip_prefix(':') {
+            Some(rest) if rest.starts_with(':') => {
+                out.push_str(&line[..line.len() - content.len()]);
+                (": ", rest)
+            }
+            _ => ("", line),
+        };
+        out.push_str(indent);
+        break_hash_commands(content, "# ", &mut out);
+    }
+    Cow::Owned(out)
+}
+
+/// The same in JSON, where the text stays what it is.
+pub fn json_without_pipeline_commands(json: &str) -> Cow<'_, str> {
+    if !json.contains("##") {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 8);
+    break_hash_commands(json, "\\u0023", &mut out);
+    Cow::Owned(out)
+}
+
+/// `second` replaces the second `#` of a command.
+fn break_hash_commands(text: &str, second: &str, out: &mut String) {
+    let is_command = |rest: &str| {
+        let word = rest.get(..3).filter(|word| word.eq_ignore_ascii_case("vso"));
+        rest[word.map_or(0, str::len)..].starts_with('[')
+    };
+    let mut rest = text;
+    while let Some(at) = rest.find("##") {
+        let (before, after) = rest.split_at(at + 1);
+        out.push_str(before);
+        rest = after;
+        if is_command(&rest[1..]) {
+            out.push_str(second);
+            rest = &rest[1..];
+        }
+    }
+    out.push_str(rest);
 }
 
 /// Like [`plain_text`], and closes an open code fence: otherwise the text after it in a report or a
@@ -90,6 +146,37 @@ mod tests {
             assert_eq!(plain_text(kept), kept);
         }
         assert_eq!(plain_text("one\r\ntwo\rthree"), "one\ntwothree");
+    }
+
+    #[test]
+    fn a_joiner_stays_only_where_it_is_seen() {
+        assert_eq!(plain_text("pass\u{200d}word \u{200d}\u{200c}x"), "password x");
+        for kept in ["👩\u{200d}💻", "\u{645}\u{6cc}\u{200c}\u{62e}"] {
+            assert_eq!(plain_text(kept), kept);
+        }
+    }
+
+    #[test]
+    fn no_pipeline_command_is_left_and_the_rest_is_as_it_was() {
+        for (text, expected) in [
+            ("a ##vso[task.complete result=Failed]b", "a ## vso[task.complete result=Failed]b"),
+            ("##[error]x ##VSO[y]", "## [error]x ## VSO[y]"),
+            ("###[group]", "### [group]"),
+            ("::error::x\n  ::warning::y\r::z", ": :error::x\n  : :warning::y\r: :z"),
+            ("::##[x]", ": :## [x]"),
+            ("std::fmt, a ## heading\n## [1.0]", "std::fmt, a ## heading\n## [1.0]"),
+            ("##", "##"),
+            ("##é", "##é"),
+        ] {
+            let broken = without_pipeline_commands(text);
+            assert_eq!(broken, expected);
+            assert_eq!(without_pipeline_commands(&broken), expected, "again");
+        }
+        let json = r###"{"title": "##vso[x] ##[y] ## z"}"###;
+        let shown = json_without_pipeline_commands(json);
+        assert!(!shown.contains("##vso[") && !shown.contains("##["), "{shown}");
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(read(&shown), read(json));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::clock::Clock;
 use crate::event::fold::{RunView, SessionView, Step};
 use crate::event::{Event, Recorded};
-use crate::model::plain_text;
 use crate::model::text::{clip, in_words};
+use crate::model::{plain_text, without_pipeline_commands};
 use crate::report::lines::short_key;
 use crate::report::narrator::Narrator;
 use crate::report::paint::is_own_colour;
@@ -93,7 +93,7 @@ pub fn text(text: &str) -> String {
 /// A closed standard error does not stop the run.
 fn write_line(text: &str) {
     let mut stderr = std::io::stderr().lock();
-    drop(writeln!(stderr, "{}", self::text(text)));
+    drop(writeln!(stderr, "{}", without_pipeline_commands(&self::text(text))));
 }
 
 /// One block at the bottom of the terminal: the run's step, and a line per live session. It is one
