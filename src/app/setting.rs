@@ -21,6 +21,7 @@ use crate::prompt::Prompts;
 use crate::report::terminal::Progress;
 use crate::run::{Edges, RunContext};
 use crate::session::brief::Briefly;
+use crate::session::keeper::launch::own_program;
 use crate::session::{
     LiveSessions, MachineGate, StopHandle, SupervisedSessions, Supervisor, SupervisorSettings,
 };
@@ -255,8 +256,8 @@ impl Setting {
         journal: &Journal,
         silence: Option<Duration>,
     ) -> Result<SupervisedSessions, CommandError> {
-        let keeper = std::env::current_exe()
-            .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
+        let keeper =
+            own_program().map_err(CommandError::io("cannot locate the heartbeat executable"))?;
         let limits = &self.config.limits;
         let containment = self.config.state.containment;
         let usual = SupervisorSettings::new(keeper, containment, limits.max_live_sessions);
@@ -275,7 +276,7 @@ impl Setting {
 
     /// Runs commands like sessions.
     pub(super) fn briefly(&self) -> std::io::Result<Briefly> {
-        let (keeper, containment) = (std::env::current_exe()?, self.config.state.containment);
+        let (keeper, containment) = (own_program()?, self.config.state.containment);
         Ok(Briefly { keeper, containment })
     }
 

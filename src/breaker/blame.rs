@@ -26,13 +26,16 @@ pub enum Suspect {
 const KILLED: i32 = 9;
 
 pub fn suspect(outcome: &Outcome, usage: &Usage) -> Suspect {
-    use FailureKind::{ApiError, InvalidRequest, NoJson, NoResult, NotSent, RunDeadline};
+    use FailureKind::{
+        ApiError, InvalidRequest, KeeperFailed, NoJson, NoResult, NotSent, RunDeadline,
+    };
     let answered = usage.tokens() > 0;
     match outcome {
         Outcome::AgentError { why: ApiError } => Suspect::Provider,
         // A request that the provider had accepted before, on an earlier turn.
         Outcome::AgentError { why: InvalidRequest } if answered => Suspect::Provider,
-        Outcome::Orphaned => Suspect::Machine,
+        // No agent can reach its keeper: something else on this machine ended it.
+        Outcome::Orphaned | Outcome::AgentError { why: KeeperFailed } => Suspect::Machine,
         Outcome::Signal { signal: KILLED } if answered => Suspect::Machine,
         Outcome::ExitCode { .. }
         | Outcome::Signal { .. }
@@ -108,6 +111,8 @@ mod tests {
         ] {
             assert_eq!(suspect(&outcome, &none), Suspect::Program, "{outcome}");
         }
+        let keeper = Outcome::AgentError { why: FailureKind::KeeperFailed };
+        assert_eq!(suspect(&keeper, &none), Suspect::Machine);
         assert_eq!(suspect(&Outcome::Orphaned, &none), Suspect::Machine);
     }
 

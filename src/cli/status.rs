@@ -18,6 +18,7 @@ use crate::report::moment::moment;
 use crate::report::paint::Paint;
 use crate::schedule::{date_in, day_in};
 use crate::session::containment::detect;
+use crate::session::keeper::launch::own_program;
 use crate::settings::Config;
 use crate::store::{
     ActiveSession, Holder, HolderHealth, ItemRow, Journal, Message, MessageState, OpenItems, Pause,
@@ -208,7 +209,7 @@ fn empty_runs(newest: &[RunRow], items: &[(Phase, u32)]) -> u32 {
 
 /// The strongest containment that this machine supports, found by testing.
 async fn containment(config: &Config) -> String {
-    let tried = match std::env::current_exe() {
+    let tried = match own_program() {
         Ok(keeper) => detect(&keeper, config.state.containment).await,
         Err(error) => Err(error),
     };

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::failure::{Failure, retry_after};
 use super::meter::{Meter, Stop};
 use super::record::{Exchange, Playback, Recorder};
-use super::upstream::{Upstream, root_cause};
+use super::upstream::{Upstream, foreign, root_cause};
 use super::wire::Reader;
 use crate::clock::Clock;
 
@@ -227,6 +227,10 @@ impl Call {
             return refusal(StatusCode::BAD_GATEWAY, "api_error", &why);
         }
         if response.status().is_success() {
+            if let Some(why) = foreign(response.headers()) {
+                self.failure = Some(Failure::outage(&why));
+                return refusal(StatusCode::BAD_GATEWAY, "api_error", &why);
+            }
             self.shared.meter.answered();
             return self.streamed(response);
         }

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Url};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::failure::{Class, Failure};
+use super::wire::shortened;
 
 /// A connection that takes longer is an outage.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -114,7 +116,10 @@ impl Upstream {
         };
         let status = answer.status();
         if status.is_success() {
-            return Greeting::Accepted;
+            return match foreign(answer.headers()) {
+                Some(why) => Greeting::Unreachable(Failure::outage(&why)),
+                None => Greeting::Accepted,
+            };
         }
         let headers = answer.headers().clone();
         let mut body = Vec::new();
@@ -149,6 +154,20 @@ impl Upstream {
     pub fn path(&self) -> &'static str {
         self.provider.path
     }
+}
+
+/// Why a successful answer is none of a model: a proxy or the sign-in page of a network answers every
+/// address with a page of its own.
+pub(super) fn foreign(headers: &HeaderMap) -> Option<String> {
+    let kind = headers.get(reqwest::header::CONTENT_TYPE)?.to_str().ok()?;
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let known = kind.is_empty() || kind.ends_with("json") || kind == "text/event-stream";
+    (!known).then(|| {
+        format!(
+            "answers {}, which is no answer of a model; check the proxy, or sign in to the network",
+            shortened(&kind)
+        )
+    })
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -15,6 +15,8 @@ const HEAD: usize = 256;
 /// Average length of a token.
 const BYTES_PER_TOKEN: u64 = 4;
 const MAX_WORDS_LEN: usize = 500;
+/// No model reads or writes so many tokens in one answer. A higher count would use up every budget.
+const MAX_COUNT: u64 = 20_000_000;
 
 /// Tokens of so many bytes, estimated.
 pub const fn estimated_tokens(bytes: u64) -> u64 {
@@ -32,6 +34,8 @@ pub struct Seen {
     pub has_input: bool,
     /// The provider's counts are final.
     pub is_final: bool,
+    /// A count is no number of tokens that one answer can have.
+    pub is_nonsense: bool,
     /// Length of the text, tool calls and reasoning in the deltas.
     pub delta_bytes: u64,
     /// An error inside the answer: its type and its words.
@@ -42,17 +46,20 @@ impl Seen {
     /// The tokens that the provider served. Without its final counts they are estimated: the input
     /// from the length of the request, the output from the deltas. `false`: not estimated.
     pub fn tokens(&self, request_bytes: u64) -> (Usage, bool) {
-        if self.is_final {
+        if self.is_final && !self.is_nonsense {
             return (self.counted, false);
         }
         if self.bytes == 0 {
             return (Usage::default(), false);
         }
         let mut tokens = self.counted;
-        if !self.has_input {
-            tokens.input_tokens = estimated_tokens(request_bytes);
+        if !self.has_input || self.is_nonsense {
+            tokens.input_tokens = tokens.input_tokens.max(estimated_tokens(request_bytes));
         }
-        tokens.output_tokens = tokens.output_tokens.max(estimated_tokens(self.delta_bytes));
+        // An answer in one piece has no deltas.
+        let said =
+            if self.delta_bytes == 0 && self.is_nonsense { self.bytes } else { self.delta_bytes };
+        tokens.output_tokens = tokens.output_tokens.max(estimated_tokens(said));
         (tokens, true)
     }
 }
@@ -152,9 +159,13 @@ impl Reader {
 
     /// Counts are cumulative: the highest of each kind is valid.
     fn count(&mut self, usage: &Value) {
-        let number = |names: &[&str]| {
-            let found = names.iter().find_map(|name| usage.pointer(name)?.as_u64());
-            found.unwrap_or_default()
+        let mut is_nonsense = false;
+        let mut number = |names: &[&str]| {
+            let mut found = names.iter().filter_map(|name| usage.pointer(name));
+            let Some(found) = found.find(|value| !value.is_null()) else { return 0 };
+            let count = found.as_u64().filter(|count| *count <= MAX_COUNT);
+            is_nonsense |= count.is_none();
+            count.unwrap_or_default()
         };
         let has_input =
             ["input_tokens", "prompt_tokens"].iter().any(|name| !usage[*name].is_null());
@@ -173,6 +184,7 @@ impl Reader {
         counted.cache_creation_tokens = counted.cache_creation_tokens.max(written);
         counted.output_tokens = counted.output_tokens.max(output);
         self.seen.has_input |= has_input;
+        self.seen.is_nonsense |= is_nonsense;
     }
 }
 
@@ -272,6 +284,17 @@ data: [DONE]
         let words = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"12345678\"}\n";
         assert_eq!(read(true, words, 64).tokens(400), (counted(100, 0, 0, 2), true));
         assert_eq!(read(true, "", 64).tokens(400), (Usage::default(), false));
+    }
+
+    #[test]
+    fn counts_that_cannot_be_are_estimated() {
+        let text = "data: {\"delta\":{\"text\":\"12345678\"}}\n";
+        for count in ["-5000", "1.5", "\"12\"", "18446744073709551615", "900000000000000000"] {
+            let usage =
+                format!("data: {{\"usage\":{{\"input_tokens\":{count},\"output_tokens\":7}}}}\n");
+            let (tokens, estimated) = read(true, &(text.to_owned() + &usage), 64).tokens(400);
+            assert_eq!((tokens, estimated), (counted(100, 0, 0, 7), true), "{count}");
+        }
     }
 
     #[test]

@@ -401,7 +401,12 @@ fn unless_unreadable(outcome: &Outcome, said: Usage) -> Usage {
 /// Corrects an outcome by what the gateway saw: it knows why requests ended, the agent only says so
 /// in its own words. What heartbeat itself decided stays.
 fn witnessed(account: &Account, outcome: Outcome) -> Outcome {
-    use FailureKind::{Interrupted, MaxOutputTokens, MaxToolCalls, MaxTurns, SchemaExhausted};
+    use FailureKind::{
+        Interrupted, KeeperFailed, MaxOutputTokens, MaxToolCalls, MaxTurns, SchemaExhausted,
+    };
+    if outcome == (Outcome::AgentError { why: KeeperFailed }) {
+        return outcome;
+    }
     let is_agents_word = matches!(
         outcome,
         Outcome::AgentError { .. }
@@ -529,7 +534,15 @@ fn judge(spec: &SessionSpec, agent: &dyn Agent, finished: &Finished) -> SessionE
         files_read: Some(finished.files_read.clone()),
         swept: finished.swept,
         survivors: finished.survivors,
-        stderr_tail: words_of(spec, account.as_ref(), finished),
+        stderr_tail: match outcome {
+            // Its last words are of another matter.
+            Outcome::AgentError { why: FailureKind::KeeperFailed } => Untrusted::new(
+                "the process that supervises this session was ended from outside, and the session \
+                 with it"
+                    .to_owned(),
+            ),
+            _ => words_of(spec, account.as_ref(), finished),
+        },
         transcript: plain_transcript(&finished.transcript),
         fell_back_to: finished.fell_back_to.as_deref().map(plain_text),
         outcome,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::path::Path;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -13,6 +14,7 @@ use crate::model::{Breaker, Phase, SourceRecord, Stage, Usd};
 use crate::process::machine::Machine;
 use crate::process::program;
 use crate::schedule::{Schedule, date_in, day_in};
+use crate::session::keeper::launch::own_program_is_gone;
 use crate::settings::{AgentKind, Config};
 use crate::store::{
     ActiveSession, Held, ItemState, Message, Pause, RunLock, RunRow, Spending, SpendingTotals,
@@ -49,6 +51,10 @@ pub struct Facts {
     pub store_fault: Option<String>,
     /// Why the agent cannot be started.
     pub agent_missing: Option<String>,
+    /// Why reports cannot be written.
+    pub report_fault: Option<String>,
+    /// The program's file was replaced or removed since it was started.
+    pub is_replaced: bool,
     /// What prevents sessions at the model provider.
     pub provider: Option<Hold>,
     /// The provider breaker that most needs attention.
@@ -141,6 +147,8 @@ impl Facts {
             config_fault: None,
             store_fault: None,
             agent_missing: None,
+            report_fault: None,
+            is_replaced: false,
             provider: None,
             provider_breaker: Breaker::default(),
             provider_breakers: Vec::new(),
@@ -185,6 +193,8 @@ pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
         .ok()
         .and_then(|schedule| schedule.next_after(now));
     facts.store_fault = unwritable(store);
+    facts.report_fault = report_fault(&config.report.dir);
+    facts.is_replaced = own_program_is_gone();
     if let Err(error) = read(&mut facts, store, config).await {
         facts.store_fault = Some(error.to_string());
     }
@@ -250,6 +260,24 @@ pub fn agent_missing(config: &Config, search_path: &OsStr) -> Option<String> {
             kind.section()
         )
     })
+}
+
+/// Why no report can be written to this folder, which may not exist yet; creates nothing.
+pub fn report_fault(folder: &Path) -> Option<String> {
+    use nix::unistd::{AccessFlags, access};
+    if folder.as_os_str().is_empty() {
+        return None;
+    }
+    let there =
+        folder.ancestors().find(|place| place.exists()).filter(|place| *place != Path::new(""));
+    let there = there.unwrap_or_else(|| Path::new("."));
+    let failed = |why: &str| Some(format!("cannot write reports to {}: {why}", folder.display()));
+    if !there.is_dir() {
+        return failed(&format!("{} is no folder", there.display()));
+    }
+    access(there, AccessFlags::W_OK | AccessFlags::X_OK)
+        .err()
+        .and_then(|error| failed(error.desc()))
 }
 
 /// Why nothing can be written, as far as that shows without writing.

@@ -15,6 +15,8 @@
 //! | `config_fault` | the file on disk is invalid, the last valid one is in use | |
 //! | `store` | | the state cannot be read or written |
 //! | `agent` | | its program does not exist or is not executable |
+//! | `reports` | reports cannot be written to `report.dir` | |
+//! | `program` | the program's file was replaced: a restart runs the new one | |
 //! | `stale_lock` | | a run holds the lock and sends no heartbeat |
 //! | `run_lost` | a run is recorded as in progress, but the lock is free | |
 //! | `provider_suspended` | the agent's provider states a limit | |
@@ -95,6 +97,8 @@ pub fn judge(facts: &Facts, age: Duration) -> Health {
         config,
         store,
         agent,
+        reports,
+        program,
         lock,
         provider,
         undelivered,
@@ -223,6 +227,18 @@ fn store(facts: &Facts) -> Option<HealthReason> {
 
 fn agent(facts: &Facts) -> Option<HealthReason> {
     facts.agent_missing.clone().map(|fault| unhealthy("agent", fault))
+}
+
+/// The path may name a person, so it is only in `doctor` and in the log.
+fn reports(facts: &Facts) -> Option<HealthReason> {
+    let message = "reports cannot be written to report.dir; `heartbeat doctor` says why";
+    facts.report_fault.as_ref().map(|_| degraded("reports", message.into()))
+}
+
+fn program(facts: &Facts) -> Option<HealthReason> {
+    let message =
+        "the program's file was replaced or removed; restart the service to run the new one";
+    facts.is_replaced.then(|| degraded("program", message.into()))
 }
 
 fn lock(facts: &Facts) -> Option<HealthReason> {

@@ -114,6 +114,8 @@ fn every_reason_degrades_or_fails_as_documented() {
         ("config", Degraded, "config_fault", |f| f.config_fault = Some("line 3".into())),
         ("store", Unhealthy, "store", |f| f.store_fault = Some("read-only".into())),
         ("no agent", Unhealthy, "agent", |f| f.agent_missing = Some("not there".into())),
+        ("no reports", Degraded, "reports", |f| f.report_fault = Some("read-only".into())),
+        ("upgraded", Degraded, "program", |f| f.is_replaced = true),
         ("lock fresh", Healthy, "", |f| held(f, "2026-11-16T07:59:00Z")),
         ("lock stale", Unhealthy, "stale_lock", |f| held(f, "2026-11-16T07:50:00Z")),
         ("run going on", Healthy, "", |f| {

@@ -11,6 +11,7 @@ use crate::session::agent::capability::{About, Findings, Problem, install, probl
 use crate::session::agent::{Task, kept_folder, of_kind as of_kind_of_agent};
 use crate::session::brief::Briefly;
 use crate::session::configured::Configured;
+use crate::session::keeper::launch::own_program;
 use crate::session::resolve_program;
 use crate::session::trial::Bench;
 use crate::settings::{AgentKind, CopilotProvider, Environment};
@@ -84,7 +85,7 @@ async fn ask_all(input: &DoctorInput, kind: AgentKind) -> Vec<Result<String, Str
     // A folder used for something else is not touched.
     let ours = |state: &&PathBuf| state.is_dir() && crate::store::refuse_foreign(state).is_ok();
     let state = input.state.as_ref().ok().filter(ours).unwrap_or(&spare).clone();
-    let keeper = match std::env::current_exe() {
+    let keeper = match own_program() {
         Ok(keeper) => keeper,
         Err(error) => return vec![Err(error.to_string())],
     };

@@ -12,8 +12,10 @@ use crate::session::admission::{self, Limits};
 use crate::session::confinement::Strength;
 use crate::session::containment::{Tier, survey};
 use crate::session::in_force::Walls;
+use crate::session::keeper::launch::own_program;
 use crate::settings::AgentKind;
 use crate::settings::Containment;
+use crate::web::facts::report_fault;
 
 pub(super) async fn repository(input: &DoctorInput) -> Check {
     let name = "repository";
@@ -100,7 +102,7 @@ pub(super) async fn containment(input: &DoctorInput) -> Check {
     let name = "containment";
     let wanted = input.config.state.containment;
     let strength = Strength::of_this_machine();
-    let tried = match std::env::current_exe() {
+    let tried = match own_program() {
         Ok(keeper) => survey(&keeper, wanted).await,
         Err(error) => Err(error),
     };
@@ -241,6 +243,21 @@ async fn is_heartbeat(listen: &str) -> bool {
         body.get("seconds_since_turn").map(drop)
     };
     matches!(tokio::time::timeout(Duration::from_secs(5), ask).await, Ok(Some(())))
+}
+
+pub(super) fn reports(input: &DoctorInput) -> Check {
+    let (name, folder) = ("reports", &input.config.report.dir);
+    if folder.as_os_str().is_empty() {
+        return Check::skipped(name, "off: report.dir is empty");
+    }
+    match report_fault(folder) {
+        None => Check::ok(name, format!("are written to {}", folder.display())),
+        Some(fault) => {
+            let fix = "create the folder, make it writable for the user of the service, or change \
+                       report.dir";
+            Check::failed(name, fault, fix)
+        }
+    }
 }
 
 pub(super) fn webhook(input: &DoctorInput) -> Check {

@@ -127,6 +127,7 @@ pub async fn diagnose(input: &DoctorInput) -> Diagnosis {
     checks.push(machine::free_resources(input));
     checks.push(machine::schedule(input));
     checks.push(machine::port(input).await);
+    checks.push(machine::reports(input));
     checks.push(machine::webhook(input));
     checks.push(machine::ping(input).await);
     Diagnosis::new(checks)

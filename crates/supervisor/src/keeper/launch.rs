@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -129,6 +129,21 @@ pub enum LaunchError {
     Io(#[from] io::Error),
 }
 
+/// The program that keepers run: that of this process. On Linux it is named by the kernel's own link,
+/// because an upgrade replaces the file while a service runs: then the name leads nowhere, or to another
+/// version that may not understand this one's messages.
+pub fn own_program() -> io::Result<PathBuf> {
+    match cfg!(target_os = "linux") {
+        true => Ok("/proc/self/exe".into()),
+        false => std::env::current_exe(),
+    }
+}
+
+/// Whether the file of this process's program was replaced or removed since it started.
+pub fn own_program_is_gone() -> bool {
+    std::env::current_exe().is_ok_and(|program| !program.exists())
+}
+
 /// Starts a keeper, in a slot if there are slots, and waits until it is ready.
 pub async fn launch(
     program: &Path,
@@ -178,6 +193,7 @@ fn start(
     let owner_start = process::stat(owner).map_or(0, |stat| stat.start_time);
     let mut command = tokio::process::Command::new(program);
     command
+        .arg0("heartbeat")
         .arg(ARGUMENT)
         .arg(session.to_string())
         .arg(match containment {
