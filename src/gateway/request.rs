@@ -240,13 +240,16 @@ impl Asked {
     pub fn bytes(&self) -> Bytes {
         let mut text = String::from("{");
         for (place, (name, written)) in self.written.iter().enumerate() {
-            let now = &self.body[name];
-            text.push_str(if place > 0 { "," } else { "" });
+            if place > 0 {
+                text.push(',');
+            }
             text.push_str(&Value::from(name.as_str()).to_string());
             text.push(':');
-            let changes = LIMITS.contains(&name.as_str()) || name == "thinking";
-            text.push_str(if changes { "" } else { written.get() });
-            text.push_str(&if changes { now.to_string() } else { String::new() });
+            // Only these are changed.
+            match LIMITS.contains(&name.as_str()) || name == "thinking" {
+                true => text.push_str(&self.body[name].to_string()),
+                false => text.push_str(written.get()),
+            }
         }
         text.push('}');
         Bytes::from(text)

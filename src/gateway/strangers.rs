@@ -16,9 +16,21 @@ const MAX_KNOWN: usize = 16;
 /// No connection is closed before it could send the head of a request.
 const TIME_TO_SEND: Duration = Duration::from_millis(50);
 
+#[derive(Debug, Default)]
+struct ByAge {
+    accepted: u64,
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    closed: CancellationToken,
+}
+
 #[derive(Debug)]
 pub(super) struct Strangers {
-    by_age: Mutex<(u64, BTreeMap<u64, (Instant, CancellationToken)>)>,
+    by_age: Mutex<ByAge>,
     known: Arc<Semaphore>,
 }
 
@@ -39,7 +51,7 @@ pub(super) struct Place {
 }
 
 impl Strangers {
-    fn by_age(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, (Instant, CancellationToken)>)> {
+    fn by_age(&self) -> MutexGuard<'_, ByAge> {
         self.by_age.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,18 +67,18 @@ impl Strangers {
 
     fn try_admit(self: &Arc<Self>) -> Result<Place, Instant> {
         let mut by_age = self.by_age();
-        if by_age.1.len() >= MAX
-            && let Some(oldest) = by_age.1.first_entry()
+        if by_age.waiting.len() >= MAX
+            && let Some(oldest) = by_age.waiting.first_entry()
         {
-            let until = oldest.get().0 + TIME_TO_SEND;
+            let until = oldest.get().since + TIME_TO_SEND;
             if until > Instant::now() {
                 return Err(until);
             }
-            oldest.remove().1.cancel();
+            oldest.remove().closed.cancel();
         }
-        by_age.0 += 1;
-        let (number, closed) = (by_age.0, CancellationToken::new());
-        by_age.1.insert(number, (Instant::now(), closed.clone()));
+        by_age.accepted += 1;
+        let (number, closed) = (by_age.accepted, CancellationToken::new());
+        by_age.waiting.insert(number, Waiting { since: Instant::now(), closed: closed.clone() });
         Ok(Place { number, strangers: Arc::clone(self), known: Mutex::default(), closed })
     }
 }
@@ -79,7 +91,7 @@ impl Place {
             *known = Arc::clone(&self.strangers.known).try_acquire_owned().ok();
         }
         if known.is_some() {
-            self.strangers.by_age().1.remove(&self.number);
+            self.strangers.by_age().waiting.remove(&self.number);
         }
         known.is_some()
     }
@@ -87,6 +99,6 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.strangers.by_age().1.remove(&self.number);
+        self.strangers.by_age().waiting.remove(&self.number);
     }
 }
