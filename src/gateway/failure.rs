@@ -130,11 +130,14 @@ const TABLE: [Row; 16] = [
     row(&[400, 405, 409, 410, 414, 415, 422, 431], &[], Class::Request),
 ];
 
+/// Stands for a status: the provider was not asked.
+const GATEWAY: u16 = 1;
+
 /// A failed request, in the provider's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub class: Class,
-    /// 0 without an answer; 200 for an error inside an answer.
+    /// 0 without an answer; 200 for an error inside an answer; 1 if the gateway refused it.
     pub status: u16,
     /// For people: bounded, without control characters.
     pub words: String,
@@ -146,6 +149,11 @@ impl Failure {
     /// No answer, or one that broke off.
     pub fn outage(words: &str) -> Self {
         Self { class: Class::Outage, status: 0, words: for_people(words), reset: None }
+    }
+
+    /// The gateway itself did not let the request through.
+    pub fn of_the_gateway(class: Class, words: &str) -> Self {
+        Self { class, status: GATEWAY, words: for_people(words), reset: None }
     }
 
     /// An error inside an answer that began well.
@@ -179,6 +187,7 @@ impl Failure {
     pub fn cause(&self) -> String {
         match self.status {
             0 => format!("the provider: {}", self.words),
+            GATEWAY => self.words.clone(),
             200 => format!("the provider, inside its answer: {}", self.words),
             status => format!("the provider: status {status}: {}", self.words),
         }

@@ -4,14 +4,16 @@
 //! provider's key stays in heartbeat's memory and is added to what is forwarded. Answers are
 //! streamed, never kept: [`wire`] reads the provider's token counts as they pass, [`meter`] keeps
 //! the session's account and its caps, [`failure`] classifies refusals by what the provider itself
-//! said. [`prices`] is the price list. [`record`] keeps what passed, if asked for, and plays it back
+//! said. [`request`] is what a session may ask at all. [`prices`] is the price list. [`record`] keeps what passed, if asked for, and plays it back
 //! without a provider.
 
 pub mod failure;
 pub mod meter;
 pub mod prices;
 pub mod record;
+pub mod request;
 mod server;
+mod strangers;
 pub mod upstream;
 pub mod wire;
 
@@ -30,6 +32,7 @@ pub use meter::{Account, Bounds, Stop};
 pub use upstream::{Greeting, Provider, Upstream};
 
 pub use record::{Exchange, Playback};
+pub use request::Models;
 
 use meter::Meter;
 use record::Recorder;
@@ -98,6 +101,7 @@ impl Gateway {
             meter: Arc::clone(&meter),
             clock,
             stop: stop.clone(),
+            left_out: std::sync::Mutex::default(),
         });
         tokio::spawn(server::serve(listener, shared));
         Ok(Self { door, meter, recorder, _open: stop.drop_guard() })

@@ -16,6 +16,9 @@ const fn anthropic(input: f64, output: f64) -> Price {
     Price { input, cached_input: Some(input / 10.0), cache_write: Some(input * 1.25), output }
 }
 
+/// What a model costs whose price nobody knows: no listed one costs more.
+pub const DEAREST: Price = anthropic(15.0, 75.0);
+
 /// By the beginning of the model's name; the longest match counts. US dollars per million tokens.
 const LIST: [(&str, Price); 22] = [
     ("claude-haiku-5-5", anthropic(0.1, 0.5)),
@@ -80,5 +83,8 @@ mod tests {
         assert_eq!(price_of(&users, "claude-sonnet-4-5", "sonnet").unwrap().output, 1.0);
         assert_eq!(price_of(&users, "claude-sonnet-4-5", "haiku").unwrap().output, 15.0);
         assert!(LIST.iter().all(|(_, price)| price.is_sound()));
+        let is_dearest =
+            |price: &Price| price.input <= DEAREST.input && price.output <= DEAREST.output;
+        assert!(LIST.iter().all(|(_, price)| is_dearest(price)));
     }
 }

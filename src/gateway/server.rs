@@ -1,36 +1,38 @@
 //! The listener of one session: checks the token and the path, forwards, meters, streams back.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::channel::{Channel, Sender};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use secrecy::ExposeSecret;
-use serde_json::{Value, json};
+use serde_json::json;
 use subtle::ConstantTimeEq;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::{Failure, retry_after};
+use super::failure::{Class, Failure, retry_after};
 use super::meter::{Meter, Stop};
 use super::record::{Exchange, Playback, Recorder};
+use super::request::{Asked, betas};
+use super::strangers::{Place, Strangers};
 use super::upstream::{Upstream, foreign, root_cause};
 use super::wire::Reader;
 use crate::clock::Clock;
 
-/// Connections of one session.
-const MAX_CONNECTIONS: usize = 16;
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 /// In bytes.
 const MAX_HEADERS: usize = 64 << 10;
@@ -46,8 +48,10 @@ const CHUNKS: usize = 2;
 const MAX_WAIT: i64 = 20;
 
 /// Headers that end at this connection, or name what the agent must not decide.
-const NOT_FORWARDED: [HeaderName; 11] = [
+const NOT_FORWARDED: [HeaderName; 12] = [
     header::HOST,
+    // The body is plain JSON.
+    header::CONTENT_ENCODING,
     header::CONTENT_LENGTH,
     header::CONNECTION,
     header::TRANSFER_ENCODING,
@@ -59,6 +63,8 @@ const NOT_FORWARDED: [HeaderName; 11] = [
     header::AUTHORIZATION,
     header::PROXY_AUTHORIZATION,
 ];
+/// Asks for abilities of the provider that are not open to everybody.
+const BETA: &str = "anthropic-beta";
 /// Other headers in which agents send their credential.
 const KEYS: [&str; 2] = ["x-api-key", "api-key"];
 
@@ -69,6 +75,21 @@ pub(super) struct Shared {
     pub meter: Arc<Meter>,
     pub clock: Clock,
     pub stop: CancellationToken,
+    /// What was left out of requests, each told once.
+    pub left_out: Mutex<BTreeSet<String>>,
+}
+
+impl Shared {
+    fn tell(&self, left_out: impl IntoIterator<Item = String>) {
+        let mut told = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        // The names are the agent's: few, and short.
+        let new = left_out.into_iter().filter(|name| name.len() < 80 && told.len() < 50);
+        let new: Vec<String> = new.filter(|name| !told.contains(name)).collect();
+        if !new.is_empty() {
+            tracing::info!(fields = ?new, "the gateway leaves out what it does not know of a request");
+            told.extend(new);
+        }
+    }
 }
 
 /// What answers the requests.
@@ -90,7 +111,7 @@ type Body = BoxBody<Bytes, io::Error>;
 
 /// Serves until the session ends.
 pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let strangers = Arc::new(Strangers::default());
     loop {
         let accepted = tokio::select! {
             () = shared.stop.cancelled() => return,
@@ -101,21 +122,17 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        // Beyond the limit a connection is closed at once.
-        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
+        let place = strangers.admit().await;
         let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            connection(stream, &shared).await;
-            drop(slot);
-        });
+        tokio::spawn(async move { connection(stream, &shared, place).await });
     }
 }
 
-async fn connection(stream: TcpStream, shared: &Arc<Shared>) {
+async fn connection(stream: TcpStream, shared: &Arc<Shared>, place: Place) {
     // Every chunk of an answer is on its way at once.
     drop(stream.set_nodelay(true));
     let service = service_fn(|request| async {
-        Ok::<_, Infallible>(answer(request, Arc::clone(shared)).await)
+        Ok::<_, Infallible>(answer(request, Arc::clone(shared), &place).await)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -124,18 +141,25 @@ async fn connection(stream: TcpStream, shared: &Arc<Shared>) {
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         () = shared.stop.cancelled() => {}
+        () = place.closed.cancelled() => {}
         // An agent may leave in the middle.
         _left = connection => {}
     }
 }
 
-async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
+async fn answer(request: Request<Incoming>, shared: Arc<Shared>, place: &Place) -> Response<Body> {
     if !has_token(request.headers(), &shared.token) {
         return refusal(
             StatusCode::UNAUTHORIZED,
             "authentication_error",
             "not this session's token",
         );
+    }
+    if !place.is_known() {
+        let what = "too many connections of this session";
+        let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, "api_error", what);
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return answer;
     }
     let allowed = shared.behind.path();
     if request.method() != Method::POST || request.uri().path() != allowed {
@@ -148,24 +172,25 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bod
         let what = "the request is too large or incomplete";
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", what);
     };
-    let mut bytes = body.to_bytes();
+    let bytes = body.to_bytes();
     let length = bytes.len() as u64;
-    let Ok(mut value) = serde_json::from_slice::<Value>(&bytes) else {
-        return refusal(StatusCode::BAD_REQUEST, "invalid_request_error", "not JSON");
+    let mut asked = match Asked::read(allowed, &bytes) {
+        Ok(asked) => asked,
+        Err(why) => return not_allowed(&shared, Class::Setting, why),
     };
-    let id = match shared.meter.admit(&mut value, length) {
-        Ok((id, changed)) => {
-            if changed {
-                bytes = Bytes::from(value.to_string());
-            }
-            id
-        }
+    let model = asked.body["model"].as_str().unwrap_or_default();
+    if !shared.meter.may_ask(model) {
+        let why = format!("a session may only ask for the models of its stage, not for {model:?}");
+        return not_allowed(&shared, Class::UnknownModel, why);
+    }
+    shared.tell(std::mem::take(&mut asked.left_out));
+    let id = match shared.meter.admit(&mut asked.body, length).await {
+        Ok(id) => id,
         Err(stop) => return stopped(stop),
     };
+    let bytes = asked.bytes();
     if let Some(recorder) = &shared.recorder {
-        recorder.asked(id, value, bytes.len());
-    } else {
-        drop(value);
+        recorder.asked(id, asked.body, bytes.len());
     }
     let call = Call { id, shared, failure: None };
     let upstream = match &call.shared.behind {
@@ -204,7 +229,7 @@ impl Call {
         let sent = upstream
             .client
             .post(address)
-            .headers(forwarded(from, upstream))
+            .headers(self.shared.forwarded(from, upstream))
             .body(body)
             .send()
             .await;
@@ -231,7 +256,7 @@ impl Call {
                 self.failure = Some(Failure::outage(&why));
                 return refusal(StatusCode::BAD_GATEWAY, "api_error", &why);
             }
-            self.shared.meter.answered();
+            self.shared.meter.answered(self.id);
             return self.streamed(response);
         }
         self.refused(response).await
@@ -251,7 +276,7 @@ impl Call {
         reader.finish();
         let status = StatusCode::from_u16(exchange.status).unwrap_or(StatusCode::BAD_GATEWAY);
         if status.is_success() {
-            self.shared.meter.answered();
+            self.shared.meter.answered(self.id);
             self.shared.meter.progress(self.id, &reader.seen);
         } else {
             let (none, now) = (HeaderMap::new(), self.shared.clock.now());
@@ -261,12 +286,13 @@ impl Call {
         let body = match exchange.complete {
             true => whole(Bytes::from(exchange.body)),
             false => {
-                let (mut sender, channel) = Channel::<Bytes, io::Error>::new(CHUNKS);
+                let (sender, chunks) = mpsc::channel(CHUNKS);
                 tokio::spawn(async move {
-                    drop(sender.send_data(Bytes::from(exchange.body)).await);
-                    sender.abort(io::Error::other("the recorded answer broke off here"));
+                    drop(sender.send(Ok(Bytes::from(exchange.body))).await);
+                    let broke_off = io::Error::other("the recorded answer broke off here");
+                    drop(sender.send(Err(broke_off)).await);
                 });
-                channel.boxed()
+                Chunks(chunks).boxed()
             }
         };
         let mut answer = Response::new(body);
@@ -323,8 +349,8 @@ impl Call {
         self.record(|recorder, call| {
             recorder.answered(call, response.status().as_u16(), kind.unwrap_or_default());
         });
-        let (sender, channel) = Channel::<Bytes, io::Error>::new(CHUNKS);
-        let mut answer = Response::new(channel.boxed());
+        let (sender, chunks) = mpsc::channel(CHUNKS);
+        let mut answer = Response::new(Chunks(chunks).boxed());
         *answer.status_mut() = response.status();
         *answer.headers_mut() = headers;
         tokio::spawn(self.pump(response, reader, sender));
@@ -335,14 +361,16 @@ impl Call {
         mut self,
         mut response: reqwest::Response,
         mut reader: Reader,
-        mut to: Sender<Bytes, io::Error>,
+        to: mpsc::Sender<io::Result<Bytes>>,
     ) {
         let stop = self.shared.stop.clone();
-        let cut = |to: Sender<Bytes, io::Error>, why: &str| to.abort(io::Error::other(why));
         loop {
             let chunk = tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 chunk = response.chunk() => chunk,
+                // What it left must not hold up its next request.
+                () = to.closed() => return,
             };
             let chunk = match chunk {
                 Ok(Some(chunk)) => chunk,
@@ -350,7 +378,7 @@ impl Call {
                 Err(error) => {
                     let why = root_cause(&error);
                     self.failure = Some(Failure::outage(&why));
-                    return cut(to, &why);
+                    return self.cut(to, &why).await;
                 }
             };
             reader.feed(&chunk);
@@ -363,11 +391,11 @@ impl Call {
             });
             // Counted before the agent has it: an agent that leaves now has been served.
             if !self.shared.meter.progress(self.id, &reader.seen) {
-                return cut(to, "the session's budget is reached");
+                return self.cut(to, "the session's budget is reached").await;
             }
             let sent = tokio::select! {
                 () = stop.cancelled() => return,
-                sent = to.send_data(chunk) => sent,
+                sent = to.send(Ok(chunk)) => sent,
             };
             if sent.is_err() {
                 return;
@@ -384,6 +412,34 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Breaks the answer off, after the call is settled: the agent's next request follows at once.
+    async fn cut(self, to: mpsc::Sender<io::Result<Bytes>>, why: &str) {
+        let stop = self.shared.stop.clone();
+        drop(self);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _left = to.send(Err(io::Error::other(why))) => {}
+        }
+    }
+}
+
+/// The body of an answer, as it comes; it ends well unless its last chunk is an error.
+struct Chunks(mpsc::Receiver<io::Result<Bytes>>);
+
+impl hyper::body::Body for Chunks {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let chunk = ready!(self.0.poll_recv(context));
+        Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
+    }
+}
+
 /// Compares in constant time, in whichever header the agent sends its credential.
 fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let bearer = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
@@ -392,20 +448,34 @@ fn has_token(headers: &HeaderMap, token: &str) -> bool {
     keys.chain(bearer).any(|sent| bool::from(sent.ct_eq(token.as_bytes())))
 }
 
-/// What the agent sent, with the provider's credential instead of the session's token.
-fn forwarded(from: &HeaderMap, upstream: &Upstream) -> HeaderMap {
-    let mut headers = from.clone();
-    NOT_FORWARDED.iter().for_each(|name| drop(headers.remove(name)));
-    KEYS.iter().for_each(|name| drop(headers.remove(*name)));
-    // A compressed answer could not be metered while it comes.
-    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if let Some((name, secret)) = &upstream.provider.credential
-        && let Ok(mut value) = HeaderValue::from_str(secret.expose_secret())
-    {
-        value.set_sensitive(true);
-        headers.insert(*name, value);
+impl Shared {
+    /// What the agent sent, with the provider's credential instead of the session's token.
+    fn forwarded(&self, from: &HeaderMap, upstream: &Upstream) -> HeaderMap {
+        let mut headers = from.clone();
+        NOT_FORWARDED.iter().for_each(|name| drop(headers.remove(name)));
+        KEYS.iter().for_each(|name| drop(headers.remove(*name)));
+        let sent = from.get_all(BETA).iter().filter_map(|value| value.to_str().ok());
+        let sent = sent.collect::<Vec<_>>().join(",");
+        let kept = betas(&sent);
+        let names = sent.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let known: BTreeSet<&str> = kept.split(',').collect();
+        self.tell(names.filter(|name| !known.contains(name)).map(str::to_owned));
+        headers.remove(BETA);
+        if !kept.is_empty()
+            && let Ok(kept) = HeaderValue::from_str(&kept)
+        {
+            headers.insert(BETA, kept);
+        }
+        // A compressed answer could not be metered while it comes.
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if let Some((name, secret)) = &upstream.provider.credential
+            && let Ok(mut value) = HeaderValue::from_str(secret.expose_secret())
+        {
+            value.set_sensitive(true);
+            headers.insert(*name, value);
+        }
+        headers
     }
-    headers
 }
 
 /// What the provider sent, without the headers of its connection.
@@ -428,6 +498,17 @@ fn stopped(stop: Stop) -> Response<Body> {
     };
     let mut answer = refusal(StatusCode::PAYMENT_REQUIRED, "billing_error", what);
     answer.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+    answer
+}
+
+/// The answer to a request that a session may not make. If it never made another one, that is how
+/// its agent asks, whatever the item says.
+fn not_allowed(shared: &Shared, class: Class, why: String) -> Response<Body> {
+    let class = if shared.meter.has_answered() { Class::Request } else { class };
+    let words = format!("heartbeat's gateway: {why}");
+    let mut answer = refusal(StatusCode::BAD_REQUEST, "invalid_request_error", &words);
+    answer.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+    shared.meter.refused(Failure::of_the_gateway(class, &words));
     answer
 }
 

@@ -68,6 +68,7 @@ fn open(address: &str, cap: f64) -> Gateway {
         max_calls: None,
         prices: BTreeMap::from([("m".to_owned(), price)]),
         model: "m".to_owned(),
+        models: Models::new(["m"]),
     };
     Gateway::open(upstream(address), bounds, Clock::system()).unwrap()
 }
@@ -274,6 +275,110 @@ async fn an_answer_in_another_form_is_metered_or_named() {
     }
 }
 
+/// A body of the gateway's session, as it is.
+fn send(gateway: &Gateway, body: &serde_json::Value) -> reqwest::RequestBuilder {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let address = format!("{}/v1/messages?beta=true", gateway.door().address());
+    client.post(address).header("x-api-key", &gateway.door().token).json(body)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_providers_own_work_and_other_models_are_not_asked_for() {
+    let (address, heads) = provider(|stream, _| {
+        write!(stream, "{STREAM}{}{}", start(), end(1)).unwrap();
+    });
+    let gateway = open(&address, 1.0);
+    let image = json!({ "type": "image", "source": { "type": "url", "url": "https://a.test/?x" } });
+    for change in [
+        json!({ "tools": [{ "type": "web_fetch_20250910", "name": "web_fetch" }] }),
+        json!({ "mcp_servers": [{ "type": "url", "url": "https://a.test/mcp", "name": "x" }] }),
+        json!({ "messages": [{ "role": "user", "content": [image] }] }),
+        json!({ "container": "container_1" }),
+        json!({ "model": "claude-opus-latest-preview" }),
+        json!({ "max_tokens": 128_000.0 }),
+    ] {
+        let mut body = json!({ "model": "m", "max_tokens": 9 });
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let answer = send(&gateway, &body).send().await.unwrap();
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["x-should-retry"]),
+            (400, &"false".parse().unwrap()),
+            "{change}"
+        );
+        let said = answer.text().await.unwrap();
+        assert!(said.contains("heartbeat's gateway: "), "{said}");
+        let failure = gateway.account().failure.unwrap();
+        assert!(matches!(failure.class, Class::Setting | Class::UnknownModel), "{failure:?}");
+        assert!(failure.text().starts_with("heartbeat's gateway: "), "{}", failure.text());
+    }
+    assert!(heads.try_recv().is_err(), "nothing was forwarded");
+    assert_eq!(gateway.account().usage.cost, Some(Usd::ZERO));
+    let body = json!({ "model": "m", "max_tokens": 9, "speed": "fast", "service_tier": "auto" });
+    let betas = "effort-2025-11-24,mcp-client-2025-04-04";
+    let request = send(&gateway, &body).header("anthropic-beta", betas);
+    assert_eq!(request.send().await.unwrap().status(), 200);
+    let head = heads.recv().unwrap();
+    assert!(head.contains("anthropic-beta: effort-2025-11-24\r\n"), "{head}");
+    assert!(!head.contains("mcp-client") && !head.contains("speed"), "{head}");
+    assert!(!head.contains("service_tier"), "{head}");
+}
+
+/// Any local user can open connections, and never sends a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_without_the_token_keep_the_session_from_nothing() {
+    let (address, _heads) = provider(|stream, _| {
+        write!(stream, "{STREAM}{}{}", start(), end(1)).unwrap();
+    });
+    let gateway = open(&address, 1.0);
+    let port = gateway.door().port;
+    let mut held = Vec::new();
+    for round in 0..10 {
+        for _ in 0..16 {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            // Some say nothing, some never end their head.
+            if held.len() & 1 == 0 {
+                stream.write_all(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n").unwrap();
+            }
+            held.push(stream);
+        }
+        let answer = ask(&gateway).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{round}");
+        assert!(answer.text().await.unwrap().contains("message_delta"));
+    }
+    // The first ones were closed for the last ones.
+    let mut first = held.swap_remove(0);
+    first.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+    assert!(matches!(first.read(&mut [0]), Ok(0) | Err(_)), "still open");
+}
+
+/// Ten calls at once, each of which could cost $0.40: together they cost no more than the cap.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_at_once_are_reserved_against_each_other() {
+    let (address, heads) = provider(|stream, body| {
+        let asked: serde_json::Value = serde_json::from_slice(body).unwrap();
+        let body = json!({ "usage": { "input_tokens": 10, "output_tokens": asked["max_tokens"] } });
+        let body = body.to_string();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    });
+    let gateway = open(&address, 0.5);
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        calls.spawn(send(&gateway, &json!({ "model": "m", "max_tokens": 40_000 })).send());
+    }
+    let mut statuses = BTreeMap::new();
+    while let Some(answer) = calls.join_next().await {
+        let answer = answer.unwrap().unwrap();
+        *statuses.entry(answer.status().as_u16()).or_insert(0) += 1;
+        drop(answer.bytes().await);
+    }
+    let account = gateway.account();
+    assert_eq!(statuses, BTreeMap::from([(200, 2), (402, 8)]), "{account:?}");
+    assert_eq!(heads.try_iter().count(), 2, "one of 40,000 tokens and one of what is left");
+    let cost = account.usage.cost.unwrap();
+    assert!(cost <= Usd::from_dollars(0.5) && cost > Usd::from_dollars(0.49), "{cost}");
+}
+
 /// Eight answers of 8 MB in parallel go through without being kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn large_answers_pass_in_bounded_memory() {
@@ -317,7 +422,7 @@ async fn the_first_byte_through_the_gateway() {
     });
     let gateway = open(&address, 1_000.0);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let body = json!({ "model": "m", "messages": "x".repeat(30_000) }).to_string();
+    let body = json!({ "model": "m", "stream": true, "messages": "x".repeat(30_000) }).to_string();
     let through = format!("{}/v1/messages", gateway.door().address());
     let mut medians = Vec::new();
     for target in [&address, &through] {
@@ -433,11 +538,14 @@ async fn session(upstream: &Arc<Upstream>, client: &reqwest::Client, numbers: [u
         max_calls: None,
         prices: BTreeMap::new(),
         model: "m".to_owned(),
+        models: Models::new(["claude-sonnet-4"]),
     };
     let gateway = Gateway::open(Arc::clone(upstream), bounds, Clock::system()).unwrap();
     let address = format!("{}/v1/messages", gateway.door().address());
     for number in numbers {
-        let body = json!({ "model": "claude-sonnet-4", "number": number });
+        let body = json!({
+            "model": "claude-sonnet-4", "stream": true, "metadata": { "number": number },
+        });
         let asked = client.post(&address).bearer_auth(&gateway.door().token).json(&body);
         if let Ok(answer) = asked.send().await {
             drop(answer.bytes().await);
@@ -467,7 +575,7 @@ async fn session(upstream: &Arc<Upstream>, client: &reqwest::Client, numbers: [u
 async fn what_is_booked_is_what_was_served() {
     let (address, _heads) = provider(move |stream, body| {
         let asked: serde_json::Value = serde_json::from_slice(body).unwrap();
-        let sent = sent_for(act_of(asked["number"].as_u64().unwrap()));
+        let sent = sent_for(act_of(asked["metadata"]["number"].as_u64().unwrap()));
         stream.write_all(sent.as_bytes()).ok();
     });
     let upstream = upstream(&address);
@@ -500,6 +608,7 @@ async fn a_recording_is_played_back_without_a_provider() {
         max_calls: None,
         prices: BTreeMap::new(),
         model: "claude-sonnet-4".to_owned(),
+        models: Models::new(["m"]),
     };
     let gateway = Gateway::recording(upstream(&address), bounds(), Clock::system()).unwrap();
     let said = ask(&gateway).send().await.unwrap().text().await.unwrap();

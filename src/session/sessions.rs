@@ -12,7 +12,7 @@ use super::configured::Configured;
 use super::recording::Recording;
 use super::supervisor::remove_folder;
 use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans, trial};
-use crate::gateway::{Bounds, Exchange, Gateway, Greeting, Playback};
+use crate::gateway::{Bounds, Exchange, Gateway, Greeting, Models, Playback};
 use crate::model::{BoxFuture, FailureKind, Outcome, SessionEnd, SessionRef, Stage, Usd};
 use crate::ports::LedgerError;
 use crate::private;
@@ -217,11 +217,13 @@ impl SupervisedSessions {
     fn gateway(&self, configured: &Configured, stage: Stage) -> io::Result<Option<Arc<Gateway>>> {
         let Some(upstream) = &configured.upstream else { return Ok(None) };
         let config = &configured.config;
+        let models = configured.agent.other_models(stage);
         let bounds = Bounds {
             cap: max_cost(config, stage),
             max_calls: Some(configured.agent.max_calls(max_turns(config, stage))),
             prices: config.agent.price.clone(),
             model: config.model_of(stage).to_owned(),
+            models: Models::new(models.into_iter().chain([config.model_of(stage)])),
         };
         let (clock, upstream) = (self.supervisor.clock().clone(), Arc::clone(upstream));
         let opened = match &self.playback {

@@ -366,7 +366,7 @@ fn with_cost(spec: &SessionSpec, agent: &dyn Agent, mut finished: Finished) -> F
 }
 
 /// What the session used, by the provider's own counts as the gateway saw them. The agent's figure
-/// is only compared, or stands in for a price that nobody knows.
+/// is only compared.
 fn metered(spec: &SessionSpec, outcome: &Outcome, spoke: bool, said: Usage) -> Usage {
     let Some(account) = spec.gateway.as_ref().map(|gateway| gateway.account()) else {
         return if spoke { said } else { unless_unreadable(outcome, said) };
@@ -376,12 +376,11 @@ fn metered(spec: &SessionSpec, outcome: &Outcome, spoke: bool, said: Usage) -> U
         return Usage { cost: if nothing { Some(Usd::ZERO) } else { said.cost }, ..said };
     }
     let session = spec.session.id;
-    let Some(counted) = account.usage.cost else {
-        let model = account.unpriced.unwrap_or_default();
-        tracing::warn!(session_id = %session, %model, "no price for this model: add it to [agent.price]");
-        return Usage { cost: said.cost, estimated: said.estimated, ..account.usage };
-    };
-    if let Some(reported) = said.cost.filter(|_| said.is_reported() && !account.usage.estimated) {
+    if let Some(model) = account.unpriced {
+        tracing::warn!(session_id = %session, %model, "no price for this model: it counts as the dearest one known; add it to [agent.price]");
+    }
+    let reported = said.cost.filter(|_| said.is_reported() && !account.usage.estimated);
+    if let (Some(counted), Some(reported)) = (account.usage.cost, reported) {
         let differ = (counted - reported).dollars().abs();
         if differ > 0.000_1_f64.max(counted.dollars() / 100.0) {
             tracing::warn!(session_id = %session, %counted, %reported, "the agent reports another cost than the provider's tokens have at list price");

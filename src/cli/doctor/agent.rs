@@ -14,7 +14,7 @@ use crate::session::configured::Configured;
 use crate::session::keeper::launch::own_program;
 use crate::session::resolve_program;
 use crate::session::trial::Bench;
-use crate::settings::{AgentKind, CopilotProvider, Environment};
+use crate::settings::{AgentAuth, AgentKind, CopilotProvider, Environment};
 
 pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
     let mut checks = Vec::new();
@@ -121,12 +121,18 @@ fn judged(name: &'static str, good: String, problems: &[Problem]) -> Check {
     }
 }
 
-/// Without a price, every session of an agent that reports no cost is charged at its worst case.
+/// Without a price, a model counts as the dearest known one, and without a gateway every session as
+/// its worst case.
 fn prices(input: &DoctorInput) -> Option<Check> {
     let config = &input.config;
     let unpriced: Vec<&str> = [Stage::Triage, Stage::Deep]
         .into_iter()
-        .filter(|stage| config.agent_of(*stage) != AgentKind::Claude)
+        // Claude's short names stand for models of the list.
+        .filter(|stage| {
+            config.agent_of(*stage) != AgentKind::Claude
+                || config.agent.auth == AgentAuth::ApiKey
+                    && config.model_of(*stage).starts_with("claude-")
+        })
         .filter(|stage| {
             // The list has the providers' own prices, not those of a subscription.
             let by_github = config.agent_of(*stage) == AgentKind::Copilot
@@ -140,8 +146,8 @@ fn prices(input: &DoctorInput) -> Option<Check> {
         Check::warning(
             "agent prices",
             format!(
-                "no price for {}: budgets count every session at its max_cost, since this agent \
-                 reports no cost",
+                "no price for {}: it counts as the dearest model known, or each session at its \
+                 max_cost, since this agent reports no cost",
                 unpriced.join(", ")
             ),
             "add the provider's price to [agent.price]",

@@ -23,12 +23,12 @@ pub const PROMISES: [&str; 14] = [
 
 const FILES: &str = "read or write files outside the code base and its own folder";
 const PORTS: &str = "connect to other TCP ports, listen on any";
-const SOCKETS: &str = "MPTCP, fast-open TCP, Unix (also through a pair of datagram sockets), packet and vsock sockets";
+const SOCKETS: &str = "sockets of any family but TCP, UDP and the list of network interfaces (so no Unix socket, also through a pair of datagram sockets, packet, vsock or other netlink), MPTCP, fast-open TCP, binding a name";
 const DATAGRAMS: &str = "UDP, raw IP, ports 443 and 53";
 const PROCESSES: &str =
     "signal or stop keeper or heartbeat, ptrace, read their memory or environment";
 const LIMITS: &str = "change limits, priority, scheduling or CPU affinity of other processes, remove the session's marker";
-const LENT: &str = "leave a set-user-id program behind, create user namespaces, set attributes of files, use a capability";
+const LENT: &str = "leave a set-user-id program behind, create user namespaces, set attributes or flags of files, also through a file open for reading, lease files of others, use a capability";
 const MODES: &str = "chmod or chown of any file, also of the state and of keys";
 const TIMES: &str = "utime of files of the same user";
 const KERNEL: &str = "key rings, System V IPC, message queues, io_uring, bpf, perf, userfaultfd";
@@ -230,10 +230,12 @@ fn promise_of(call: &str) -> (&'static str, Wall) {
         UDP_SOCKET => (DATAGRAMS, Wall::GatewayFilter),
         "socket of a local kind" => (SOCKETS, Wall::FilterWithoutSandbox),
         "unshare of users" => (LENT, Wall::FilterWithoutSandbox),
-        _ if of(&["socket", "send"]) => (SOCKETS, Wall::Filter),
+        _ if of(&["socket", "send", "bind"]) => (SOCKETS, Wall::Filter),
         "listen" => (PORTS, Wall::Filter),
         _ if of(&["chmod", "chown"]) => (MODES, Wall::Filter),
-        _ if of(&["attr", "setns", "clone3", "openat2"]) => (LENT, Wall::Filter),
+        _ if of(&["attr", "flags", "lease", "notice", "setns", "clone3", "openat2"]) => {
+            (LENT, Wall::Filter)
+        }
         _ if of(&["of others"]) => (LIMITS, Wall::Filter),
         _ if of(&["process_vm", "process_madvise", "migrate"]) => (PROCESSES, Wall::Filter),
         _ => (KERNEL, Wall::Filter),

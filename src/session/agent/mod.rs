@@ -152,6 +152,12 @@ pub trait Agent: Send + Sync {
         None
     }
 
+    /// Models besides the configured one that a gateway allows it to ask for.
+    fn other_models(&self, stage: Stage) -> Vec<&str> {
+        let _ = stage;
+        Vec::new()
+    }
+
     /// Calls of the model that a gateway allows for this many turns.
     fn max_calls(&self, max_turns: u32) -> u32 {
         max_turns

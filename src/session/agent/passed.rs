@@ -74,6 +74,14 @@ impl Passed {
         self.variables.iter().any(|(name, _)| name.to_string_lossy().starts_with(prefix))
     }
 
+    /// Models that variables name, by which an agent's own names can stand for others.
+    pub fn models(&self) -> Vec<&str> {
+        let named = self.variables.iter().filter(|(name, _)| {
+            name.to_str().is_some_and(|name| name.ends_with("_MODEL") || name.contains("_MODEL_"))
+        });
+        named.filter_map(|(_, model)| model.to_str()).collect()
+    }
+
     /// PEM files of private certificate authorities.
     pub fn authorities(&self) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> =

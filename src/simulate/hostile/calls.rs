@@ -65,6 +65,18 @@ mod linux {
         0,
         0,
     ];
+    const NETLINK: usize = libc::AF_NETLINK.unsigned_abs() as usize;
+    /// Of a type that does not exist.
+    const USERS: [usize; 6] =
+        [NETLINK, 0xf, libc::NETLINK_USERSOCK.unsigned_abs() as usize, 0, 0, 0];
+    const SOCKETS: [usize; 6] =
+        [NETLINK, 0xf, libc::NETLINK_SOCK_DIAG.unsigned_abs() as usize, 0, 0, 0];
+    const BLUETOOTH: [usize; 6] = [libc::AF_BLUETOOTH.unsigned_abs() as usize, 0xf, 0, 0, 0, 0];
+    /// FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR.
+    const SET_FLAGS: [usize; 6] = [NONE, 0x4008_6602, 0, 0, 0, 0];
+    const SET_ATTRIBUTES: [usize; 6] = [NONE, 0x401c_5820, 0, 0, 0, 0];
+    const LEASE: [usize; 6] = [NONE, libc::F_SETLEASE.unsigned_abs() as usize, 0, 0, 0, 0];
+    const NOTIFY: [usize; 6] = [NONE, libc::F_NOTIFY.unsigned_abs() as usize, 0, 0, 0, 0];
     const UDP: [usize; 6] = [
         libc::AF_INET.unsigned_abs() as usize,
         libc::SOCK_DGRAM.unsigned_abs() as usize,
@@ -128,6 +140,14 @@ mod linux {
         call("unshare of users", libc::SYS_unshare, NEW_USERS),
         call("socket of a local kind", libc::SYS_socket, UNIX),
         call("socket of a virtual machine", libc::SYS_socket, VSOCK),
+        call("socket of a family that nobody needs", libc::SYS_socket, BLUETOOTH),
+        call("socket between users", libc::SYS_socket, USERS),
+        call("socket that lists sockets", libc::SYS_socket, SOCKETS),
+        call("bind", libc::SYS_bind, NOWHERE),
+        call("ioctl that sets flags of a file", libc::SYS_ioctl, SET_FLAGS),
+        call("ioctl that sets attributes of a file", libc::SYS_ioctl, SET_ATTRIBUTES),
+        call("lease of a file", libc::SYS_fcntl, LEASE),
+        call("notice of a folder", libc::SYS_fcntl, NOTIFY),
         call("prlimit of others", libc::SYS_prlimit64, [0x7fff_fffe, 99, 0, 0, 0, 0]),
         call("setpriority of others", libc::SYS_setpriority, [9, 1, 0, 0, 0, 0]),
         call(

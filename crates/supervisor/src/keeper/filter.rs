@@ -23,6 +23,7 @@ pub fn programs(allowed: &Confinement) -> Result<Vec<BpfProgram>, BackendError> 
     refused.extend(sockets(allowed.makes_own_sandbox, allowed.only_gateway)?);
     refused.extend(limits_of_others()?);
     refused.extend(files_that_lend_their_owner()?);
+    refused.extend(attributes_and_leases()?);
     if !allowed.makes_own_sandbox {
         refused.extend(namespaces()?);
     }
@@ -37,11 +38,14 @@ pub fn programs(allowed: &Confinement) -> Result<Vec<BpfProgram>, BackendError> 
     }
     // Of several errors the kernel returns that of the last filter: what is closed for a reason is
     // not permitted, whatever else is not listed does not exist, so that programs fall back.
-    let missing = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let error = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
+    // It takes the disk at once, however much; programs that get this error write instead.
+    let at_once = Rules::from([(libc::SYS_fallocate, ALWAYS)]);
     Ok(vec![
         other_numbers(),
-        program(listed, missing, SeccompAction::Allow)?,
-        program(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM.unsigned_abs()))?,
+        program(listed, error(libc::ENOSYS), SeccompAction::Allow)?,
+        program(refused, SeccompAction::Allow, error(libc::EPERM))?,
+        program(at_once, SeccompAction::Allow, error(libc::EOPNOTSUPP))?,
     ])
 }
 
@@ -140,17 +144,24 @@ fn program(
 }
 
 /// Only TCP and UDP, or only TCP: UDP carries names and whatever is written into them. A pair of
-/// datagram sockets could later be connected to any path.
+/// datagram sockets could later be connected to any path, and one of any kind can be bound to a name
+/// that all sessions and users share. Of the kernel's own channel (netlink) only the one that lists
+/// network interfaces is open: others reach processes and list every socket.
 fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<Rules, BackendError> {
     const MPTCP: u64 = 262;
     const TYPE: u64 = 0xf;
-    let mut domains = vec![libc::AF_VSOCK, libc::AF_PACKET, libc::AF_ALG];
-    if !with_local_ones {
+    let mut domains = vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    if with_local_ones {
         domains.push(libc::AF_UNIX);
     }
-    let of_domain = |domain: &i32| rule(&[equals(0, u64::from(domain.unsigned_abs()))?]);
-    let mut sockets = domains.iter().map(of_domain).collect::<Result<Vec<_>, _>>()?;
-    sockets.push(rule(&[equals(2, MPTCP)?])?);
+    let is_not = |domain: &i32| differs(0, u64::from(domain.unsigned_abs()));
+    let other = domains.iter().map(is_not).collect::<Result<Vec<_>, _>>()?;
+    let interfaces = u64::from(libc::NETLINK_ROUTE.unsigned_abs());
+    let mut sockets = vec![
+        rule(&other)?,
+        rule(&[equals(0, u64::from(libc::AF_NETLINK.unsigned_abs()))?, differs(2, interfaces)?])?,
+        rule(&[equals(2, MPTCP)?])?,
+    ];
     if only_tcp {
         for domain in [libc::AF_INET, libc::AF_INET6] {
             let domain = equals(0, u64::from(domain.unsigned_abs()))?;
@@ -163,7 +174,10 @@ fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<Rules, BackendError>
     let of_type = |kind: i32| rule(&[masked(1, TYPE, u64::from(kind.unsigned_abs()))?]);
     let fast_open = u64::from(libc::MSG_FASTOPEN.unsigned_abs());
     let opens_fast = |index| Ok::<_, BackendError>(vec![rule(&[has(index, fast_open)?])?]);
+    // An address of netlink; the length of one is all that a filter sees.
+    let bind = vec![rule(&[differs(2, size_of::<libc::sockaddr_nl>() as u64)?])?];
     Ok(Rules::from([
+        (libc::SYS_bind, bind),
         (libc::SYS_socket, sockets),
         (libc::SYS_socketpair, vec![of_type(libc::SOCK_DGRAM)?, of_type(libc::SOCK_RAW)?]),
         (libc::SYS_sendto, opens_fast(3)?),
@@ -223,6 +237,23 @@ fn files_that_lend_their_owner() -> Result<Rules, BackendError> {
         (libc::SYS_open, creating(1, 2)?),
     ]);
     Ok(rules)
+}
+
+/// What changes or holds up a file that is open for reading only, such as one of the code base.
+fn attributes_and_leases() -> Result<Rules, BackendError> {
+    // A request that writes, by its direction, and the letter of its family: those of all file
+    // systems, of XFS, of versions and of FAT. One of them reads too: where a file lies.
+    const WRITES: u64 = 0x4000_0000;
+    const FAMILY: u64 = 0xff00;
+    const FIEMAP: u64 = 0xc020_660b;
+    let mut requests = Vec::new();
+    for family in *b"fXvr" {
+        let writes = masked(1, WRITES | FAMILY, WRITES | u64::from(family) << 8)?;
+        requests.push(rule(&[writes, differs(1, FIEMAP)?])?);
+    }
+    let holds_up = |command: i32| rule(&[equals(1, u64::from(command.unsigned_abs()))?]);
+    let commands = vec![holds_up(libc::F_SETLEASE)?, holds_up(libc::F_NOTIFY)?];
+    Ok(Rules::from([(libc::SYS_ioctl, requests), (libc::SYS_fcntl, commands)]))
 }
 
 /// In its own user namespace an agent would have every capability over what it creates there.

@@ -78,6 +78,9 @@ impl Namespace {
             if target.new_users && !map_users(users, groups) {
                 return 1;
             }
+            if target.new_users {
+                bound_watchers();
+            }
             let Some(mut walls) = prepare() else { return 1 };
             // The kernel counts tasks per user of a user namespace, but not for root.
             walls.tasks = target.new_users && users != 0;
@@ -181,6 +184,12 @@ fn map_users(user: u32, group: u32) -> bool {
     fs::write("/proc/self/setgroups", "deny").is_ok()
         && fs::write("/proc/self/uid_map", format!("{user} {user} 1")).is_ok()
         && fs::write("/proc/self/gid_map", format!("{group} {group} 1")).is_ok()
+}
+
+/// Watchers of folders, of which each user of the machine has a fixed number: a session gets a part.
+fn bound_watchers() {
+    const WATCHERS: &str = "16";
+    fs::write("/proc/sys/user/max_inotify_instances", WATCHERS).ok();
 }
 
 /// Mounts the namespace's `/proc`, and ties the init to the keeper.

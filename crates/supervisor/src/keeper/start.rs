@@ -75,6 +75,10 @@ fn become_agent(order: &Order, parent: Pid) -> StartFailure {
     {
         return failed(StartStep::Confinement, errno as i32);
     }
+    #[cfg(target_os = "linux")]
+    if order.confinement.is_some() {
+        bound_what_users_share();
+    }
     system::close_others_on_exec();
     system::reset_signals();
     // Last, so that it does not restrict the steps above.
@@ -109,6 +113,14 @@ fn set_mark(mark: u64) {
 
 #[cfg(not(target_os = "linux"))]
 fn set_mark(_mark: u64) {}
+
+/// Queued signals and timers, which all processes of a user share. No program of an agent needs as
+/// many. If the limit is already lower, it stays.
+#[cfg(target_os = "linux")]
+fn bound_what_users_share() {
+    const TIMERS: u64 = 1024;
+    setrlimit(Resource::RLIMIT_SIGPENDING, TIMERS, TIMERS).ok();
+}
 
 /// Not supported here; the session's row says so.
 #[cfg(not(target_os = "linux"))]

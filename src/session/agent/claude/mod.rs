@@ -47,6 +47,14 @@ impl Agent for Claude {
         command::command(&self.config, &self.passed, self.login.as_ref(), task)
     }
 
+    fn other_models(&self, stage: Stage) -> Vec<&str> {
+        let mut models = self.passed.models();
+        if stage == Stage::Deep {
+            models.push(&self.config.analyze.fallback_model);
+        }
+        models
+    }
+
     fn provider(&self) -> Option<Provider> {
         command::provider(&self.config, &self.passed)
     }

@@ -48,6 +48,10 @@ impl Agent for Copilot {
         command::command(&self.config, &self.passed, &self.cache, task)
     }
 
+    fn other_models(&self, _stage: Stage) -> Vec<&str> {
+        self.passed.models()
+    }
+
     fn provider(&self) -> Option<Provider> {
         command::gateway_provider(&self.config, &self.passed)
     }
