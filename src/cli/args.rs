@@ -137,7 +137,7 @@ pub enum Level {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Write a commented heartbeat.toml
-    Init(super::init::InitArgs),
+    Init(Box<super::init::InitArgs>),
     /// Show the current run, sessions, queue, spending and circuit breaker
     Status,
     /// List the newest runs
