@@ -198,7 +198,7 @@ pub enum Command {
     /// Run sessions for a coordinator on another host until stopped (feature `fleet`)
     Worker {
         /// Only print the public key of this host, for the coordinator's [fleet.workers] (and that of
-        /// the coordinator, for [fleet] coordinator of its workers)
+        /// the coordinator, for `[fleet] coordinator` of its workers)
         #[arg(long)]
         public_key: bool,
     },

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::first_run::{self, FirstRunStep};
-use super::{RunContext, RunError, Tracker, commands};
+use super::{RunContext, RunError, Tracker, commands, recheck};
 use crate::clean::{self, clean_items, without_texts};
 use crate::dedupe::{FingerprintInputs, Plan, ReadItem, fingerprint, raw_fingerprint};
 use crate::event::{Decision, Event};
@@ -241,6 +241,7 @@ impl SourceReading {
     async fn finish(self, cx: &RunContext) -> Result<SourceFigures, RunError> {
         let Self { tracker, pages, first_run, items, vanished, undelivered, .. } = self;
         let requests = pages.finish(cx).await?;
+        recheck::bring_back(cx, &tracker).await?;
         if first_run == FirstRunStep::Baseline && cx.stop.reason().is_none() {
             cx.journal.sources().note_first_run(&tracker.name, FirstRunFact::Over).await?;
         }
@@ -262,7 +263,7 @@ impl SourceFigures {
     /// What is wrong with an answer in which most of the items are missing that wait.
     pub(super) fn doubt(&self) -> Option<RunError> {
         let message = format!(
-            "the tracker no longer returns {} items that wait, most of those that were asked for. \
+            "the tracker did not return {} items that wait, most of those that it was asked for. \
              Nothing is given up before it says so in {MAX_RUNS_WITHOUT_MANY} runs; check the query \
              and the permissions of the credential",
             self.absent

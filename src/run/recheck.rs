@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::analyse::LiveItem;
 use super::{RunContext, RunError, Tracker};
 use crate::dedupe::QueuedItem;
@@ -20,6 +22,10 @@ pub(super) const RECHECK_EVERY: Duration = Duration::from_secs(60);
 
 /// Runs in a row after which an item that the query does not return is given up.
 const MAX_RUNS: u32 = 3;
+/// How long an item that disappeared is asked for again.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(24 * 30);
+/// Of those, in one run.
+const MAX_ASKED: u32 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Since {
@@ -66,6 +72,38 @@ async fn leave_out(cx: &RunContext, key: &ItemKey) -> Result<(), RunError> {
     } else {
         cx.journal.sources().note_presence(key).await?;
         cx.journal.items().vanish(key.clone(), Reason::OutOfQuery).await?;
+    }
+    Ok(())
+}
+
+/// Queues items again that had disappeared and are there again, such as after somebody tried out a
+/// query or took a permission back for a night. Two light requests for some of them in each run; a
+/// source that cannot be asked is left alone.
+pub(super) async fn bring_back(cx: &RunContext, tracker: &Tracker) -> Result<(), RunError> {
+    let since = cx.now().checked_sub(REMEMBERED).unwrap_or(cx.now());
+    let gone = cx.store().items().vanished_since(&tracker.name, since, MAX_ASKED).await?;
+    let ids: Vec<ItemId> = gone.iter().filter_map(ItemKey::item_id).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let source = &tracker.source;
+    let matching = cx.stop.unless_stopped(source.still_matching(ids)).await;
+    let Some(Ok(Some(matching))) = matching else { return Ok(()) };
+    if matching.is_empty() {
+        return Ok(());
+    }
+    let states = cx.stop.unless_stopped(source.current_states(matching)).await;
+    let Some(Ok(Some(states))) = states else { return Ok(()) };
+    let open = states.iter().filter(|item| !cx.is_terminal(&item.state, item.finished));
+    let open: Vec<ItemKey> = open.map(|item| ItemKey::new(&tracker.name, item.id)).collect();
+    if !open.is_empty() {
+        let (source, items) = (&tracker.name, open.len());
+        tracing::info!(
+            source,
+            items,
+            "items that had disappeared are there again; they are queued"
+        );
+        cx.journal.items().bring_back(open).await?;
     }
     Ok(())
 }

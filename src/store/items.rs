@@ -89,6 +89,22 @@ impl<R: Reader> Items<'_, R> {
         self.read(move |connection| connection.query_row(sql, [], read)).await
     }
 
+    /// Some items of this source that vanished since then and were never finished, in any order.
+    pub async fn vanished_since(
+        self,
+        source: &str,
+        since: Timestamp,
+        most: u32,
+    ) -> Result<Vec<ItemKey>, StoreError> {
+        let sql = "SELECT key FROM heartbeat_state
+                   WHERE phase = 'vanished' AND last_seen >= ?2
+                     AND processed_fingerprint IS NOT fingerprint
+                     AND substr(key, 1, length(?1)) = ?1
+                   ORDER BY random() LIMIT ?3";
+        let values = (format!("{source}/"), Ms(since), most);
+        self.rows(sql, values, |row| row.get(0)).await
+    }
+
     /// Known items with this number, of all sources.
     pub async fn with_number(self, id: ItemId) -> Result<Vec<ItemKey>, StoreError> {
         let sql = "SELECT key FROM heartbeat_state WHERE item_id = ?1 ORDER BY key";
@@ -126,6 +142,28 @@ impl Items<'_, Journal> {
         let now = self.0.clock().now();
         self.0
             .commit(move |transaction, events| vanish_item(transaction, &key, reason, now, events))
+            .await
+    }
+
+    /// Queues items that had vanished before they were finished and are there again, as they were.
+    pub async fn bring_back(self, keys: Vec<ItemKey>) -> Result<(), StoreError> {
+        let reason = Reason::CarriedOver;
+        self.0
+            .commit(move |transaction, events| {
+                for key in keys {
+                    let changed = transaction.execute(
+                        "UPDATE heartbeat_state SET phase = 'pending', reason = ?2
+                         WHERE key = ?1 AND phase = 'vanished'",
+                        params![key, reason.into_str()],
+                    )?;
+                    if changed > 0 {
+                        let (rev, title) = title_of(transaction, &key)?;
+                        let (item, decision) = (key, Decision::Deferred);
+                        events.push(Event::ItemDecided { item, rev, title, decision, reason });
+                    }
+                }
+                Ok(())
+            })
             .await
     }
 

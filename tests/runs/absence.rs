@@ -85,6 +85,53 @@ async fn an_item_that_the_query_leaves_out_is_given_up_after_three_runs_only() {
     assert_eq!(world.count("SELECT count(*) FROM facts WHERE name LIKE 'absent/%'"), 0);
 }
 
+/// Somebody tried out a narrower query for longer than an item is waited for, and put it back.
+#[tokio::test]
+async fn an_item_that_the_query_returns_again_is_queued_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    world.add(1, 1, 2);
+    world.outside.lock().unwrap().out_of_query = Some(1);
+    run(&world).await;
+    // A later change moves the cursor, so that what is unchanged is not listed again.
+    world.clock.advance_ms(2 * 86_400_000);
+    world.outside.lock().unwrap().seconds += 2 * 86_400;
+    world.add(2, 1, 2);
+    for _ in 0..4 {
+        run(&world).await;
+    }
+    assert_eq!(world.row(1).unwrap().0, "vanished");
+    assert_eq!(world.row(2).unwrap().0, "done");
+    let sessions = world.count("SELECT count(*) FROM budget");
+    world.outside.lock().unwrap().out_of_query = None;
+    for _ in 0..2 {
+        run(&world).await;
+    }
+    assert_eq!(world.row(1).unwrap().0, "done");
+    // Its verdict is known; what was finished is not paid for again, and nothing follows.
+    assert_eq!(world.count("SELECT count(*) FROM budget"), sessions + 1);
+    run(&world).await;
+    assert_eq!(world.count("SELECT count(*) FROM budget"), sessions + 1);
+}
+
+/// One that is closed or deleted stays away.
+#[tokio::test]
+async fn an_item_that_was_closed_meanwhile_is_not_brought_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    world.add(1, 1, 2);
+    world.outside.lock().unwrap().out_of_query = Some(1);
+    for _ in 0..3 {
+        run(&world).await;
+    }
+    world.edit(1, |item| item.open = false);
+    world.outside.lock().unwrap().out_of_query = None;
+    for _ in 0..3 {
+        run(&world).await;
+    }
+    assert_eq!(world.row(1).unwrap().0, "vanished");
+}
+
 #[tokio::test]
 async fn a_trackers_clock_that_is_ahead_hides_no_later_change() {
     let folder = tempfile::tempdir().unwrap();
