@@ -161,8 +161,7 @@ impl Upstream {
 pub(super) fn foreign(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(reqwest::header::CONTENT_TYPE)?.to_str().ok()?;
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let known = kind.is_empty() || kind.ends_with("json") || kind == "text/event-stream";
-    (!known).then(|| {
+    kind.ends_with("html").then(|| {
         format!(
             "answers {}, which is no answer of a model; check the proxy, or sign in to the network",
             shortened(&kind)

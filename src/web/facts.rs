@@ -14,7 +14,6 @@ use crate::model::{Breaker, Phase, SourceRecord, Stage, Usd};
 use crate::process::machine::Machine;
 use crate::process::program;
 use crate::schedule::{Schedule, date_in, day_in};
-use crate::session::keeper::launch::own_program_is_gone;
 use crate::settings::{AgentKind, Config};
 use crate::store::{
     ActiveSession, Held, ItemState, Message, Pause, RunLock, RunRow, Spending, SpendingTotals,
@@ -194,7 +193,7 @@ pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
         .and_then(|schedule| schedule.next_after(now));
     facts.store_fault = unwritable(store);
     facts.report_fault = report_fault(&config.report.dir);
-    facts.is_replaced = own_program_is_gone();
+    facts.is_replaced = program::own_is_gone();
     if let Err(error) = read(&mut facts, store, config).await {
         facts.store_fault = Some(error.to_string());
     }

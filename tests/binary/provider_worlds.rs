@@ -22,7 +22,7 @@ const ITEMS: &str = "{\"id\": 7, \"title\": \"Ledger posts twice\", \"body\": \"
 const ASKS_ONCE: &str = r#"#!/bin/bash
 door=${ANTHROPIC_BASE_URL#http://}
 exec 3<>"/dev/tcp/${door%:*}/${door#*:}" || exit 1
-body='{"model":"m","max_tokens":1,"messages":[]}'
+body='{"model":"haiku","max_tokens":1,"messages":[]}'
 printf 'POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s' "$ANTHROPIC_API_KEY" ${#body} "$body" >&3
 cat <&3 >/dev/null
 exit 1

@@ -120,7 +120,7 @@ async fn a_taken_host_gets_no_order_by_another_name() {
 
 /// What the server has of another host's session opens with no key of a taken host.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_taken_host_cannot_read_anothers_work() {
+async fn a_taken_host_cannot_read_the_work_of_another() {
     let Some(world) = World::new(24) else { return };
     let _worker = world.ready_worker("w0", 4);
     let (thief, honest) = (taken_over(&world, "w1"), engine(&world));

@@ -390,7 +390,7 @@ fn what_an_agent_could_write_is_opened_by_one_module_only() {
         ("sessions.rs", 2),
         ("keeper/start.rs", 2),
         ("keeper/group.rs", 6),
-        ("keeper/namespace.rs", 5),
+        ("keeper/namespace.rs", 6),
         ("keeper/verify.rs", 2),
         ("keeper/view.rs", 1),
     ];

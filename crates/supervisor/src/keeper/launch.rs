@@ -139,11 +139,6 @@ pub fn own_program() -> io::Result<PathBuf> {
     }
 }
 
-/// Whether the file of this process's program was replaced or removed since it started.
-pub fn own_program_is_gone() -> bool {
-    std::env::current_exe().is_ok_and(|program| !program.exists())
-}
-
 /// Starts a keeper, in a slot if there are slots, and waits until it is ready.
 pub async fn launch(
     program: &Path,

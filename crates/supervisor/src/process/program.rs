@@ -15,6 +15,11 @@ pub fn find(program: &str, search_path: &OsStr) -> Option<PathBuf> {
         .find(|file| is_executable(file))
 }
 
+/// Whether the file of this process's program was replaced or removed since it started.
+pub fn own_is_gone() -> bool {
+    std::env::current_exe().is_ok_and(|program| !program.exists())
+}
+
 fn is_executable(file: &Path) -> bool {
     std::fs::metadata(file)
         .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
