@@ -17,7 +17,7 @@ use support::conformance::{self, Play};
 
 use crate::both::coordinator;
 use crate::rivals::engine;
-use crate::world::{Process, World, tail};
+use crate::world::{World, tail};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -165,7 +165,7 @@ async fn offered(engine: &Engine, execution: &str, session: SessionId) -> (Taken
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_order_is_refused_and_told() {
+async fn an_order_is_carried_out_once() {
     let Some(world) = World::new(24) else { return };
     let engine = engine(&world);
     let subject = coordinator(&world, |_| {}).await;
@@ -192,31 +192,59 @@ async fn a_wrong_order_is_refused_and_told() {
     assert!(why.contains("already had this session"), "{why}");
     assert_eq!(world.agent.starts(), 1);
     drop(first);
-    // Each of these hosts pauses after what it refused.
-    let _others: Vec<Process> =
-        ["w0", "w1", "w2", "w3"].iter().map(|host| world.ready_worker(host, 4)).collect();
-    for (execution, expected) in [
-        ("hb/play/addressed", "is for host elsewhere"),
-        ("hb/play/expired", "expired at"),
-        ("hb/play/another", "for another session"),
-        ("hb/play/signed", "not in [fleet] coordinator"),
-    ] {
-        let session = fresh();
-        let (taken, claim) = offered(&engine, execution, session).await;
-        let at = taken.at.unwrap();
-        let (answering, letter) = match execution {
-            "hb/play/addressed" => (&engine, letter(session, "elsewhere", at)),
-            "hb/play/expired" => {
-                (&engine, letter(session, &claim.host, at - SignedDuration::from_mins(2)))
-            }
-            "hb/play/another" => (&engine, letter(fresh(), &claim.host, at)),
-            _ => (&taken_over(&world, "w1"), letter(session, &claim.host, at)),
-        };
-        let cover = Cover::Reply(&claim.reply_to);
-        assert!(answering.complete(&taken.id, &taken.token, &cover, &letter).await.unwrap());
-        let why = returned(&engine, execution).await;
-        assert!(why.contains(expected), "{execution}: {why}");
-        support::eventually("its host's word", || world.said(&claim.host).contains(expected));
-    }
-    assert_eq!(world.agent.starts(), 1, "nothing of it was started");
+}
+
+/// An order that is not the host's: refused, told, and nothing of it is started. One for each world,
+/// because a host pauses after what it refused.
+async fn is_refused(execution: &str, expected: &str) {
+    let Some(world) = World::new(24) else { return };
+    let engine = engine(&world);
+    let subject = coordinator(&world, |_| {}).await;
+    let job = subject.job(subject.claim().await, Play::Answer(0));
+    let order = Order::new(&job, None, &conformance::config(&world.agent));
+    let letter = |session: SessionId, host: &str, at: Timestamp| {
+        let mut order = order.clone();
+        order.session.id = session;
+        let key = engine.keys().of_session(session, host).0;
+        let expires_at = at.saturating_add(SignedDuration::from_mins(1)).unwrap();
+        Letter { order, host: host.to_owned(), expires_at, key }
+    };
+    let _host = world.ready_worker("w0", 4);
+    let session = fresh();
+    let (taken, claim) = offered(&engine, execution, session).await;
+    let at = taken.at.unwrap();
+    let (answering, letter) = match execution {
+        "hb/play/addressed" => (&engine, letter(session, "elsewhere", at)),
+        "hb/play/expired" => {
+            (&engine, letter(session, &claim.host, at - SignedDuration::from_mins(2)))
+        }
+        "hb/play/another" => (&engine, letter(fresh(), &claim.host, at)),
+        _ => (&taken_over(&world, "w1"), letter(session, &claim.host, at)),
+    };
+    let cover = Cover::Reply(&claim.reply_to);
+    assert!(answering.complete(&taken.id, &taken.token, &cover, &letter).await.unwrap());
+    let why = returned(&engine, execution).await;
+    assert!(why.contains(expected), "{execution}: {why}");
+    support::eventually("its host's word", || world.said(&claim.host).contains(expected));
+    assert_eq!(world.agent.starts(), 0, "nothing of it was started");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_for_another_host_is_refused_and_told() {
+    is_refused("hb/play/addressed", "is for host elsewhere").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_order_is_refused_and_told() {
+    is_refused("hb/play/expired", "expired at").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_for_another_session_is_refused_and_told() {
+    is_refused("hb/play/another", "for another session").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_of_somebody_else_is_refused_and_told() {
+    is_refused("hb/play/signed", "not in [fleet] coordinator").await;
 }
