@@ -109,12 +109,12 @@ fn fences(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Whether a heading after the text would not be parsed as one. HTML is escaped wherever it is
-/// shown.
+/// shown; a space in its place would make a fence of backticks that follow a `<`.
 fn swallows_what_follows(text: &str) -> bool {
     if !text.contains("```") && !text.contains("~~~") {
         return false;
     }
-    let page = format!("{}\n\n# end\n", text.replace('<', " "));
+    let page = format!("{}\n\n# end\n", text.replace('<', "&lt;"));
     let headings = Parser::new(&page).into_offset_iter().filter_map(|(event, place)| {
         matches!(event, Event::Start(Tag::Heading { .. })).then_some(place)
     });
@@ -187,6 +187,7 @@ mod tests {
             ("````\n```\na", "````\n```\na\n````"),
             ("~~~\n```\na\n~~~", "~~~\n```\na\n~~~"),
             ("no `fence` here", "no `fence` here"),
+            ("<```\n```", "<```\n```\n```"),
             ("```\n```js\nstill open", "```\n```js\nstill open\n```"),
             ("``` no `fence`", "``` no `fence`"),
             ("- item\n  ```\n  code", "- item\n  ```\n  code"),
