@@ -217,6 +217,7 @@ fn clean(issue: &Issue) -> CleanItem {
             area_path: None,
             iteration_path: None,
             assigned_to: None,
+            reporter: None,
             tags: Vec::new(),
             parent: None,
             links: Links::default(),

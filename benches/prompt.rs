@@ -166,6 +166,7 @@ fn work_item(item: &Value, id: i64) -> WorkItem {
         finished: None,
         iteration_path: None,
         assigned_to: None,
+        reporter: None,
         tags: text(&item["tags"])
             .split("; ")
             .filter(|tag| !tag.is_empty())

@@ -171,8 +171,7 @@ fn of_events(events: &[Value]) -> Vec<Change> {
 
 fn of_azure_devops(value: &Value, config: &Config) -> Option<PastItem> {
     let raw = saved_item(&value.to_string(), &config.source.text_fields).ok()?;
-    let mut last = ItemFields::of(&raw);
-    last.reporter = text_at(&value["fields"]["System.CreatedBy"], &["displayName", "uniqueName"]);
+    let last = ItemFields::of(&raw);
     let fields = [
         (Field::Area, "System.AreaPath"),
         (Field::Type, "System.WorkItemType"),

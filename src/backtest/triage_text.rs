@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use crate::model::{Field, TrackRecord};
-use crate::suggest::{FieldMeasure, LEAST_MEASURED, Measured, Split, interval};
+use crate::suggest::{FieldMeasure, Measured, interval};
 
 /// Areas listed per field, those with most suggestions first.
 const MAX_AREAS: usize = 8;
 
 /// The figures of one source.
-pub fn render_triage(source: &str, measured: &Measured, min_precision: f64) -> String {
+pub fn render_triage(source: &str, measured: &Measured) -> String {
     let mut text = format!(
         "{source}: {} finished items, each asked about with what was known when it was created\n",
         measured.items
@@ -22,25 +22,28 @@ pub fn render_triage(source: &str, measured: &Measured, min_precision: f64) -> S
         return text;
     }
     text.push_str(
-        "\nfield     shown  precision on later items   earlier half  coverage  first  first 3   most frequent  reporter's last  nearest item\n",
+        "\nfield     shown  lately          stated   was right               coverage  first  first 3   most frequent  reporter's last  nearest item\n",
     );
     for one in &measured.fields {
-        let shown = is_shown(one, min_precision);
-        let (low, high) = interval(one.held_back.record);
+        let held = one.held_back.record;
+        let (low, high) = interval(held);
         let baseline = |name: &str| {
             one.baselines.get(name).map_or_else(String::new, |split| share(split.record))
         };
+        let stated = if held.of == 0 { "-".to_owned() } else { percent(one.stated) };
         let _: std::fmt::Result = writeln!(
             text,
-            "{:<9} {:<5}  {:>5} of {:<5} ({:>2.0}-{:>3.0} %)   {:>12}  {:>8}  {:>5}  {:>7}   {:>13}  {:>15}  {:>12}",
+            "{:<9} {:<5}  {:>5} of {:<5}  {:>6}  {:>5} of {:<5} ({:>2.0}-{:>3.0} %)  {:>8}  {:>5}  {:>7}   {:>13}  {:>15}  {:>12}",
             one.field.into_str(),
-            if shown { "yes" } else { "no" },
-            share(one.held_back.record),
-            one.held_back.record.of,
+            if one.shown { "yes" } else { "no" },
+            share(one.record),
+            one.record.of,
+            stated,
+            share(held),
+            held.of,
             100.0 * low,
             100.0 * high,
-            share(one.stated.record),
-            format!("{:.0} %", 100.0 * one.held_back.coverage()),
+            percent(one.held_back.coverage()),
             share(one.first),
             share(one.first_three),
             baseline("most frequent"),
@@ -52,31 +55,25 @@ pub fn render_triage(source: &str, measured: &Measured, min_precision: f64) -> S
         areas(&mut text, one);
     }
     text.push_str(
-        "\nPrecision: how often a suggestion was what people chose in the end. Coverage: how many items \
-         whose value people set or changed had a suggestion. The least score of a suggestion was chosen \
-         on the earlier half and is judged here on the later one.\n",
+        "\nLately: how often the last suggestions were what people chose in the end, by which later ones are \
+         shown. Of the later half, as if it had been measured all along: the precision stated with what \
+         would have been shown, and how often it was right. Coverage: how many items whose value people \
+         set or changed had such a suggestion.\n",
     );
     text
 }
 
-/// Whether later suggestions for this field are shown.
-fn is_shown(one: &FieldMeasure, min_precision: f64) -> bool {
-    let record = one.held_back.record;
-    record.of >= LEAST_MEASURED && record.precision() >= min_precision
-}
-
 fn areas(text: &mut String, one: &FieldMeasure) {
-    let mut areas: Vec<(&String, &Split)> = one.areas.iter().collect();
-    areas.sort_by_key(|(name, split)| (std::cmp::Reverse(split.record.of), (*name).clone()));
+    let mut areas: Vec<(&String, &TrackRecord)> = one.areas.iter().collect();
+    areas.sort_by_key(|(name, record)| (std::cmp::Reverse(record.of), (*name).clone()));
     let _: std::fmt::Result = writeln!(text, "\n{} by area", title(one.field));
-    for (name, split) in areas.iter().take(MAX_AREAS) {
-        let name = if name.is_empty() { "(none)" } else { name };
-        let (low, high) = interval(split.record);
+    for (name, record) in areas.iter().take(MAX_AREAS) {
+        let (low, high) = interval(**record);
         let _: std::fmt::Result = writeln!(
             text,
             "  {:>5} of {:<5} ({:.0}-{:.0} %)  {name}",
-            share(split.record),
-            split.record.of,
+            share(**record),
+            record.of,
             100.0 * low,
             100.0 * high,
         );
@@ -100,6 +97,10 @@ const fn title(field: Field) -> &'static str {
 fn share(record: TrackRecord) -> String {
     match record.of {
         0 => "-".to_owned(),
-        _ => format!("{:.0} %", 100.0 * record.precision()),
+        _ => percent(record.precision()),
     }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
 }

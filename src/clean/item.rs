@@ -326,6 +326,7 @@ mod tests {
             finished: None,
             iteration_path: None,
             assigned_to: None,
+            reporter: None,
             tags: Vec::new(),
             parent: None,
             links: Links::default(),
@@ -369,6 +370,7 @@ mod tests {
             more_areas: vec![marked("Shop\\A~pi")],
             iteration_path: Some(marked("Sprint~ 1")),
             assigned_to: Some(marked("Jane~ Doe")),
+            reporter: None,
             tags: vec![marked("ur~gent"), "two  spaces".into()],
             url: marked("https://e.com/~7"),
             texts: vec![TextField {

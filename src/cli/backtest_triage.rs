@@ -32,15 +32,15 @@ impl super::Context {
         };
         let text = match self.global.json {
             true => to_json(&sources)?,
-            false => text(&sources, config.suggest.min_precision),
+            false => text(&sources),
         };
         write_report(args, &text)?;
         Ok(Code::Done)
     }
 }
 
-fn text(sources: &[MeasuredSource], least: f64) -> String {
-    let one = |found: &MeasuredSource| render_triage(&found.source, &found.measured, least);
+fn text(sources: &[MeasuredSource]) -> String {
+    let one = |found: &MeasuredSource| render_triage(&found.source, &found.measured);
     let mut text = sources.iter().map(one).collect::<Vec<_>>().join("\n");
     text.push_str(
         "The figures are stored: suggestions that were right often enough are shown from the next run \

@@ -117,6 +117,7 @@ pub(super) mod tests {
             finished: None,
             iteration_path: None,
             assigned_to: None,
+            reporter: None,
             tags: vec!["a".into()],
             parent: None,
             links: Links::default(),

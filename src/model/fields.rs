@@ -78,7 +78,7 @@ impl ItemFields {
             severity: filled(&item.severity),
             tags: item.tags.clone(),
             owner: filled(&item.assigned_to),
-            reporter: None,
+            reporter: filled(&item.reporter),
         }
     }
 

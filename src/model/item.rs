@@ -75,6 +75,9 @@ pub struct WorkItem {
     pub iteration_path: Option<String>,
     /// Display name.
     pub assigned_to: Option<String>,
+    /// Who created it: the best hint for its owner. In no prompt.
+    #[serde(default)]
+    pub reporter: Option<String>,
     pub tags: Vec<String>,
     pub parent: Option<ItemId>,
     #[serde(default)]

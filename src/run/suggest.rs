@@ -14,13 +14,14 @@ use crate::model::{ChosenBy, Fate, Field, ItemFields, ItemKey, Suggestion, Verdi
 use crate::store::RememberedItem;
 use crate::suggest::{
     Candidate, Chosen, Evidence, Figures, Memory, NEIGHBOURS, Neighbour, Options, RECENT,
-    candidates, matched, words_kept,
+    SAME_REPORTER, candidates, matched, words_kept,
 };
 
 /// Somebody who owned nothing that changed for this long has left.
 const LEFT_AFTER: SignedDuration = SignedDuration::from_hours(180 * 24);
 /// Without a record, only what most of the evidence says is remembered, to build one.
 const LEAST_UNMEASURED: f64 = 0.5;
+const DAY: f64 = 24.0 * 3600.0;
 
 /// Corrections of similar items that triage is told for an item: how similar, how many, how long.
 const LEAST_CORRECTED: f64 = 0.15;
@@ -65,6 +66,7 @@ pub(super) async fn gather(cx: &RunContext, items: &[QueuedItem]) -> Result<Offe
 
 /// The earlier items of a source.
 struct Past {
+    now: Timestamp,
     /// Newest first.
     known: Vec<RememberedItem>,
     memory: Memory,
@@ -89,6 +91,7 @@ impl Past {
             people: people.into_iter().collect(),
             active,
             memory,
+            now,
             known,
             corrections: HashMap::new(),
         }
@@ -142,18 +145,23 @@ impl Past {
         near: &[(&RememberedItem, f64)],
         hint: &CodeHint,
     ) -> Evidence {
+        let created = |known: &RememberedItem| known.created_at.unwrap_or(known.changed_at);
         let neighbour = |(known, similarity): &(&RememberedItem, f64)| Neighbour {
             similarity: *similarity,
+            age: self.now.duration_since(created(known)).as_secs_f64() / DAY,
             fields: known.fields.clone(),
         };
-        let recent = self.known.iter().filter(|known| known.key != *item.key()).take(RECENT);
+        let others = || self.known.iter().filter(|known| known.key != *item.key());
+        let reporter = item.facts().reporter.as_ref().filter(|name| !name.is_empty());
+        let reported = others()
+            .filter(|known| reporter.is_some() && known.fields.reporter.as_ref() == reporter);
         let people = matched(&hint.authors, &self.people);
         let mut active = self.active.clone();
         active.extend(people.iter().map(|(person, _)| person.to_lowercase()));
         Evidence {
             neighbours: near.iter().map(neighbour).collect(),
-            same_reporter: Vec::new(),
-            recent: recent.map(|known| known.fields.clone()).collect(),
+            same_reporter: reported.take(SAME_REPORTER).map(|known| known.fields.clone()).collect(),
+            recent: others().take(RECENT).map(|known| known.fields.clone()).collect(),
             people,
             active: Some(active),
         }

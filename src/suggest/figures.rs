@@ -7,7 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::model::{ChosenBy, Field, TrackRecord};
 
 /// Suggestions that a record needs before anything is shown by it.
-pub const LEAST_MEASURED: u32 = 20;
+const LEAST_MEASURED: u32 = 20;
+/// The last suggestions that a record counts, and the very last ones, which have to be as good.
+const LATELY: [usize; 2] = [100, 30];
+/// What a record has to reach is the lower end of its interval of so many standard deviations: the
+/// best of many records is better than what follows.
+const CAUTION: f64 = 1.0;
 /// How many measured suggestions of all areas an area's own ones have to outweigh.
 const WEIGHT_OF_ALL: f64 = 20.0;
 /// Without a measured one: most of the evidence.
@@ -89,7 +94,7 @@ impl Figures {
         let expected = (f64::from(own.right) + WEIGHT_OF_ALL * all.precision())
             / (f64::from(own.of) + WEIGHT_OF_ALL);
         let shown = if own.of >= LEAST_MEASURED { own } else { all };
-        Some((shown, all.of >= LEAST_MEASURED && expected >= min_precision))
+        Some((shown, is_reliable(all, min_precision) && expected >= min_precision))
     }
 }
 
@@ -100,12 +105,34 @@ impl TrackRecord {
     }
 }
 
-/// The 95 % interval of a share (Wilson).
+/// Whether enough suggestions were measured, and right often enough.
+pub fn is_reliable(record: TrackRecord, min_precision: f64) -> bool {
+    record.of >= LEAST_MEASURED && wilson(record, CAUTION).0 >= min_precision
+}
+
+/// The record of the last suggestions, oldest first: the worse one where the very last differ.
+pub(super) fn lately(right: &[bool]) -> TrackRecord {
+    let record = |most: usize| {
+        let last = right.iter().rev().take(most);
+        last.fold(TrackRecord::default(), |sum, right| {
+            sum.plus(TrackRecord { right: u32::from(*right), of: 1 })
+        })
+    };
+    let worse = |a: &TrackRecord, b: &TrackRecord| a.precision().total_cmp(&b.precision());
+    LATELY.map(record).into_iter().min_by(worse).unwrap_or_default()
+}
+
+/// The 95 % interval of a share.
 pub fn interval(record: TrackRecord) -> (f64, f64) {
+    wilson(record, 1.96)
+}
+
+/// Wilson's interval of so many standard deviations.
+pub(super) fn wilson(record: TrackRecord, z: f64) -> (f64, f64) {
     if record.of == 0 {
         return (0.0, 1.0);
     }
-    let (n, p, z) = (f64::from(record.of), record.precision(), 1.96_f64);
+    let (n, p) = (f64::from(record.of), record.precision());
     let middle = p + z * z / (2.0 * n);
     let spread = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
     let whole = 1.0 + z * z / n;
@@ -151,6 +178,9 @@ mod tests {
     fn few_measured_items_show_nothing() {
         let few = Figures::new([figure(Field::Area, "", 10, 10)], []);
         assert!(!few.judge((Field::Area, ChosenBy::History, ""), 0.8).unwrap().1);
+        // Right often, but not lately.
+        let right: Vec<bool> = (0..200).map(|at| at < 180).collect();
+        assert_eq!(lately(&right), TrackRecord { right: 10, of: 30 });
         let (low, high) = interval(TrackRecord { right: 87, of: 100 });
         assert!((0.78..0.80).contains(&low) && (0.92..0.93).contains(&high), "{low} {high}");
     }

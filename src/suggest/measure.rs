@@ -1,14 +1,15 @@
 //! How often the suggestions would have been right on finished items.
 //!
 //! Time only moves forward: an item is asked about with what was known when it was created, the
-//! fields of earlier items as they were at that moment. The least score of a suggestion is chosen on
-//! the earlier half and judged on the later one, which nothing was chosen by.
+//! fields of earlier items as they were at that moment. In the later half, what is shown, and with
+//! which figure, follows from the suggestions whose outcome was known by then, with the rule that a
+//! run judges by; whether it held is the measure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use super::figures::{Figure, LEAST_MEASURED};
+use super::figures::{Figure, Figures, is_reliable, lately, wilson};
 use super::memory::{Example, Memory};
 use super::vote::{Candidate, Evidence, NEIGHBOURS, Neighbour, candidates};
 use crate::model::{ChosenBy, Field, ItemFields, TrackRecord};
@@ -16,7 +17,7 @@ use crate::model::{ChosenBy, Field, ItemFields, TrackRecord};
 /// Items before the first one that is asked about: without a past there is nothing to suggest.
 const WARM_UP: usize = 50;
 /// The last items of a reporter and of the team that vote.
-pub const SAME_REPORTER: usize = 5;
+pub const SAME_REPORTER: usize = 20;
 pub const RECENT: usize = 50;
 /// Tags suggested for one item.
 const MAX_TAGS: usize = 2;
@@ -24,6 +25,14 @@ const MAX_TAGS: usize = 2;
 const LEFT_AFTER: i64 = 180 * 24 * 3600;
 /// Steps in which the least score is looked for.
 const STEPS: u32 = 40;
+/// The last known suggestions that it is looked for in, and items between two looks.
+const LOOKED_AT: usize = 2_000;
+/// Suggestions from a score on that have to be known before anything is shown from it on.
+const LEAST_KNOWN: usize = 50;
+const LOOK_EVERY: usize = 10;
+/// The last suggestions that count for an area.
+const OF_AREAS: usize = 400;
+const DAY: f64 = 24.0 * 3600.0;
 
 /// The values of an item's fields over time.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -72,16 +81,16 @@ pub struct PastItem {
 }
 
 /// One value that would have been suggested, or not, by its score.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct TriedValue {
+#[derive(Debug, Clone, PartialEq)]
+struct Trial {
+    area: String,
     score: f64,
     right: bool,
-    /// A person set or changed the value later.
-    needed: bool,
-    late: bool,
+    /// When the value that counts was set.
+    known_at: i64,
 }
 
-/// What a way of suggesting achieves on one half of the items.
+/// What a way of suggesting achieves on the later half of the items.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Split {
     #[serde(flatten)]
@@ -93,10 +102,9 @@ pub struct Split {
 }
 
 impl Split {
-    fn add(&mut self, trial: TriedValue) {
-        self.record.of += 1;
-        self.record.right += u32::from(trial.right);
-        self.covered += u32::from(trial.needed);
+    fn add(&mut self, right: bool, needed: bool) {
+        self.record = self.record.plus(TrackRecord { right: u32::from(right), of: 1 });
+        self.covered += u32::from(needed);
     }
 
     pub fn coverage(self) -> f64 {
@@ -108,10 +116,14 @@ impl Split {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FieldMeasure {
     pub field: Field,
+    /// What would be shown now: from which score on, how often that was right lately, and by area.
     pub cutoff: f64,
-    /// On the earlier half, where the least score was chosen.
-    pub stated: Split,
-    /// On the later half, which nothing was chosen by.
+    pub record: TrackRecord,
+    pub areas: BTreeMap<String, TrackRecord>,
+    pub shown: bool,
+    /// The precision that was stated with what would have been shown in the later half, on average,
+    /// and what it was.
+    pub stated: f64,
     pub held_back: Split,
     /// Of the later half: right with the first value, and with the first three, whatever their
     /// score, where the item has one in the end.
@@ -119,8 +131,23 @@ pub struct FieldMeasure {
     pub first_three: TrackRecord,
     /// Simple ways, on the later half, by name.
     pub baselines: BTreeMap<&'static str, Split>,
-    /// On the later half, by area.
-    pub areas: BTreeMap<String, Split>,
+}
+
+impl FieldMeasure {
+    /// What later suggestions are shown by.
+    fn figures(&self) -> Vec<Figure> {
+        let figure = |area: &str, record: TrackRecord| Figure {
+            field: self.field,
+            by: ChosenBy::History,
+            area: area.to_owned(),
+            cutoff: self.cutoff,
+            record,
+            needed: self.held_back.needed,
+            covered: self.held_back.covered,
+        };
+        let areas = self.areas.iter().map(|(area, record)| figure(area, *record));
+        std::iter::once(figure("", self.record)).chain(areas).collect()
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -131,26 +158,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What later suggestions are shown by: the least score, and how often it was right on items
-    /// that it was not chosen by.
     pub fn figures(&self) -> Vec<Figure> {
-        let mut figures = Vec::new();
-        for one in &self.fields {
-            let figure = |area: &str, split: Split| Figure {
-                field: one.field,
-                by: ChosenBy::History,
-                area: area.to_owned(),
-                cutoff: one.cutoff,
-                record: split.record,
-                needed: split.needed,
-                covered: split.covered,
-            };
-            figures.push(figure("", one.held_back));
-            // Items without an area are part of all areas, and no area of their own.
-            let named = one.areas.iter().filter(|(area, _)| !area.is_empty());
-            figures.extend(named.map(|(area, split)| figure(area, *split)));
-        }
-        figures
+        self.fields.iter().flat_map(FieldMeasure::figures).collect()
     }
 }
 
@@ -162,15 +171,17 @@ pub fn measure(items: &[PastItem], min_precision: f64, mut seen: impl FnMut(usiz
     let middle = WARM_UP + asked / 2;
     let mut memory = Memory::default();
     let mut by_reporter: HashMap<String, Vec<usize>> = HashMap::new();
-    let mut tables: BTreeMap<Field, Table> =
-        Field::ALL.into_iter().map(|field| (field, Table::default())).collect();
+    let mut tables = Field::ALL.map(|field| Table::of(field, min_precision));
     for (at, item) in order.iter().enumerate() {
         if at >= WARM_UP {
             let past =
                 KnownBefore { order: &order[..at], memory: &memory, by_reporter: &by_reporter };
             let evidence = past.evidence(item);
-            for (field, table) in &mut tables {
-                table.ask(*field, item, &evidence, at >= middle);
+            for table in &mut tables {
+                if at >= middle && (at - middle) % LOOK_EVERY == 0 {
+                    table.look(item.created_at);
+                }
+                table.ask(item, &evidence, at >= middle);
             }
         }
         memory.add(&item.words);
@@ -179,7 +190,7 @@ pub fn measure(items: &[PastItem], min_precision: f64, mut seen: impl FnMut(usiz
         }
         seen(at + 1);
     }
-    let fields = tables.into_iter().filter_map(|(field, table)| table.close(field, min_precision));
+    let fields = tables.into_iter().filter_map(Table::close);
     Measured { items: asked, fields: fields.collect() }
 }
 
@@ -210,7 +221,11 @@ impl KnownBefore<'_> {
         Evidence {
             neighbours: near
                 .into_iter()
-                .map(|(number, similarity)| Neighbour { similarity, fields: fields(number) })
+                .map(|(number, similarity)| Neighbour {
+                    similarity,
+                    age: days(at - self.order.get(number).map_or(at, |known| known.created_at)),
+                    fields: fields(number),
+                })
                 .collect(),
             same_reporter: same
                 .iter()
@@ -225,19 +240,42 @@ impl KnownBefore<'_> {
     }
 }
 
-#[derive(Debug, Default)]
+#[expect(clippy::cast_precision_loss, reason = "seconds")]
+fn days(seconds: i64) -> f64 {
+    seconds as f64 / DAY
+}
+
+#[derive(Debug)]
 struct Table {
-    trials: Vec<(String, TriedValue)>,
-    baselines: BTreeMap<&'static str, Split>,
-    /// Items that needed a value: in the earlier half, in the later one, and there by area.
-    needed: [u32; 2],
-    needed_in: BTreeMap<String, u32>,
-    first: TrackRecord,
-    first_three: TrackRecord,
+    measure: FieldMeasure,
+    min_precision: f64,
+    trials: Vec<Trial>,
+    /// What would be shown by the outcomes known when they were last looked at.
+    figures: Figures,
+    /// Sum of the stated precisions.
+    stated: f64,
 }
 
 impl Table {
-    fn ask(&mut self, field: Field, item: &PastItem, evidence: &Evidence, late: bool) {
+    fn of(field: Field, min_precision: f64) -> Self {
+        let measure = FieldMeasure {
+            field,
+            cutoff: 0.5,
+            record: TrackRecord::default(),
+            areas: BTreeMap::new(),
+            shown: false,
+            stated: 0.0,
+            held_back: Split::default(),
+            first: TrackRecord::default(),
+            first_three: TrackRecord::default(),
+            baselines: BTreeMap::new(),
+        };
+        let (trials, figures) = (Vec::new(), Figures::default());
+        Self { measure, min_precision, trials, figures, stated: 0.0 }
+    }
+
+    fn ask(&mut self, item: &PastItem, evidence: &Evidence, late: bool) {
+        let field = self.measure.field;
         let (own, last) = (&item.fields.at_creation, item.fields.last());
         // An empty field in the end is no answer; no tag is one.
         if last.values(field).is_empty() && !field.is_list() {
@@ -246,17 +284,7 @@ impl Table {
         let is_new = |value: &String| !own.has(field, value);
         let needed = last.values(field).iter().any(is_new);
         let found = candidates(field, evidence);
-        if needed {
-            self.needed[usize::from(late)] += 1;
-        }
-        let area_of = |value: &str| match field {
-            Field::Area => value.to_owned(),
-            _ => own.area.clone().unwrap_or_default(),
-        };
-        if needed && late {
-            let area = area_of(last.values(field).first().map_or("", String::as_str));
-            *self.needed_in.entry(area).or_default() += 1;
-        }
+        self.measure.held_back.needed += u32::from(needed && late);
         let most = if field.is_list() { MAX_TAGS } else { 1 };
         // If the best value is what the item has, nothing is suggested.
         let worth = |one: &&Candidate| !own.has(field, &one.value);
@@ -264,10 +292,18 @@ impl Table {
             Some(best) if own.has(field, &best.value) && !field.is_list() => Vec::new(),
             _ => found.iter().filter(worth).take(most).collect(),
         };
+        let changes = item.fields.changes.iter().filter(|(_, changed, _)| *changed == field);
+        let known_at = changes.map(|(at, ..)| *at).max().unwrap_or(item.created_at);
         for one in suggested {
             let right = last.has(field, &one.value);
-            let trial = TriedValue { score: one.score, right, needed, late };
-            self.trials.push((area_of(&one.value), trial));
+            let area = match field {
+                Field::Area => one.value.clone(),
+                _ => own.area.clone().unwrap_or_default(),
+            };
+            if late {
+                self.show(&area, one.score, right, needed);
+            }
+            self.trials.push(Trial { area, score: one.score, right, known_at });
         }
         if !late {
             return;
@@ -275,67 +311,81 @@ impl Table {
         if needed && !found.is_empty() {
             let hit =
                 |count: usize| found.iter().take(count).any(|one| last.has(field, &one.value));
-            self.first = self.first.plus(TrackRecord { right: u32::from(hit(1)), of: 1 });
-            self.first_three =
-                self.first_three.plus(TrackRecord { right: u32::from(hit(3)), of: 1 });
+            let record = |count| TrackRecord { right: u32::from(hit(count)), of: 1 };
+            self.measure.first = self.measure.first.plus(record(1));
+            self.measure.first_three = self.measure.first_three.plus(record(3));
         }
         for (name, value) in baselines(field, evidence) {
-            let split = self.baselines.entry(name).or_default();
+            let split = self.measure.baselines.entry(name).or_default();
             split.needed += u32::from(needed);
             if let Some(value) = value.filter(|value| !own.has(field, value)) {
-                let right = last.has(field, &value);
-                split.add(TriedValue { score: 1.0, right, needed, late });
+                split.add(last.has(field, &value), needed);
             }
         }
     }
 
+    /// Counts a suggestion if it would have been shown.
+    fn show(&mut self, area: &str, score: f64, right: bool, needed: bool) {
+        let (field, by) = (self.measure.field, ChosenBy::History);
+        let judged = self.figures.judge((field, by, area), self.min_precision);
+        let Some((record, true)) = judged else { return };
+        if score >= self.figures.cutoff(field, by) {
+            self.stated += record.precision();
+            self.measure.held_back.add(right, needed);
+        }
+    }
+
+    /// What would be shown by what is known at this moment.
+    fn look(&mut self, now: i64) {
+        let mut known: Vec<&Trial> =
+            self.trials.iter().filter(|trial| trial.known_at <= now).collect();
+        known.sort_by_key(|trial| trial.known_at);
+        let known = known.get(known.len().saturating_sub(LOOKED_AT)..).unwrap_or_default();
+        let (cutoff, record) = least_score(self.min_precision, known);
+        let made = known.iter().rev().filter(|trial| trial.score >= cutoff).take(OF_AREAS);
+        let mut areas: BTreeMap<String, TrackRecord> = BTreeMap::new();
+        // Items without an area are part of all areas, and no area of their own.
+        for trial in made.filter(|trial| !trial.area.is_empty()) {
+            let area = areas.entry(trial.area.clone()).or_default();
+            *area = area.plus(TrackRecord { right: u32::from(trial.right), of: 1 });
+        }
+        self.measure.shown = is_reliable(record, self.min_precision);
+        (self.measure.cutoff, self.measure.record, self.measure.areas) = (cutoff, record, areas);
+        self.figures = Figures::new(self.measure.figures(), []);
+    }
+
     /// `None` if nobody ever used the field.
-    fn close(self, field: Field, min_precision: f64) -> Option<FieldMeasure> {
+    fn close(mut self) -> Option<FieldMeasure> {
         if self.trials.is_empty() {
             return None;
         }
-        let half = |cutoff: f64, late: bool| {
-            let mut split = Split { needed: self.needed[usize::from(late)], ..Split::default() };
-            let made = self.trials.iter().map(|(_, trial)| *trial);
-            made.filter(|trial| trial.late == late && trial.score >= cutoff)
-                .for_each(|trial| split.add(trial));
-            split
-        };
-        let cutoff = least_score(min_precision, |cutoff| half(cutoff, false).record);
-        let mut areas: BTreeMap<String, Split> = BTreeMap::new();
-        for (area, trial) in self.trials.iter().filter(|(_, t)| t.late && t.score >= cutoff) {
-            areas.entry(area.clone()).or_default().add(*trial);
-        }
-        for (area, split) in &mut areas {
-            split.needed = self.needed_in.get(area).copied().unwrap_or_default();
-        }
-        Some(FieldMeasure {
-            field,
-            cutoff,
-            stated: half(cutoff, false),
-            held_back: half(cutoff, true),
-            first: self.first,
-            first_three: self.first_three,
-            baselines: self.baselines,
-            areas,
-        })
+        self.look(i64::MAX);
+        self.measure.stated = self.stated / f64::from(self.measure.held_back.record.of.max(1));
+        Some(self.measure)
     }
 }
 
-/// The lowest score from which on the suggestions were right often enough; else the one where they
-/// were right most often.
-fn least_score(min_precision: f64, record: impl Fn(f64) -> TrackRecord) -> f64 {
-    let steps = || (1..STEPS).map(|step| f64::from(step) / f64::from(STEPS));
-    let enough = |cutoff: &f64| {
-        let found = record(*cutoff);
-        found.of >= LEAST_MEASURED && found.precision() >= min_precision
-    };
-    if let Some(cutoff) = steps().find(enough) {
-        return cutoff;
+/// The lowest score from which on the suggestions were right often enough lately, else the one where
+/// they did best; and how often they were right. Oldest first.
+fn least_score(min_precision: f64, known: &[&Trial]) -> (f64, TrackRecord) {
+    let mut best = (0.5, TrackRecord::default());
+    for step in 1..STEPS {
+        let cutoff = f64::from(step) / f64::from(STEPS);
+        let made = known.iter().filter(|trial| trial.score >= cutoff);
+        let right: Vec<bool> = made.map(|trial| trial.right).collect();
+        if right.len() < LEAST_KNOWN {
+            break;
+        }
+        let record = lately(&right);
+        if is_reliable(record, min_precision) {
+            return (cutoff, record);
+        }
+        let low = |record| wilson(record, 1.0).0;
+        if best.1.of == 0 || low(record) > low(best.1) {
+            best = (cutoff, record);
+        }
     }
-    let many = steps().filter(|cutoff| record(*cutoff).of >= LEAST_MEASURED);
-    let best = many.max_by(|a, b| record(*a).precision().total_cmp(&record(*b).precision()));
-    best.unwrap_or(0.5)
+    best
 }
 
 fn baselines(field: Field, evidence: &Evidence) -> [(&'static str, Option<String>); 3] {
@@ -385,13 +435,55 @@ mod tests {
         let measured = measure(&history(10), 0.8, |_| {});
         let area = &measured.fields[0];
         assert_eq!((measured.items, area.field), (350, Field::Area));
-        assert!(area.stated.record.precision() > 0.95, "{area:?}");
-        assert!(area.held_back.record.precision() > 0.95 && area.held_back.coverage() > 0.9);
+        let held = area.held_back;
+        assert!(area.shown && (area.stated - held.record.precision()).abs() < 0.03, "{area:?}");
+        assert!(held.record.precision() > 0.95 && held.coverage() > 0.9, "{area:?}");
         assert!(area.baselines["most frequent"].record.precision() < 0.7, "{area:?}");
         let figures = measured.figures();
         assert_eq!(figures.iter().filter(|figure| figure.area == "Cart").count(), 1);
         let of_all = figures.iter().filter(|figure| figure.area.is_empty());
         assert_eq!(of_all.count(), measured.fields.len(), "items without an area are no area");
+    }
+
+    /// People give the carts to somebody else: after 200 such corrections, how many of 100 new items of
+    /// each kind have a wrong first owner or area?
+    #[test]
+    fn two_hundred_corrections_of_one_kind_halve_its_error_and_leave_the_others_alone() {
+        let owned = |id: i64, dora: bool| {
+            let (title, area, owner) = match id % 2 {
+                0 => ("cart coupon total", "Cart", if dora { "Dora" } else { "Ann" }),
+                _ => ("search index query", "Search", "Bob"),
+            };
+            let mut item = item(id, &format!("{title} {id}"), area, 10);
+            item.fields.changes.push((id * 1_000 + 10, Field::Owner, vec![owner.to_owned()]));
+            item
+        };
+        let wrong = |corrections: i64| {
+            let past: Vec<PastItem> = (0..400)
+                .map(|id| owned(id, false))
+                .chain((400..400 + 2 * corrections).map(|id| owned(id, true)))
+                .collect();
+            let mut memory = Memory::default();
+            past.iter().for_each(|item| memory.add(&item.words));
+            let (order, by_reporter) = (past.iter().collect::<Vec<_>>(), HashMap::new());
+            let known = KnownBefore { order: &order, memory: &memory, by_reporter: &by_reporter };
+            let mut wrong: BTreeMap<(Field, i64), u32> = BTreeMap::new();
+            for id in 2_000..2_200 {
+                let item = owned(id, true);
+                let evidence = known.evidence(&item);
+                for field in [Field::Area, Field::Owner] {
+                    let found = candidates(field, &evidence);
+                    let right = item.fields.last().has(field, &found[0].value);
+                    *wrong.entry((field, id % 2)).or_default() += u32::from(!right);
+                }
+            }
+            wrong
+        };
+        let (before, after) = (wrong(0), wrong(200));
+        let cart = (Field::Owner, 0);
+        assert!(before[&cart] == 100 && after[&cart] <= 50, "{before:?} {after:?}");
+        let others = before.iter().filter(|(kind, _)| **kind != cart);
+        others.for_each(|(kind, wrong)| assert!(after[kind] <= *wrong, "{kind:?} {after:?}"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod people;
 mod vote;
 
 pub use fate::fate;
-pub use figures::{Figure, Figures, LEAST_MEASURED, interval};
+pub use figures::{Figure, Figures, interval, is_reliable};
 pub use measure::{
     FieldMeasure, Measured, PastFields, PastItem, RECENT, SAME_REPORTER, Split, measure,
 };

@@ -12,6 +12,13 @@ const RECENT: f64 = 0.05;
 const PEOPLE: f64 = 0.06;
 /// Evidence below this much is weak however united it is.
 const DOUBT: f64 = 0.01;
+/// Weight of the reporter's last items together, for the owner: who reports something often owns it,
+/// or has somebody who does.
+const REPORTER: f64 = 0.1;
+const REPORTED: usize = 5;
+/// An item that is so many days old counts half: people move on faster than parts of a product.
+const HALF_LIFE: f64 = 1_000.0;
+const HALF_LIFE_OF_PEOPLE: f64 = 365.0;
 /// Candidates per field.
 const MAX: usize = 8;
 
@@ -19,6 +26,8 @@ const MAX: usize = 8;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbour<F = ItemFields> {
     pub similarity: f64,
+    /// Days since it was created.
+    pub age: f64,
     pub fields: F,
 }
 
@@ -27,8 +36,7 @@ pub struct Neighbour<F = ItemFields> {
 pub struct Evidence {
     /// Most similar first.
     pub neighbours: Vec<Neighbour>,
-    /// The last items of the same reporter, newest first: to compare with. They do not vote, because
-    /// a run does not know who reported an item.
+    /// The last items of the same reporter, newest first.
     pub same_reporter: Vec<ItemFields>,
     /// The last items of the team, newest first.
     pub recent: Vec<ItemFields>,
@@ -62,8 +70,13 @@ pub fn candidates(field: Field, evidence: &Evidence) -> Vec<Candidate> {
             votes.entry(value.to_lowercase()).or_insert_with(|| (value.clone(), 0.0)).1 += weight;
         }
     };
+    let half_life = match field {
+        Field::Owner | Field::Tags => HALF_LIFE_OF_PEOPLE,
+        _ => HALF_LIFE,
+    };
     for neighbour in &evidence.neighbours {
-        vote(&neighbour.fields, neighbour.similarity.powi(2));
+        let weight = 0.5_f64.powf(neighbour.age / half_life);
+        vote(&neighbour.fields, neighbour.similarity.powi(2) * weight);
     }
     let shared = |fields: &[ItemFields], similarity: f64| {
         similarity.powi(2) / super::memory::count(fields.len().max(1))
@@ -72,6 +85,11 @@ pub fn candidates(field: Field, evidence: &Evidence) -> Vec<Candidate> {
         vote(fields, shared(&evidence.recent, RECENT));
     }
     if field == Field::Owner {
+        let owned = evidence.same_reporter.iter().filter(|fields| fields.owner.is_some());
+        let owned: Vec<&ItemFields> = owned.take(REPORTED).collect();
+        for fields in &owned {
+            vote(fields, REPORTER / super::memory::count(owned.len()));
+        }
         for (person, share) in &evidence.people {
             let fields = ItemFields { owner: Some(person.clone()), ..ItemFields::default() };
             vote(&fields, PEOPLE * share);
@@ -99,7 +117,7 @@ mod tests {
         let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
         let fields =
             ItemFields { area: filled(area), owner: filled(owner), tags, ..ItemFields::default() };
-        Neighbour { similarity, fields }
+        Neighbour { similarity, age: 0.0, fields }
     }
 
     #[test]
@@ -122,5 +140,12 @@ mod tests {
         let owners = candidates(Field::Owner, &evidence);
         assert_eq!(owners.iter().map(|one| one.value.as_str()).collect::<Vec<_>>(), ["Bob"]);
         assert!(candidates(Field::Severity, &evidence).is_empty());
+        // Who reported it says more than items that are alike but old.
+        evidence.active = None;
+        evidence.neighbours.iter_mut().for_each(|one| one.age = 2_000.0);
+        let own = ItemFields { owner: Some("Cleo".into()), ..ItemFields::default() };
+        evidence.same_reporter = vec![ItemFields::default(), own];
+        assert_eq!(candidates(Field::Owner, &evidence)[0].value, "Cleo");
+        assert_eq!(candidates(Field::Area, &evidence)[0].value, "Shop\\Cart");
     }
 }

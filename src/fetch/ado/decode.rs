@@ -67,6 +67,7 @@ impl Decoder {
             finished: None,
             iteration_path: line(text(&mut fields, "System.IterationPath")),
             assigned_to: fields.remove("System.AssignedTo").and_then(identity),
+            reporter: fields.remove("System.CreatedBy").and_then(identity),
             tags: self.tags(&text(&mut fields, "System.Tags").unwrap_or_default()),
             parent,
             links: links(&fields, parent),

@@ -1,7 +1,7 @@
 //! The reference names of an item's fields.
 
 /// Fields read of every item, in addition to the configured long texts.
-pub const BASIC: [&str; 18] = [
+pub const BASIC: [&str; 19] = [
     "System.Id",
     "System.Title",
     "System.WorkItemType",
@@ -12,6 +12,7 @@ pub const BASIC: [&str; 18] = [
     "System.AreaPath",
     "System.IterationPath",
     "System.AssignedTo",
+    "System.CreatedBy",
     "System.Tags",
     "System.Parent",
     "Microsoft.VSTS.Common.Priority",

@@ -93,6 +93,7 @@ impl Decoder {
             more_areas: areas,
             iteration_path: wire.milestone.and_then(title),
             assigned_to: first_assignee.map(|account| without_controls(account.login)),
+            reporter: wire.user.map(|account| without_controls(account.login)),
             tags,
             parent: parent.map(|number| repository.item_id(number)),
             links: Links {

@@ -14,6 +14,7 @@ pub struct Issue {
     pub state: Option<String>,
     pub labels: Vec<Label>,
     pub assignees: Option<Vec<Account>>,
+    pub user: Option<Account>,
     pub milestone: Option<Named>,
     pub comments: i64,
     pub created_at: Option<String>,

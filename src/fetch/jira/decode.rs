@@ -14,7 +14,7 @@ use crate::settings;
 const TEXTS: [&str; 2] = ["description", "environment"];
 
 /// Fields read of every issue, in addition to its texts.
-const BASIC: [&str; 16] = [
+const BASIC: [&str; 17] = [
     "summary",
     "status",
     "resolution",
@@ -27,6 +27,7 @@ const BASIC: [&str; 16] = [
     "labels",
     "fixVersions",
     "assignee",
+    "reporter",
     "parent",
     "issuelinks",
     "subtasks",
@@ -133,6 +134,7 @@ impl Decoder {
             more_areas: areas,
             iteration_path: line(versions.into_iter().find_map(|version| version.name)),
             assigned_to: fields.get::<User>("assignee").and_then(person),
+            reporter: fields.get::<User>("reporter").and_then(person),
             tags: self.tags(fields.get("labels").unwrap_or_default()),
             parent: parent.map(ItemId),
             links: Links {

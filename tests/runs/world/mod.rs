@@ -15,7 +15,7 @@ use heartbeat::event::{Reason, Trigger};
 use heartbeat::evidence;
 use heartbeat::model::{BoxFuture, CleanItem, LinkedItem, Outcome, RunId, Stage, Usd, Verdict};
 use heartbeat::prompt::Prompts;
-use heartbeat::run::{DryRun, Edges, Publisher, RunContext, RunEnd, RunError};
+use heartbeat::run::{DryRun, Edges, FieldWriter, Publisher, RunContext, RunEnd, RunError};
 use heartbeat::session::{Gate, StopHandle};
 use heartbeat::settings::{AgentKind, Config};
 use heartbeat::store::{Journal, Store, StoreError};
@@ -23,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
 use sessions::ScriptedSessions;
-use tracker::{Letterbox, Tracker};
+use tracker::{Letterbox, Owners, Tracker};
 
 /// An item in the tracker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub struct Tracked {
     pub changed_at: Timestamp,
     /// Empty: nobody.
     pub owner: String,
+    pub reporter: String,
 }
 
 /// What the next sessions do, in order; good ones when it is empty.
@@ -119,6 +120,10 @@ pub struct Outside {
     pub opened: u32,
     /// What was written to items, by number and revision; `None`: findings are not written back.
     pub published: Option<Vec<(i64, i64)>>,
+    /// The items whose owner was written, in order; `None`: no field is written.
+    pub written: Option<Vec<i64>>,
+    /// heartbeat dies at the next write of a field: before it (`false`) or after it (`true`).
+    pub dies_at_write: Option<bool>,
     /// The code base; `None`: an existing folder.
     pub root: Option<PathBuf>,
     /// The item that the query no longer matches.
@@ -225,8 +230,9 @@ impl World {
         let mut outside = outside.lock().unwrap();
         let changed_at = outside.tick();
         let title = format!("Item {id}");
-        let owner = String::new();
-        let item = Tracked { title, version, rev: 1, open: true, priority, changed_at, owner };
+        let (owner, reporter) = (String::new(), String::new());
+        let item =
+            Tracked { title, version, rev: 1, open: true, priority, changed_at, owner, reporter };
         outside.items.insert(id, item);
     }
 
@@ -288,12 +294,14 @@ impl World {
         let one = |source: &heartbeat::settings::Source| {
             let outside = self.others.get(&source.name).unwrap_or(&self.outside);
             let publishes = outside.lock().unwrap().published.is_some();
+            let writes = outside.lock().unwrap().written.is_some();
             let publisher = || Arc::new(Letterbox(Arc::clone(outside))) as Arc<dyn Publisher>;
             heartbeat::run::Tracker {
                 name: source.name.clone(),
                 source: Arc::new(Tracker(source.name.clone(), Arc::clone(outside))),
                 publisher: publishes.then(publisher),
-                writer: None,
+                writer: writes
+                    .then(|| Arc::new(Owners(Arc::clone(outside))) as Arc<dyn FieldWriter>),
             }
         };
         self.config.sources().iter().map(one).collect()

@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use heartbeat::fetch::{CurrentState, FetchError, FetchRequest, ItemFile, Page, Pages, Source};
+use heartbeat::fetch::{
+    CurrentState, FetchError, FetchRequest, FieldWrite, ItemFile, Page, Pages, Source,
+};
 use heartbeat::model::{
     Attachment, BoxFuture, FailureClass, Format, ItemId, ItemKey, LinkedContent, Links, TextField,
     WorkItem,
 };
-use heartbeat::run::{Publisher, Publishing};
+use heartbeat::run::{FieldWriter, Publisher, Publishing};
 
 use super::{Outside, Post, Tracked, mark};
 
@@ -31,6 +33,7 @@ fn work_item(source: &str, id: i64, tracked: &Tracked) -> WorkItem {
         handle: None,
         finished: None,
         iteration_path: None,
+        reporter: Some(tracked.reporter.clone()).filter(|reporter| !reporter.is_empty()),
         assigned_to: Some(tracked.owner.clone()).filter(|owner| !owner.is_empty()),
         tags: vec![format!("rev {}", tracked.rev)],
         parent: None,
@@ -228,5 +231,48 @@ impl Publisher for Letterbox {
 
     fn validate(&self, _: Publishing) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async { Ok(()) })
+    }
+}
+
+/// Writes owners, with the rule of every tracker: nothing that a person set meanwhile is overwritten,
+/// and what is there already is not written again.
+pub struct Owners(pub Arc<Mutex<Outside>>);
+
+impl FieldWriter for Owners {
+    fn set_fields(&self, write: FieldWrite) -> BoxFuture<'_, Result<i64, FetchError>> {
+        let mut guard = self.0.lock().unwrap();
+        let outside = &mut *guard;
+        let failed = |class, why: &'static str| -> BoxFuture<'_, Result<i64, FetchError>> {
+            Box::pin(async move { Err(FetchError::new(class, why)) })
+        };
+        let post = outside.deliveries.pop_front();
+        let dies = outside.dies_at_write.take();
+        if dies == Some(false) {
+            outside.crash.as_ref().unwrap().send_replace(true);
+            return Box::pin(std::future::pending());
+        }
+        if post == Some(Post::Fails) {
+            return failed(FailureClass::Transient, "not taken");
+        }
+        let changed_at = outside.tick();
+        let item = outside.items.get_mut(&write.id.0).unwrap();
+        let [change] = &write.changes[..] else { panic!("one field: {write:?}") };
+        if item.owner != change.value {
+            if item.owner != change.expected {
+                return failed(FailureClass::Gone, "a person was faster");
+            }
+            item.owner.clone_from(&change.value);
+            (item.rev, item.changed_at) = (item.rev + 1, changed_at);
+            outside.written.get_or_insert_default().push(write.id.0);
+        }
+        let rev = outside.items[&write.id.0].rev;
+        if dies == Some(true) {
+            outside.crash.as_ref().unwrap().send_replace(true);
+            return Box::pin(std::future::pending());
+        }
+        match post {
+            Some(Post::AnswerLost) => failed(FailureClass::Transient, "no answer"),
+            _ => Box::pin(async move { Ok(rev) }),
+        }
     }
 }

@@ -29,6 +29,7 @@ pub fn item(id: i64, title: &str, text: &str) -> CleanItem {
             finished: None,
             iteration_path: None,
             assigned_to: None,
+            reporter: None,
             tags: vec!["invoice".to_owned()],
             parent: None,
             links: Links::default(),
