@@ -17,6 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use reqwest::Url;
 use secrecy::ExposeSecret;
 use serde_json::json;
 use subtle::ConstantTimeEq;
@@ -47,21 +48,30 @@ const CHUNKS: usize = 2;
 /// A longer wait is not left to the agent: one of them waits it out in silence.
 const MAX_WAIT: i64 = 20;
 
-/// Headers that end at this connection, or name what the agent must not decide.
-const NOT_FORWARDED: [HeaderName; 12] = [
-    header::HOST,
-    // The body is plain JSON.
-    header::CONTENT_ENCODING,
+/// What an agent's request may say beside its body. A gateway or a provider can be led elsewhere by
+/// a header, with the key: by the address that it names, the account, the settings.
+const FORWARDED: [HeaderName; 9] = [
+    header::ACCEPT,
+    header::CONTENT_TYPE,
+    header::USER_AGENT,
+    HeaderName::from_static("anthropic-version"),
+    HeaderName::from_static("conversation_id"),
+    HeaderName::from_static("originator"),
+    HeaderName::from_static("session_id"),
+    HeaderName::from_static("version"),
+    HeaderName::from_static("x-app"),
+];
+/// The same of its query.
+const QUERIES: [&str; 2] = ["api-version", "beta"];
+/// Headers of an answer that end at this connection, or are not the agent's concern.
+const NOT_RETURNED: [HeaderName; 7] = [
     header::CONTENT_LENGTH,
     header::CONNECTION,
     header::TRANSFER_ENCODING,
-    header::TE,
     header::TRAILER,
     header::UPGRADE,
-    header::EXPECT,
-    header::ACCEPT_ENCODING,
-    header::AUTHORIZATION,
-    header::PROXY_AUTHORIZATION,
+    header::CONTENT_ENCODING,
+    header::SET_COOKIE,
 ];
 /// Asks for abilities of the provider that are not open to everybody.
 const BETA: &str = "anthropic-beta";
@@ -224,11 +234,9 @@ impl Call {
         from: &HeaderMap,
         body: Bytes,
     ) -> Response<Body> {
-        let mut address = upstream.address.clone();
-        address.set_query(query);
         let sent = upstream
             .client
-            .post(address)
+            .post(self.shared.address(upstream, query))
             .headers(self.shared.forwarded(from, upstream))
             .body(body)
             .send()
@@ -449,18 +457,39 @@ fn has_token(headers: &HeaderMap, token: &str) -> bool {
 }
 
 impl Shared {
-    /// What the agent sent, with the provider's credential instead of the session's token.
+    /// The provider's address, with what the agent may add to it.
+    fn address(&self, upstream: &Upstream, query: Option<&str>) -> Url {
+        let mut address = upstream.address.clone();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        for part in query.into_iter().flat_map(|query| query.split('&')) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            if QUERIES.contains(&name) && value.chars().all(is_plain) {
+                address.query_pairs_mut().append_pair(name, value);
+            } else {
+                self.tell([name.to_owned()]);
+            }
+        }
+        address
+    }
+
+    /// What the agent may say, with the provider's credential.
     fn forwarded(&self, from: &HeaderMap, upstream: &Upstream) -> HeaderMap {
-        let mut headers = from.clone();
-        NOT_FORWARDED.iter().for_each(|name| drop(headers.remove(name)));
-        KEYS.iter().for_each(|name| drop(headers.remove(*name)));
+        let mut headers = HeaderMap::new();
+        for name in FORWARDED {
+            if let Some(value) = from.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
         let sent = from.get_all(BETA).iter().filter_map(|value| value.to_str().ok());
         let sent = sent.collect::<Vec<_>>().join(",");
         let kept = betas(&sent);
         let names = sent.split(',').map(str::trim).filter(|name| !name.is_empty());
         let known: BTreeSet<&str> = kept.split(',').collect();
         self.tell(names.filter(|name| !known.contains(name)).map(str::to_owned));
-        headers.remove(BETA);
+        let own =
+            upstream.provider.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(BETA));
+        let kept = own.map(|(_, value)| value.expose_secret()).chain([&*kept]);
+        let kept = kept.filter(|kept| !kept.is_empty()).collect::<Vec<_>>().join(",");
         if !kept.is_empty()
             && let Ok(kept) = HeaderValue::from_str(&kept)
         {
@@ -481,8 +510,7 @@ impl Shared {
 /// What the provider sent, without the headers of its connection.
 fn returned(from: &HeaderMap) -> HeaderMap {
     let mut headers = from.clone();
-    NOT_FORWARDED.iter().for_each(|name| drop(headers.remove(name)));
-    headers.remove(header::SET_COOKIE);
+    NOT_RETURNED.iter().for_each(|name| drop(headers.remove(name)));
     headers
 }
 

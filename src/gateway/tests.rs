@@ -56,6 +56,7 @@ fn upstream(address: &str) -> Arc<Upstream> {
         address: address.to_owned(),
         path: "/v1/messages",
         credential: Some(("x-api-key", SecretString::from(KEY))),
+        headers: vec![("x-team".to_owned(), "ours".into())],
         authorities: Vec::new(),
     };
     Arc::new(Upstream::new(provider).unwrap())
@@ -112,7 +113,13 @@ async fn an_answer_is_streamed_metered_and_the_key_is_added() {
         write!(stream, "{}{}", delta("hello"), end(100)).unwrap();
     });
     let gateway = open(&address, 1.0);
-    let request = ask(&gateway).header("accept-encoding", "gzip, br").header("x-extra", "kept");
+    let request = ask(&gateway).header("accept-encoding", "gzip, br");
+    // Each leads some gateway elsewhere, with the key, or names another account.
+    let request = request.header("helicone-target-url", "https://evil.example");
+    let request = request.header("x-portkey-custom-host", "https://evil.example");
+    let request = request.header("openai-organization", "other").header("x-team", "other");
+    let request = request.header("cookie", "a=b").header("x-http-method-override", "DELETE");
+    let request = request.query(&[("host", "evil.example"), ("api-version", "2025/../x")]);
     let mut response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     let first = response.chunk().await.unwrap().unwrap();
@@ -122,7 +129,10 @@ async fn an_answer_is_streamed_metered_and_the_key_is_added() {
     assert!(rest.contains("hello") && rest.contains("message_delta"), "{rest}");
     let head = heads.recv().unwrap();
     assert!(head.starts_with("POST /v1/messages?beta=true "), "{head}");
-    assert!(head.contains(KEY) && head.contains("x-extra: kept"), "{head}");
+    assert!(head.contains(KEY) && head.contains("x-team: ours"), "{head}");
+    for other in ["evil", "other", "cookie", "override", "2025"] {
+        assert!(!head.contains(other), "{other}: {head}");
+    }
     assert!(!head.contains(&gateway.door().token), "the token stays here: {head}");
     assert!(head.contains("accept-encoding: identity"), "{head}");
     assert!(!head.contains("gzip"), "{head}");

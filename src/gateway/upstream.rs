@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -29,8 +29,23 @@ pub struct Provider {
     pub path: &'static str,
     /// The header with the key and its value; `None`: the provider needs none.
     pub credential: Option<(&'static str, SecretString)>,
+    /// Further headers, which the user set: name and value.
+    pub headers: Vec<(String, SecretString)>,
     /// PEM files of private certificate authorities.
     pub authorities: Vec<PathBuf>,
+}
+
+impl Provider {
+    /// The headers that the user set.
+    fn own_headers(&self) -> Result<HeaderMap, String> {
+        let made = self.headers.iter().map(|(name, value)| {
+            let wrong = || format!("{name:?} is no header that can be sent");
+            let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value))
+        });
+        made.collect()
+    }
 }
 
 /// What a provider said to a free request.
@@ -70,6 +85,7 @@ impl Upstream {
         let _already_installed = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(USER_AGENT)
+            .default_headers(provider.own_headers()?)
             .redirect(Policy::none())
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE);

@@ -485,7 +485,7 @@ impl<'a> Live<'a> {
             self.input(Input::Kill(Cause::TooManyProcesses));
         } else if sample.rss_kib.max(sample.files_kib) > limits.max_memory / 1024 {
             self.input(Input::Kill(Cause::TooMuchMemory));
-        } else if self.folder.is_over(&self.spec.scratch) {
+        } else if self.folder.is_over(&self.spec.scratch, sample.nameless_kib) {
             self.input(Input::Kill(Cause::TooMuchDisk));
         }
     }

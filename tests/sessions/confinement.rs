@@ -140,7 +140,7 @@ async fn heartbeats_environment_cannot_be_read() {
     }
     let status = std::fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
     let core = status.lines().find(|line| line.starts_with("Max core file size")).unwrap();
-    assert!(core.split_ascii_whitespace().any(|word| word == "0"), "{core}");
+    assert!(core.split_ascii_whitespace().any(|word| word == "1"), "{core}");
     daemon.kill().unwrap();
     daemon.wait().unwrap();
 }
@@ -175,6 +175,36 @@ async fn a_file_in_memory_counts_as_memory() {
         let observed = rig.observe(spec, &StopHandle::new()).await.unwrap();
         let outcome = observed.end.outcome;
         assert_eq!(outcome, heartbeat::model::Outcome::TooMuchMemory, "{containment:?}");
+    }
+}
+
+/// A file that was removed while it is open is in no folder that could be measured.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_without_a_name_counts_as_disk() {
+    for containment in [Containment::Auto, Containment::Subreaper] {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::new(Path::new(PROGRAM), folder.path(), containment).unwrap();
+        let mut spec = rig.attack(&["fill-unlinked:1100".to_owned()]);
+        spec.limits.hard = Duration::from_secs(60);
+        rig.confine(&mut spec);
+        let observed = rig.observe(spec, &StopHandle::new()).await.unwrap();
+        let outcome = observed.end.outcome;
+        assert_eq!(outcome, heartbeat::model::Outcome::TooMuchDisk, "{containment:?}");
+    }
+}
+
+/// The kernel counts descriptors that are on their way for all processes of a user: beyond their
+/// limit, usually 1,024, no other program of the user could pass one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_leaves_descriptors_on_their_way_to_others() {
+    for containment in [Containment::Auto, Containment::Subreaper] {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::new(Path::new(PROGRAM), folder.path(), containment).unwrap();
+        let attack = ["pass-descriptors:1250".to_owned()];
+        let free = results(&perform(&rig, &attack, false).await);
+        assert_eq!(free["reached"], 1, "{free:#}");
+        let confined = results(&perform(&rig, &attack, true).await);
+        assert_eq!(confined["reached"], 0, "{containment:?}: {confined:#}");
     }
 }
 

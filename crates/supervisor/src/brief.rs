@@ -17,6 +17,7 @@ use super::mark;
 use crate::Containment;
 use crate::folder::FolderWatch;
 use crate::private::beneath;
+use crate::process;
 use crate::{SessionId, milliseconds};
 
 /// Longer output is cut off.
@@ -51,11 +52,12 @@ pub struct Room {
 }
 
 impl Room {
-    /// Returns once the folder has more.
-    async fn is_used_up(room: Option<&Self>) {
+    /// Returns once the folder has more, or what is below `keeper` holds more that was removed.
+    async fn is_used_up(room: Option<&Self>, keeper: u32) {
         let Some(room) = room else { return std::future::pending().await };
         let watch = FolderWatch::of(room.max_bytes, room.max_entries);
-        while !watch.is_over(&room.folder) {
+        let held = || process::nameless_files(process::descendants(keeper).iter().map(|s| s.pid));
+        while !watch.is_over(&room.folder, held().on_disk / 1024) {
             tokio::time::sleep(MEASURE_EVERY).await;
         }
     }
@@ -134,14 +136,14 @@ impl Briefly {
         let mut keeper = launched.map_err(|error| not_started(&error))?;
         keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
         let limit = brief.timeout + END_WITHIN;
-        let Keeper { to, from, stdout, stderr, .. } = &mut keeper;
+        let Keeper { identity, to, from, stdout, stderr, .. } = &mut keeper;
         let mut has_room = true;
         let followed = tokio::time::timeout(limit, follow(from, stdout, stderr));
         tokio::pin!(followed);
         let over = loop {
             tokio::select! {
                 over = &mut followed => break over,
-                () = Room::is_used_up(brief.room.as_ref()), if has_room => {
+                () = Room::is_used_up(brief.room.as_ref(), identity.pid), if has_room => {
                     has_room = false;
                     to.send(&ToKeeper::Kill).await;
                 }

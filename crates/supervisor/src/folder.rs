@@ -32,8 +32,12 @@ impl FolderWatch {
         Self { max_bytes, max_entries, is_over, is_measuring }
     }
 
-    /// Whether a finished measurement found too much; begins the next one.
-    pub fn is_over(&self, folder: &Path) -> bool {
+    /// Whether a finished measurement found too much; begins the next one. `nameless_kib` are files
+    /// that were removed from it and are still open.
+    pub fn is_over(&self, folder: &Path, nameless_kib: u64) -> bool {
+        if nameless_kib > self.max_bytes / 1024 {
+            return true;
+        }
         if !self.is_measuring.swap(true, Ordering::AcqRel) {
             let folder = folder.to_path_buf();
             let (max_bytes, max_entries) = (self.max_bytes, self.max_entries);

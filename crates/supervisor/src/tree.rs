@@ -4,7 +4,7 @@
 //! of processes that exited between two samples is not lost: the kernel adds it to the process that
 //! reaped them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::process::system::page_size;
@@ -29,6 +29,8 @@ pub struct TreeSample {
     pub rss_kib: u64,
     /// Files in memory that it holds open, whether mapped or not.
     pub files_kib: u64,
+    /// Files on disk that it holds open and that have no name any more.
+    pub nameless_kib: u64,
 }
 
 #[derive(Debug)]
@@ -82,10 +84,9 @@ impl TreeWatch {
     pub fn measure(&self) -> TreeSample {
         let members = self.members();
         let counted = members.iter().filter(|stat| self.is_counted(stat));
-        // A file that several processes hold counts once.
-        let files: HashMap<(u64, u64), u64> =
-            counted.flat_map(|stat| process::files_in_memory(stat.pid)).collect();
-        TreeSample { files_kib: files.values().sum::<u64>() / 1024, ..self.summarise(&members) }
+        let files = process::nameless_files(counted.map(|stat| stat.pid));
+        let (files_kib, nameless_kib) = (files.in_memory / 1024, files.on_disk / 1024);
+        TreeSample { files_kib, nameless_kib, ..self.summarise(&members) }
     }
 
     fn summarise(&self, members: &[Stat]) -> TreeSample {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::model::{FailureKind, Outcome, Untrusted};
 use crate::session::agent::{
-    Agent, AgentCommand, AgentEvent, AgentResult, Decoder, Exit, Task, Transcript,
+    Agent, AgentCommand, AgentEvent, AgentResult, Decoder, Dialect, Exit, Task, Transcript,
 };
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,6 +47,12 @@ impl Decoder for HostileDecoder {
     }
 }
 
+impl Dialect for HostileAgent {
+    fn complaint(&self, _stderr: &str) -> Option<Outcome> {
+        None
+    }
+}
+
 impl Agent for HostileAgent {
     fn command(&self, _task: &Task) -> AgentCommand {
         AgentCommand::default()
@@ -54,6 +60,10 @@ impl Agent for HostileAgent {
 
     fn decoder(&self, _task: &Task) -> Box<dyn Decoder> {
         Box::new(HostileDecoder)
+    }
+
+    fn dialect(&self) -> &dyn Dialect {
+        self
     }
 
     fn classify(&self, transcript: &Transcript) -> Outcome {

@@ -23,12 +23,12 @@ pub const PROMISES: [&str; 14] = [
 
 const FILES: &str = "read or write files outside the code base and its own folder";
 const PORTS: &str = "connect to other TCP ports, listen on any";
-const SOCKETS: &str = "sockets of any family but TCP, UDP and the list of network interfaces (so no Unix socket, also through a pair of datagram sockets, packet, vsock or other netlink), MPTCP, fast-open TCP, binding a name";
+const SOCKETS: &str = "sockets of any family but TCP, UDP and the list of network interfaces (so no Unix socket, also through a pair of datagram sockets, packet, vsock or other netlink), MPTCP, SCTP and other transports, fast-open TCP, binding a name";
 const DATAGRAMS: &str = "UDP, raw IP, ports 443 and 53";
 const PROCESSES: &str =
     "signal or stop keeper or heartbeat, ptrace, read their memory or environment";
 const LIMITS: &str = "change limits, priority, scheduling or CPU affinity of other processes, remove the session's marker";
-const LENT: &str = "leave a set-user-id program behind, create user namespaces, set attributes or flags of files, also through a file open for reading, lease files of others, use a capability";
+const LENT: &str = "leave a set-user-id program behind, create user namespaces, set attributes or flags of files, also through a file open for reading, lease files of others, type into a terminal, be read by the crash handler of the machine, use a capability";
 const MODES: &str = "chmod or chown of any file, also of the state and of keys";
 const TIMES: &str = "utime of files of the same user";
 const KERNEL: &str = "key rings, System V IPC, message queues, io_uring, bpf, perf, userfaultfd";
@@ -56,6 +56,8 @@ enum Wall {
     GatewayFilter,
     /// The filter of a session without a sandbox of its own.
     FilterWithoutSandbox,
+    /// The filter, where this process could set the limit that it keeps.
+    FilterOfCrashes,
 }
 
 impl Wall {
@@ -68,9 +70,10 @@ impl Wall {
             Self::FilterOrAbsent => &[libc::EPERM, libc::ENOENT, libc::ESRCH],
             Self::Landlock(6..) => &[libc::EACCES, libc::EPERM, libc::ESRCH, libc::ENOENT],
             Self::Landlock(_) => &[libc::EACCES],
-            Self::Filter | Self::GatewayFilter | Self::FilterWithoutSandbox => {
-                &[libc::EPERM, libc::ENOSYS]
-            }
+            Self::Filter
+            | Self::GatewayFilter
+            | Self::FilterWithoutSandbox
+            | Self::FilterOfCrashes => &[libc::EPERM, libc::ENOSYS],
         }
     }
 
@@ -84,6 +87,7 @@ impl Wall {
             Self::Landlock(_) | Self::Filter | Self::FilterOrAbsent => true,
             Self::GatewayFilter => shape != Shape::OwnLogin,
             Self::FilterWithoutSandbox => shape != Shape::OwnSandbox,
+            Self::FilterOfCrashes => crate::process::has_no_crash_handler(),
         }
     }
 
@@ -195,6 +199,12 @@ fn attacks(folder: &Path, secret: &Path, port: u16) -> Vec<Tried> {
     add(FILES, Wall::Files, "write a token file", format!("write:{shown}"));
     add(FILES, Wall::Listing, "list the state folder", format!("list:{state}"));
     add(FILES, Wall::Listing, "list a home folder", format!("list:{home}"));
+    add(FILES, Wall::Files, "open the maker of terminals", "write:/dev/ptmx".to_owned());
+    for setting in ["sys/kernel/core_pattern", "sysrq-trigger"] {
+        add(FILES, Wall::Files, "write a setting of the kernel", format!("write:/proc/{setting}"));
+    }
+    add(FILES, Wall::Mounts, "find what the kernel shows", "find:/sys/kernel".to_owned());
+    add(LENT, Wall::FilterOfCrashes, "be read by the crash handler", "crash-handler:".to_owned());
     add(PORTS, Wall::Landlock(4), "connect to another port", format!("connect:{port}"));
     add(PORTS, Wall::Filter, "listen on a port", "listen:".to_owned());
     add(PROCESSES, Wall::Landlock(6), "signal the keeper", "signal:parent".to_owned());
@@ -233,7 +243,10 @@ fn promise_of(call: &str) -> (&'static str, Wall) {
         _ if of(&["socket", "send", "bind"]) => (SOCKETS, Wall::Filter),
         "listen" => (PORTS, Wall::Filter),
         _ if of(&["chmod", "chown"]) => (MODES, Wall::Filter),
-        _ if of(&["attr", "flags", "lease", "notice", "setns", "clone3", "openat2"]) => {
+        _ if of(&[
+            "attr", "flags", "lease", "notice", "terminal", "setns", "clone3", "openat2",
+        ]) =>
+        {
             (LENT, Wall::Filter)
         }
         _ if of(&["of others"]) => (LIMITS, Wall::Filter),

@@ -17,6 +17,8 @@ pub mod outcome;
 mod passed;
 mod paths;
 mod prose;
+mod reading;
+mod seen;
 mod sparse;
 
 use std::ffi::OsString;
@@ -25,13 +27,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 pub use event::{AgentEvent, AgentResult, Decoder, Ending, Exit, StreamNotes, Transcript};
-pub use outcome::Expected;
+pub use outcome::{Dialect, Expected};
 pub use passed::Passed;
 
 use super::confinement::Confinement;
 use super::spec::SessionLimits;
 use crate::gateway::{Door, Provider};
-use crate::model::{FailureKind, Outcome, SessionId, Stage, Usage, Usd};
+use crate::model::{Outcome, SessionId, Stage, Usage, Usd};
 use crate::settings::{AgentKind, Config};
 
 /// The agent's home, below the scratch folder.
@@ -200,17 +202,21 @@ pub trait Agent: Send + Sync {
         true
     }
 
+    /// How this CLI reports its ends.
+    fn dialect(&self) -> &dyn Dialect;
+
     /// Classifies an agent that ended without the supervisor. Success requires all parts of the
     /// agent's success test.
     ///
     /// If the supervisor ended an agent that had already delivered its result, it passes
     /// `Exit::Code(0)`, so that the result decides.
-    fn classify(&self, transcript: &Transcript) -> Outcome;
+    fn classify(&self, transcript: &Transcript) -> Outcome {
+        outcome::classify(self.dialect(), transcript, Expected::Structured)
+    }
 
     /// Classifies a session that was ended because the provider did not answer; `last_error` is the
     /// last error named in the stream.
     fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
-        let _ = last_error;
-        Outcome::AgentError { why: FailureKind::ApiError }
+        outcome::provider_failure(self.dialect(), last_error.unwrap_or_default())
     }
 }

@@ -68,7 +68,11 @@ pub struct ApiFailure<'a> {
 }
 
 /// The outcome of a session that was not ended by the supervisor.
-pub fn classify(dialect: &impl Dialect, transcript: &Transcript, expected: Expected) -> Outcome {
+pub fn classify(
+    dialect: &(impl Dialect + ?Sized),
+    transcript: &Transcript,
+    expected: Expected,
+) -> Outcome {
     let Some(result) = &transcript.result else { return without_result(dialect, transcript) };
     let error = |why| Outcome::AgentError { why };
     match &result.ending {
@@ -103,7 +107,7 @@ fn outcome_of_success_exit(ending: &Ending, result: &AgentResult, expected: Expe
     Outcome::BadOutput { why }
 }
 
-fn without_result(dialect: &impl Dialect, transcript: &Transcript) -> Outcome {
+fn without_result(dialect: &(impl Dialect + ?Sized), transcript: &Transcript) -> Outcome {
     let why = match transcript.json_lines {
         0 => FailureKind::NoJson,
         _ => FailureKind::NoResult,
@@ -125,7 +129,7 @@ fn without_result(dialect: &impl Dialect, transcript: &Transcript) -> Outcome {
 
 /// A request that had not succeeded when the session was ended. Only limits are distinguished: no
 /// CLI retries an error that concerns the request itself.
-pub fn provider_failure(dialect: &impl Dialect, last_error: &str) -> Outcome {
+pub fn provider_failure(dialect: &(impl Dialect + ?Sized), last_error: &str) -> Outcome {
     let failure = ApiFailure { last_error, text: last_error, ..ApiFailure::default() };
     match dialect.api_failure(&failure) {
         limit @ Outcome::ProviderLimit { .. } => limit,

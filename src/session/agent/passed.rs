@@ -14,6 +14,9 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const CERTIFICATES: [&str; 4] =
     ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE", "REQUESTS_CA_BUNDLE"];
 
+/// Headers for the provider, one to a line: `name: value`. With a gateway heartbeat adds them.
+const HEADERS: &str = "ANTHROPIC_CUSTOM_HEADERS";
+
 #[derive(Clone)]
 pub struct Passed {
     path: OsString,
@@ -90,6 +93,13 @@ impl Passed {
         files
     }
 
+    /// Headers that the user sets by a variable.
+    pub fn own_headers(&self) -> Vec<(String, SecretString)> {
+        let lines = self.get(HEADERS).and_then(OsStr::to_str).unwrap_or_default().lines();
+        let parts = lines.filter_map(|line| line.split_once(':'));
+        parts.map(|(name, value)| (name.trim().to_owned(), value.trim().into())).collect()
+    }
+
     /// Whether a session behind a gateway gets this variable: not the credential, under whatever
     /// name, nor what would lead its requests elsewhere.
     fn passes_a_gateway(&self, name: &OsStr, value: &OsStr) -> bool {
@@ -97,6 +107,7 @@ impl Passed {
         let secret = self.get(&self.credential);
         name != self.credential.as_str()
             && secret.is_none_or(|secret| secret != value)
+            && known != HEADERS
             && !known.ends_with("_PROXY")
             && !CERTIFICATES.contains(&known.as_str())
     }

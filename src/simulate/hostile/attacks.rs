@@ -49,6 +49,9 @@ enum Kind {
     Utime,
     Capabilities,
     FillMemoryFile,
+    FillUnlinked,
+    CrashHandler,
+    PassDescriptors,
     Call,
 }
 
@@ -95,6 +98,9 @@ impl Attack {
             Kind::Utime => utime(Path::new(target)),
             Kind::Capabilities => capabilities(),
             Kind::FillMemoryFile => fill_memory_file(target.parse().unwrap_or(0)),
+            Kind::FillUnlinked => fill_unlinked(target.parse().unwrap_or(0)),
+            Kind::CrashHandler => crash_handler(),
+            Kind::PassDescriptors => pass_descriptors(target.parse().unwrap_or(0)),
             Kind::Call => calls::attempt(target),
             Kind::IdleConnections => hold_connections(target),
             Kind::ForkBomb => Ok(fork_bomb(target.parse().unwrap_or(4_000), canary)),
@@ -127,6 +133,65 @@ fn send_datagram(path: &Path) -> io::Result<String> {
     let (one, _other) = socketpair(family, kind, None, SockFlag::empty())?;
     connect(one.as_raw_fd(), &nix::sys::socket::UnixAddr::new(path)?)?;
     Ok("connected".to_owned())
+}
+
+/// Sends so many descriptors that nobody receives: the kernel counts them for all processes of a
+/// user.
+#[cfg(target_os = "linux")]
+fn pass_descriptors(count: usize) -> io::Result<String> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+    const AT_ONCE: usize = 250;
+    /// SOL_SOCKET and SCM_RIGHTS, in one word.
+    const RIGHTS: usize = 1 | 1 << 32;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    let (family, kind) = (AddressFamily::Unix, SockType::Stream);
+    let mut pairs = Vec::new();
+    while pairs.len() * AT_ONCE < count {
+        let (from, to) = socketpair(family, kind, None, SockFlag::empty())?;
+        let number = usize::try_from(from.as_raw_fd()).map_err(io::Error::other)?;
+        // Two descriptors in a word, after the length and the kind.
+        let mut control = vec![16 + 4 * AT_ONCE, RIGHTS];
+        control.resize(2 + AT_ONCE / 2, number | number << 32);
+        let byte = [b'x'];
+        let part = [byte.as_ptr().expose_provenance(), 1];
+        let (part, words) = (part.as_ptr(), control.as_ptr());
+        let (part, words) = (part.expose_provenance(), words.expose_provenance());
+        let message = [0, 0, part, 1, words, control[0], 0];
+        let at = message.as_ptr().expose_provenance();
+        crate::process::system::call(libc::SYS_sendmsg, [number, at, 0, 0, 0, 0])?;
+        pairs.push((from, to));
+    }
+    Ok(format!("{} descriptors on their way", pairs.len() * AT_ONCE))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pass_descriptors(_count: usize) -> io::Result<String> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// A crash handler runs outside, reads what the crashed process was, and is not started for a limit
+/// of one byte.
+fn crash_handler() -> io::Result<String> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    match getrlimit(Resource::RLIMIT_CORE)? {
+        (1, _) => Err(io::Error::from_raw_os_error(libc::EPERM)),
+        (limit, _) => Ok(format!("would be started at a limit of {limit}")),
+    }
+}
+
+/// Writes so many megabytes into a file of its own folder that has no name any more, and waits.
+fn fill_unlinked(megabytes: u32) -> io::Result<String> {
+    let mut file = File::create("nameless")?;
+    fs::remove_file("nameless")?;
+    let part = vec![1; 1 << 20];
+    for _ in 0..megabytes {
+        file.write_all(&part)?;
+    }
+    std::thread::sleep(Duration::from_mins(1));
+    Ok(format!("{megabytes} MB"))
 }
 
 /// Without an address, the system chooses one on every interface.

@@ -65,6 +65,26 @@ mod linux {
         0,
         0,
     ];
+    /// SCTP and DCCP, which no rule for ports restricts.
+    const ASSOCIATION: [usize; 6] = [
+        libc::AF_INET.unsigned_abs() as usize,
+        libc::SOCK_STREAM.unsigned_abs() as usize,
+        132,
+        0,
+        0,
+        0,
+    ];
+    const PACKETS_IN_ORDER: [usize; 6] = [
+        libc::AF_INET6.unsigned_abs() as usize,
+        libc::SOCK_SEQPACKET.unsigned_abs() as usize,
+        132,
+        0,
+        0,
+        0,
+    ];
+    const CONGESTION: [usize; 6] = [libc::AF_INET.unsigned_abs() as usize, 6, 33, 0, 0, 0];
+    const TYPE: [usize; 6] = [NONE, 0x5412, 0, 0, 0, 0];
+    const SELECT: [usize; 6] = [NONE, 0x541c, 0, 0, 0, 0];
     const NETLINK: usize = libc::AF_NETLINK.unsigned_abs() as usize;
     /// Of a type that does not exist.
     const USERS: [usize; 6] =
@@ -143,6 +163,11 @@ mod linux {
         call("socket of a family that nobody needs", libc::SYS_socket, BLUETOOTH),
         call("socket between users", libc::SYS_socket, USERS),
         call("socket that lists sockets", libc::SYS_socket, SOCKETS),
+        call("socket of another transport", libc::SYS_socket, ASSOCIATION),
+        call("socket of packets in order", libc::SYS_socket, PACKETS_IN_ORDER),
+        call("socket with congestion control", libc::SYS_socket, CONGESTION),
+        call("ioctl that types into a terminal", libc::SYS_ioctl, TYPE),
+        call("ioctl that selects on a terminal", libc::SYS_ioctl, SELECT),
         call("bind", libc::SYS_bind, NOWHERE),
         call("ioctl that sets flags of a file", libc::SYS_ioctl, SET_FLAGS),
         call("ioctl that sets attributes of a file", libc::SYS_ioctl, SET_ATTRIBUTES),

@@ -87,6 +87,8 @@ impl Bench {
         config.timeouts.init = Duration::from_secs(60);
         config.timeouts.liveness = Duration::from_millis(500);
         let command = vec![program.display().to_string()];
+        config.agent.command.clone_from(&command);
+        config.agent.pass_env.push("ANTHROPIC_BASE_URL".into());
         config.codex.command.clone_from(&command);
         config.codex.base_url = format!("{url}/v1");
         config.copilot.command = command;
@@ -98,7 +100,13 @@ impl Bench {
         if kind == AgentKind::Copilot {
             share_cache(&state, &program);
         }
-        let own = [("PATH", "/usr/bin:/bin"), ("PROVIDER_KEY", KEY), ("HOME", "/nonexistent")];
+        let own = [
+            ("PATH", "/usr/bin:/bin"),
+            ("HOME", "/nonexistent"),
+            ("PROVIDER_KEY", KEY),
+            ("ANTHROPIC_API_KEY", KEY),
+            ("ANTHROPIC_BASE_URL", url),
+        ];
         let environment = Environment::new(own.iter().chain(more).copied());
         let heartbeat = Path::new(env!("CARGO_BIN_EXE_heartbeat"));
         let rig = Rig::new(heartbeat, folder.path(), Containment::Auto).unwrap();
@@ -191,7 +199,7 @@ pub fn read(kind: AgentKind, path: &str) -> (&'static str, Value) {
     }
 }
 
-/// The structured answer of a kind, which has no tool for it.
+/// The structured answer of a kind that has no tool for it.
 pub fn answer(value: &Value) -> Reply {
     Reply::Text(value.to_string())
 }

@@ -46,6 +46,7 @@ pub fn programs(allowed: &Confinement) -> Result<Vec<BpfProgram>, BackendError> 
         program(listed, error(libc::ENOSYS), SeccompAction::Allow)?,
         program(refused, SeccompAction::Allow, error(libc::EPERM))?,
         program(at_once, SeccompAction::Allow, error(libc::EOPNOTSUPP))?,
+        program(crashes()?, SeccompAction::Allow, error(0))?,
     ])
 }
 
@@ -143,12 +144,12 @@ fn program(
     SeccompFilter::new(rules, others, matching, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Only TCP and UDP, or only TCP: UDP carries names and whatever is written into them. A pair of
-/// datagram sockets could later be connected to any path, and one of any kind can be bound to a name
-/// that all sessions and users share. Of the kernel's own channel (netlink) only the one that lists
-/// network interfaces is open: others reach processes and list every socket.
+/// Only TCP and UDP, or only TCP, each by its usual transport: UDP carries names and whatever is
+/// written into them, and rules for ports know no other. A pair of datagram sockets could later be
+/// connected to any path, and one of any kind can be bound to a name that all sessions and users
+/// share. Of the kernel's own channel (netlink) only the one that lists network interfaces is open:
+/// others reach processes and list every socket.
 fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<Rules, BackendError> {
-    const MPTCP: u64 = 262;
     const TYPE: u64 = 0xf;
     let mut domains = vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     if with_local_ones {
@@ -160,14 +161,20 @@ fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<Rules, BackendError>
     let mut sockets = vec![
         rule(&other)?,
         rule(&[equals(0, u64::from(libc::AF_NETLINK.unsigned_abs()))?, differs(2, interfaces)?])?,
-        rule(&[equals(2, MPTCP)?])?,
     ];
-    if only_tcp {
-        for domain in [libc::AF_INET, libc::AF_INET6] {
-            let domain = equals(0, u64::from(domain.unsigned_abs()))?;
-            for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
-                let kind = masked(1, TYPE, u64::from(kind.unsigned_abs()))?;
-                sockets.push(rule(&[domain.clone(), kind])?);
+    let usual = [(libc::SOCK_STREAM, libc::IPPROTO_TCP), (libc::SOCK_DGRAM, libc::IPPROTO_UDP)];
+    let usual = &usual[..if only_tcp { 1 } else { 2 }];
+    for domain in [libc::AF_INET, libc::AF_INET6] {
+        let domain = equals(0, u64::from(domain.unsigned_abs()))?;
+        for kind in 0..=TYPE {
+            let this = [domain.clone(), masked(1, TYPE, kind)?];
+            match usual.iter().find(|(known, _)| u64::from(known.unsigned_abs()) == kind) {
+                None => sockets.push(rule(&this)?),
+                Some((_, transport)) => {
+                    let transport = u64::from(transport.unsigned_abs());
+                    let [domain, kind] = this;
+                    sockets.push(rule(&[domain, kind, differs(2, 0)?, differs(2, transport)?])?);
+                }
             }
         }
     }
@@ -184,6 +191,17 @@ fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<Rules, BackendError>
         (libc::SYS_sendmsg, opens_fast(2)?),
         (libc::SYS_sendmmsg, opens_fast(3)?),
     ]))
+}
+
+/// At a limit of one byte the kernel starts no handler for a crash, which would read an agent's
+/// process outside of its walls. At any other it does, also at none; so the limit stays. A program
+/// that wants no core file is told that it has what it wants.
+fn crashes() -> Result<Rules, BackendError> {
+    // Its type differs between C libraries.
+    let core = i64::from(libc::RLIMIT_CORE).unsigned_abs();
+    let new = rule(&[equals(0, 0)?, equals(1, core)?, differs_wide(2, 0)?])?;
+    let old = rule(&[equals(0, core)?])?;
+    Ok(Rules::from([(libc::SYS_prlimit64, vec![new]), (libc::SYS_setrlimit, vec![old])]))
 }
 
 /// A process, as opposed to a group or a user, for `setpriority` and for `ioprio_set`.
@@ -246,7 +264,10 @@ fn attributes_and_leases() -> Result<Rules, BackendError> {
     const WRITES: u64 = 0x4000_0000;
     const FAMILY: u64 = 0xff00;
     const FIEMAP: u64 = 0xc020_660b;
-    let mut requests = Vec::new();
+    // What types into a terminal, or selects and pastes on one.
+    const TYPE: u64 = 0x5412;
+    const SELECT: u64 = 0x541c;
+    let mut requests = vec![rule(&[equals(1, TYPE)?])?, rule(&[equals(1, SELECT)?])?];
     for family in *b"fXvr" {
         let writes = masked(1, WRITES | FAMILY, WRITES | u64::from(family) << 8)?;
         requests.push(rule(&[writes, differs(1, FIEMAP)?])?);

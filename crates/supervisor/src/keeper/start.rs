@@ -76,8 +76,9 @@ fn become_agent(order: &Order, parent: Pid) -> StartFailure {
         return failed(StartStep::Confinement, errno as i32);
     }
     #[cfg(target_os = "linux")]
-    if order.confinement.is_some() {
-        bound_what_users_share();
+    if let Some(confinement) = &order.confinement {
+        // A build opens more files, and connects to no port.
+        bound_what_users_share(!confinement.ports.is_empty());
     }
     system::close_others_on_exec();
     system::reset_signals();
@@ -114,12 +115,17 @@ fn set_mark(mark: u64) {
 #[cfg(not(target_os = "linux"))]
 fn set_mark(_mark: u64) {}
 
-/// Queued signals and timers, which all processes of a user share. No program of an agent needs as
-/// many. If the limit is already lower, it stays.
+/// Queued signals and timers, and descriptors on their way between processes, which all processes of
+/// a user share. No program of an agent needs as many. If the limit is already lower, it stays.
 #[cfg(target_os = "linux")]
-fn bound_what_users_share() {
+fn bound_what_users_share(is_agent: bool) {
     const TIMERS: u64 = 1024;
+    // With the 253 of one message fewer than the usual limit of everybody else.
+    const FILES: u64 = 768;
     setrlimit(Resource::RLIMIT_SIGPENDING, TIMERS, TIMERS).ok();
+    if is_agent {
+        setrlimit(Resource::RLIMIT_NOFILE, FILES, FILES).ok();
+    }
 }
 
 /// Not supported here; the session's row says so.

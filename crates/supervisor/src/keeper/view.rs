@@ -16,9 +16,23 @@ use nix::sys::stat::Mode;
 use crate::confinement::Confinement;
 use crate::process::system;
 
-/// Folders of the system that stay: software, devices, and what the kernel shows.
-const KEPT: [&str; 11] =
-    ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix", "proc", "sys", "dev"];
+/// Folders of the system that stay: software, and the processes of the session.
+const KEPT: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix", "proc"];
+
+/// Of `/dev`, where no mount makes anything read-only: disks, terminals of the user, file systems
+/// whose answers never come. A sandbox makes terminals of its own.
+const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+const STREAMS: [(&str, &str); 4] = [
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+];
+
+/// Root may write these without a capability, and one of them names a program that the kernel runs.
+const SETTINGS: [&str; 6] =
+    ["/proc/sys", "/proc/sysrq-trigger", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/scsi"];
 
 /// Shared by all programs; a session has its own, and may write them.
 const TEMPORARY: [&str; 2] = ["/tmp", "/dev/shm"];
@@ -42,12 +56,14 @@ pub fn is_possible() -> bool {
 pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
     let lists = [&allowed.read, &allowed.execute, &allowed.write, &allowed.devices];
     let mut kept: Vec<PathBuf> = lists.into_iter().flatten().cloned().collect();
-    let links: Vec<(PathBuf, PathBuf)> = kept
+    kept.extend(DEVICES.map(PathBuf::from));
+    let mut links: Vec<(PathBuf, PathBuf)> = kept
         .iter()
         .map(PathBuf::as_path)
         .chain(more.iter().copied())
         .flat_map(|path| links_on(path, MAX_LINKS))
         .collect();
+    links.extend(STREAMS.map(|(path, target)| (path.into(), target.into())));
     // A folder of which a part is closed is only listed: its other parts are kept one by one.
     let is_listed =
         |path: &Path| fs::canonicalize(path).is_ok_and(|real| allowed.list.contains(&real));
@@ -86,6 +102,12 @@ pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
     // The sandbox writes the maps of its own namespace there.
     for path in open.chain(temporary).chain([Path::new("/proc")]) {
         system::set_read_only(path, false, false)?;
+    }
+    if nix::unistd::getuid().is_root() {
+        for path in SETTINGS.iter().map(Path::new).filter(|path| path.exists()) {
+            bind(path, path)?;
+            system::set_read_only(path, true, true)?;
+        }
     }
     Ok(())
 }
@@ -147,6 +169,8 @@ impl<'a> Plan<'a> {
         let is_temporary = TEMPORARY.iter().any(|path| self.folder == Path::new(path));
         let options = if is_temporary { "mode=1777,size=64m" } else { "mode=0755,size=1m" };
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        // Where it is in another one that is empty now.
+        fs::create_dir_all(self.folder)?;
         mount(Some("tmpfs"), self.folder, Some("tmpfs"), flags, Some(options))?;
         for (path, is_folder, found) in &self.kept {
             fs::create_dir_all(path.parent().unwrap_or(self.folder))?;

@@ -218,23 +218,36 @@ pub fn realtime_limit(pid: u32) -> Option<(u64, u64)> {
     Some((values.next()?.parse().ok()?, values.next()?.parse().ok()?))
 }
 
-/// Files in memory (`memfd`) that a process holds open: identity and bytes in use. They are not a
-/// part of its resident memory unless they are mapped.
-pub fn files_in_memory(pid: u32) -> Vec<((u64, u64), u64)> {
+/// Bytes in files that processes hold open and that no folder shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nameless {
+    /// `memfd`: no part of resident memory unless they are mapped.
+    pub in_memory: u64,
+    /// Removed, and still written.
+    pub on_disk: u64,
+}
+
+/// A file that several of these processes hold counts once.
+pub fn nameless_files(processes: impl Iterator<Item = u32>) -> Nameless {
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::MetadataExt as _;
     const BLOCK: u64 = 512;
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let in_memory = |path: &std::path::PathBuf| {
-        let target = fs::read_link(path).unwrap_or_default();
-        target.as_os_str().as_bytes().starts_with(b"/memfd:")
-    };
-    let paths = entries.map(|entry| entry.path()).filter(in_memory);
-    let size = |path: std::path::PathBuf| {
-        let about = fs::metadata(path).ok()?;
-        Some(((about.dev(), about.ino()), about.blocks().saturating_mul(BLOCK)))
-    };
-    paths.filter_map(size).collect()
+    let (mut seen, mut sum) = (std::collections::HashSet::new(), Nameless::default());
+    let open = processes.filter_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")).ok());
+    for entry in open.flatten().flatten() {
+        let target = fs::read_link(entry.path()).unwrap_or_default();
+        let target = target.as_os_str().as_bytes();
+        let kind = match target.starts_with(b"/memfd:") {
+            true => &mut sum.in_memory,
+            false if target.ends_with(b" (deleted)") => &mut sum.on_disk,
+            false => continue,
+        };
+        let Ok(about) = fs::metadata(entry.path()) else { continue };
+        if seen.insert((about.dev(), about.ino())) {
+            *kind = kind.saturating_add(about.blocks().saturating_mul(BLOCK));
+        }
+    }
+    sum
 }
 
 /// Whether the process has `no_new_privs` and a seccomp filter, like every confined agent.
@@ -262,12 +275,20 @@ pub fn command_line(pid: u32) -> Vec<String> {
 }
 
 /// Keeps other processes of the user from reading this process's memory and environment, and
-/// prevents core files with secrets. Not inherited by an executed program.
+/// prevents core files with secrets: at a limit of one byte the kernel neither writes one nor starts
+/// a handler. Only the limit is inherited by an executed program.
 pub fn protect_from_inspection() {
     // These only fail where they are not supported, which cannot be helped.
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_dumpable(false).ok();
-    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 1, 1).ok();
+}
+
+/// Whether the kernel starts no handler for a crash of this process or of what it starts: a limit of
+/// none, as some machines set for everybody, cannot be raised to the one that means this.
+pub fn has_no_crash_handler() -> bool {
+    use nix::sys::resource::{Resource, getrlimit};
+    getrlimit(Resource::RLIMIT_CORE).is_ok_and(|(limit, _)| limit == 1)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]

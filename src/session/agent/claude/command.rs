@@ -70,6 +70,7 @@ pub fn provider(config: &Config, passed: &Passed) -> Option<Provider> {
         address: format!("{}{PATH}", base.trim_end_matches('/')),
         path: PATH,
         credential: Some(credential),
+        headers: passed.own_headers(),
         authorities: passed.authorities(),
     })
 }

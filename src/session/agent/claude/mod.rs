@@ -13,10 +13,9 @@ pub mod stream;
 
 use std::ffi::OsString;
 
-use super::outcome::{classify, provider_failure};
-use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript};
+use super::{Agent, AgentCommand, Decoder, Dialect, Passed, Task};
 use crate::gateway::Provider;
-use crate::model::{Outcome, Stage, Usage};
+use crate::model::{Stage, Usage};
 use crate::session::SessionLimits;
 use crate::settings::Config;
 
@@ -82,11 +81,7 @@ impl Agent for Claude {
         None
     }
 
-    fn classify(&self, transcript: &Transcript) -> Outcome {
-        classify(&outcome::ClaudeDialect, transcript, Expected::Structured)
-    }
-
-    fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
-        provider_failure(&outcome::ClaudeDialect, last_error.unwrap_or_default())
+    fn dialect(&self) -> &dyn Dialect {
+        &outcome::ClaudeDialect
     }
 }

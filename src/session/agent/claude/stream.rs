@@ -4,19 +4,17 @@
 //! counted and show only that the agent is alive. Everything kept is bounded, whatever the agent
 //! writes; `sparse` reads the JSON for that.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::super::fields::{Object, add, name, named, number, part, shortened, status, text};
-use super::super::paths::{absolute, shown};
 use super::super::prose::embedded_object;
-use super::super::sparse::{self, KeptKeys};
-use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes};
-use crate::model::{TranscriptKind, Untrusted, Usage, Usd};
-use crate::session::conversation::MAX_OPEN_TOOLS;
+use super::super::seen::{Lines, Seen};
+use super::super::sparse::KeptKeys;
+use super::super::{AgentEvent, AgentResult, Ending};
+use crate::model::{Untrusted, Usage, Usd};
 
 /// Keys kept of a line. The answer of a model that ignored the schema may be in `result`.
 const KEPT: KeptKeys = KeptKeys {
@@ -79,63 +77,37 @@ const QUIET_TYPES: [&str; 12] = [
 
 #[derive(Debug, Default)]
 pub struct ClaudeDecoder {
-    /// Open tool calls; calls that read a file have its path.
-    open_tools: BTreeMap<String, Option<PathBuf>>,
-    /// Files read successfully, each once.
-    files_read: BTreeSet<PathBuf>,
-    cwd: PathBuf,
-    last_error: Option<String>,
+    seen: Seen,
     usage_limit: bool,
     refused: bool,
     current_message: Option<String>,
-    notes: StreamNotes,
-    /// Transcript entries since the last call of `take_transcript`.
-    transcript_entries: Vec<(TranscriptKind, String)>,
 }
 
-impl Decoder for ClaudeDecoder {
-    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            return Vec::new();
-        }
-        match sparse::object(&KEPT, line) {
-            Some(object) => self.object(object),
-            None => vec![AgentEvent::NotJson],
-        }
+impl Lines for ClaudeDecoder {
+    const KEPT: KeptKeys = KEPT;
+
+    fn seen(&self) -> &Seen {
+        &self.seen
     }
 
-    fn last_error(&self) -> Option<String> {
+    fn seen_mut(&mut self) -> &mut Seen {
+        &mut self.seen
+    }
+
+    fn error_named(&self) -> Option<String> {
         // The final line names the cause less exactly than the one before it.
-        match self.last_error.as_deref() {
+        match self.seen.error.as_deref() {
             None | Some("rate_limit") if self.usage_limit => Some("usage_limit".to_owned()),
             None | Some("invalid_request") if self.refused => Some("refusal".to_owned()),
             error => error.map(str::to_owned),
         }
     }
 
-    fn reads(&self) -> u32 {
-        u32::try_from(self.files_read.len()).unwrap_or(u32::MAX)
-    }
-
-    fn files_read(&self) -> Vec<String> {
-        self.files_read.iter().map(|path| self.shown(path)).collect()
-    }
-
-    fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
-        std::mem::take(&mut self.transcript_entries)
-    }
-
-    fn notes(&self) -> StreamNotes {
-        self.notes.clone()
-    }
-}
-
-impl ClaudeDecoder {
     fn object(&mut self, mut object: Object) -> Vec<AgentEvent> {
         let kind = kind_of(&object);
         match kind.as_str() {
             "system/init" => {
-                self.cwd = PathBuf::from(text(&object, "cwd"));
+                self.seen.cwd = PathBuf::from(text(&object, "cwd"));
                 vec![AgentEvent::Initialised {
                     model: named(&object, "model"),
                     version: named(&object, "claude_code_version"),
@@ -151,7 +123,7 @@ impl ClaudeDecoder {
             "result" => vec![AgentEvent::Result(Box::new(result(&mut object)))],
             "system/model_fallback" => {
                 let model = name(&object, "fallback_model");
-                self.notes.fallback_model = Some(model.clone());
+                self.seen.notes.fallback_model = Some(model.clone());
                 vec![AgentEvent::FellBack { model }]
             }
             _ => {
@@ -160,10 +132,12 @@ impl ClaudeDecoder {
             }
         }
     }
+}
 
+impl ClaudeDecoder {
     fn retry(&mut self, object: &Object) -> AgentEvent {
-        self.notes.retries = self.notes.retries.saturating_add(1);
-        self.last_error = Some(name(object, "error")).filter(|error| !error.is_empty());
+        self.seen.notes.retries = self.seen.notes.retries.saturating_add(1);
+        self.seen.error = Some(name(object, "error")).filter(|error| !error.is_empty());
         AgentEvent::Retrying {
             attempt: number(object, "attempt").try_into().unwrap_or(u32::MAX),
             delay_ms: Some(number(object, "retry_delay_ms")),
@@ -175,7 +149,7 @@ impl ClaudeDecoder {
         let message = part(object, "message");
         let error = name(object, "error");
         if !error.is_empty() {
-            self.last_error = Some(error);
+            self.seen.error = Some(error);
             return vec![AgentEvent::Alive { kind: "assistant/error".to_owned() }];
         }
         let is_new = message.is_some_and(|message| self.count_input(message));
@@ -184,9 +158,7 @@ impl ClaudeDecoder {
         for block in content(message) {
             match text(block, "type") {
                 "tool_use" => events.extend(self.tool_started(block)),
-                "text" => self
-                    .transcript_entries
-                    .push((TranscriptKind::Said, text(block, "text").to_owned())),
+                "text" => self.seen.said(text(block, "text")),
                 _ => {}
             }
         }
@@ -195,22 +167,8 @@ impl ClaudeDecoder {
 
     fn tool_started(&mut self, block: &Object) -> Option<AgentEvent> {
         let (id, name) = (name(block, "id"), name(block, "name"));
-        if self.open_tools.contains_key(&id) {
-            return None;
-        }
-        let input = part(block, "input");
-        let path = input.map(|input| text(input, "file_path")).filter(|_| name == "Read");
-        let path = path.map(|path| absolute(&self.cwd, path));
-        self.transcript_entries.push(match &path {
-            Some(path) => (TranscriptKind::Read, self.shown(path)),
-            None => (TranscriptKind::Tool, name.clone()),
-        });
-        if self.open_tools.len() < MAX_OPEN_TOOLS {
-            self.open_tools.insert(id.clone(), path);
-        } else {
-            self.count_file(path);
-        }
-        Some(AgentEvent::ToolStarted { id, name })
+        let input = part(block, "input").filter(|_| name == "Read");
+        self.seen.tool_started(id, name, input.map(|input| text(input, "file_path")))
     }
 
     fn user(&mut self, object: &Object) -> Vec<AgentEvent> {
@@ -218,32 +176,13 @@ impl ClaudeDecoder {
         let finished: Vec<AgentEvent> = content(message)
             .filter(|block| text(block, "type") == "tool_result")
             .map(|block| {
-                let id = name(block, "tool_use_id");
-                let path = self.open_tools.remove(&id).flatten();
-                // A path that does not exist or cannot be read does not count as read.
-                if block.get("is_error").and_then(Value::as_bool) != Some(true) {
-                    self.count_file(path);
-                } else {
-                    let what =
-                        path.map_or_else(|| "a tool call".to_owned(), |path| self.shown(&path));
-                    self.transcript_entries.push((TranscriptKind::Failed, what));
-                }
-                AgentEvent::ToolFinished { id }
+                let succeeded = block.get("is_error").and_then(Value::as_bool) != Some(true);
+                self.seen.tool_finished(name(block, "tool_use_id"), succeeded, "a tool call")
             })
             .collect();
         match finished.is_empty() {
             true => vec![AgentEvent::Alive { kind: "user".to_owned() }],
             false => finished,
-        }
-    }
-
-    fn shown(&self, path: &Path) -> String {
-        shown(&self.cwd, path)
-    }
-
-    fn count_file(&mut self, path: Option<PathBuf>) {
-        if self.files_read.len() < MAX_OPEN_TOOLS {
-            self.files_read.extend(path);
         }
     }
 
@@ -263,7 +202,7 @@ impl ClaudeDecoder {
             }
             "message_delta" => {
                 let output = usage.map(|usage| number(usage, "output_tokens")).unwrap_or_default();
-                add(&mut self.notes.tokens_seen.output_tokens, output);
+                add(&mut self.seen.notes.tokens_seen.output_tokens, output);
                 vec![AgentEvent::Content]
             }
             "content_block_start" | "content_block_delta" => vec![AgentEvent::Content],
@@ -281,7 +220,7 @@ impl ClaudeDecoder {
         }
         self.current_message = Some(id);
         if let Some(usage) = part(message, "usage") {
-            let seen = &mut self.notes.tokens_seen;
+            let seen = &mut self.seen.notes.tokens_seen;
             add(&mut seen.input_tokens, number(usage, "input_tokens"));
             add(&mut seen.cache_read_tokens, number(usage, "cache_read_input_tokens"));
             add(&mut seen.cache_creation_tokens, number(usage, "cache_creation_input_tokens"));
@@ -293,12 +232,12 @@ impl ClaudeDecoder {
     fn remark(&mut self, kind: &str, object: &Object) {
         match kind {
             "system/permission_denied" => {
-                self.notes.denied_tools = self.notes.denied_tools.saturating_add(1);
+                self.seen.notes.denied_tools = self.seen.notes.denied_tools.saturating_add(1);
             }
             "system/model_refusal_no_fallback" => self.refused = true,
             "rate_limit_event" => self.rate_limit(object),
             _ if QUIET_TYPES.contains(&kind) => {}
-            _ => self.notes.count_unknown(kind),
+            _ => self.seen.notes.count_unknown(kind),
         }
     }
 
@@ -309,8 +248,8 @@ impl ClaudeDecoder {
         let seconds = info.get("resetsAt").and_then(Value::as_i64);
         let until = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
         // Of several stated resets the earliest counts.
-        self.notes.suspended_until =
-            [until, self.notes.suspended_until].into_iter().flatten().min();
+        self.seen.notes.suspended_until =
+            [until, self.seen.notes.suspended_until].into_iter().flatten().min();
     }
 }
 

@@ -104,6 +104,7 @@ pub fn gateway_provider(config: &Config, passed: &Passed) -> Option<Provider> {
         address: format!("{}/responses", codex.base_url.trim_end_matches('/')),
         path: "/v1/responses",
         credential,
+        headers: Vec::new(),
         authorities: passed.authorities(),
     })
 }

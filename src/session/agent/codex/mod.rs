@@ -9,15 +9,13 @@
 pub mod capability;
 pub mod command;
 pub mod outcome;
-mod reading;
 pub mod stream;
 
 use std::ffi::OsString;
 
-use super::outcome::{classify, provider_failure};
-use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript, Trial};
+use super::{Agent, AgentCommand, Decoder, Dialect, Passed, Task, Trial};
 use crate::gateway::Provider;
-use crate::model::{Outcome, Stage};
+use crate::model::Stage;
 use crate::session::SessionLimits;
 use crate::session::confinement::{Confinement, port_of_address};
 use crate::settings::Config;
@@ -86,11 +84,7 @@ impl Agent for Codex {
         false
     }
 
-    fn classify(&self, transcript: &Transcript) -> Outcome {
-        classify(&outcome::CodexDialect, transcript, Expected::Structured)
-    }
-
-    fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
-        provider_failure(&outcome::CodexDialect, last_error.unwrap_or_default())
+    fn dialect(&self) -> &dyn Dialect {
+        &outcome::CodexDialect
     }
 }

@@ -5,16 +5,14 @@
 //! only in the last line of a successful end. Everything kept is bounded, whatever the agent
 //! writes.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-
 use super::super::answer::{AnswerSpec, store_answer};
-use super::super::fields::{Object, add, name, named, number, part, shortened, text};
+use super::super::fields::{Object, add, name, number, part, shortened, text};
 use super::super::outcome::status_in;
-use super::super::sparse::{self, KeptKeys};
-use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes, Task};
-use super::reading::files_named;
-use crate::model::{FailureKind, TranscriptKind, Untrusted, Usage};
+use super::super::reading::files_named;
+use super::super::seen::{Lines, Seen};
+use super::super::sparse::KeptKeys;
+use super::super::{AgentEvent, AgentResult, Ending, Task};
+use crate::model::{FailureKind, Untrusted, Usage};
 
 const KEPT: KeptKeys = KeptKeys {
     keys: &[
@@ -42,74 +40,40 @@ const RETRY: &str = "Reconnecting... ";
 
 #[derive(Debug)]
 pub struct CodexDecoder {
+    seen: Seen,
     wanted: AnswerSpec,
     model: String,
     /// The model's last message.
     answer: Option<String>,
-    /// Ids of running commands.
-    open: Vec<String>,
-    cwd: PathBuf,
-    /// Files named by commands that succeeded.
-    files_read: BTreeSet<String>,
     commands: u32,
-    last_error: Option<String>,
-    notes: StreamNotes,
-    transcript_entries: Vec<(TranscriptKind, String)>,
 }
 
 impl CodexDecoder {
     /// The stream does not name the model; `model` is the configured one.
     pub fn new(task: &Task, model: &str) -> Self {
-        Self {
-            wanted: AnswerSpec::of(task),
-            model: model.to_owned(),
-            answer: None,
-            open: Vec::new(),
-            cwd: task.cwd.clone(),
-            files_read: BTreeSet::new(),
-            commands: 0,
-            last_error: None,
-            notes: StreamNotes::default(),
-            transcript_entries: Vec::new(),
-        }
+        let (seen, wanted) = (Seen::of(&task.cwd), AnswerSpec::of(task));
+        Self { seen, wanted, model: model.to_owned(), answer: None, commands: 0 }
     }
 }
 
-impl Decoder for CodexDecoder {
-    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            return Vec::new();
-        }
-        match sparse::object(&KEPT, line) {
-            Some(object) => self.object(&object),
-            None => vec![AgentEvent::NotJson],
-        }
+impl Lines for CodexDecoder {
+    const KEPT: KeptKeys = KEPT;
+
+    fn seen(&self) -> &Seen {
+        &self.seen
     }
 
-    fn last_error(&self) -> Option<String> {
-        self.last_error.clone()
+    fn seen_mut(&mut self) -> &mut Seen {
+        &mut self.seen
     }
 
     /// Counts commands; each may read several files or none.
-    fn reads(&self) -> u32 {
+    fn reads_so_far(&self) -> u32 {
         self.commands
     }
 
-    fn files_read(&self) -> Vec<String> {
-        self.files_read.iter().cloned().collect()
-    }
-
-    fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
-        std::mem::take(&mut self.transcript_entries)
-    }
-
-    fn notes(&self) -> StreamNotes {
-        self.notes.clone()
-    }
-}
-
-impl CodexDecoder {
-    fn object(&mut self, object: &Object) -> Vec<AgentEvent> {
+    fn object(&mut self, object: Object) -> Vec<AgentEvent> {
+        let object = &object;
         match text(object, "type") {
             "thread.started" => {
                 let model = Some(self.model.clone());
@@ -127,12 +91,14 @@ impl CodexDecoder {
             }
             kind => {
                 let kind = shortened("", kind);
-                self.notes.count_unknown(&kind);
+                self.seen.notes.count_unknown(&kind);
                 vec![AgentEvent::Alive { kind }]
             }
         }
     }
+}
 
+impl CodexDecoder {
     fn item(
         &mut self,
         object: &Object,
@@ -149,35 +115,29 @@ impl CodexDecoder {
             return vec![AgentEvent::Content];
         }
         let id = name(item, "id");
-        if self.open.len() < crate::session::conversation::MAX_OPEN_TOOLS {
-            self.open.push(id.clone());
-        }
         self.commands = self.commands.saturating_add(1);
         self.see_an_answer();
-        self.transcript_entries
-            .push((TranscriptKind::Tool, named(item, "command").unwrap_or_default()));
+        self.seen.tool_started(id.clone(), name(item, "command"), None);
         vec![AgentEvent::ToolStarted { id, name: "command".to_owned() }]
     }
 
     fn completed(&mut self, kind: &str, item: &Object) -> Vec<AgentEvent> {
         match kind {
             "command_execution" => {
-                let id = name(item, "id");
-                self.open.retain(|open| *open != id);
-                if text(item, "status") == "failed" || text(item, "status") == "declined" {
-                    let command = named(item, "command").unwrap_or_default();
-                    self.transcript_entries.push((TranscriptKind::Failed, command));
-                } else if self.files_read.len() < crate::session::conversation::MAX_OPEN_TOOLS {
-                    self.files_read.extend(files_named(text(item, "command"), &self.cwd));
+                let succeeded = !matches!(text(item, "status"), "failed" | "declined");
+                if succeeded {
+                    self.seen.was_read(files_named(text(item, "command"), &self.seen.cwd));
                 }
+                let command = name(item, "command");
+                let finished = self.seen.tool_finished(name(item, "id"), succeeded, &command);
                 // The model gets the next request when the last command is done.
-                let asked = self.open.is_empty().then_some(AgentEvent::Requesting);
-                std::iter::once(AgentEvent::ToolFinished { id }).chain(asked).collect()
+                let asked = (!self.seen.has_open_tools()).then_some(AgentEvent::Requesting);
+                std::iter::once(finished).chain(asked).collect()
             }
             "agent_message" => {
                 self.see_an_answer();
                 let said = text(item, "text");
-                self.transcript_entries.push((TranscriptKind::Said, said.to_owned()));
+                self.seen.said(said);
                 self.answer = Some(said.to_owned());
                 vec![AgentEvent::Content]
             }
@@ -189,7 +149,7 @@ impl CodexDecoder {
             "error" => vec![AgentEvent::Alive { kind: "warning".to_owned() }],
             kind => {
                 let kind = shortened("item/", kind);
-                self.notes.count_unknown(&kind);
+                self.seen.notes.count_unknown(&kind);
                 vec![AgentEvent::Alive { kind }]
             }
         }
@@ -197,17 +157,17 @@ impl CodexDecoder {
 
     /// The answer has at least one token; the number is unknown until the end.
     fn see_an_answer(&mut self) {
-        add(&mut self.notes.tokens_seen.output_tokens, 1);
+        add(&mut self.seen.notes.tokens_seen.output_tokens, 1);
     }
 
     fn error(&mut self, message: &str) -> AgentEvent {
         let retry = message.strip_prefix(RETRY);
         let cause = retry.and_then(|retry| retry.split_once(' ')).map_or(message, |(_, why)| why);
         let cause = cause.trim_start_matches('(').trim_end_matches(')');
-        self.last_error = Some(shortened("", cause));
+        self.seen.error = Some(shortened("", cause));
         match retry.and_then(|retry| retry.split('/').next()?.parse().ok()) {
             Some(attempt) => {
-                self.notes.retries = self.notes.retries.saturating_add(1);
+                self.seen.notes.retries = self.seen.notes.retries.saturating_add(1);
                 let status = status_in(message);
                 AgentEvent::Retrying { attempt, delay_ms: None, status }
             }

@@ -111,8 +111,8 @@ pub fn gateway_provider(config: &Config, passed: &Passed) -> Option<Provider> {
         CopilotProvider::Openai => path.trim_start_matches("/v1"),
         _ => path,
     };
-    let authorities = passed.authorities();
-    Some(Provider { address: format!("{base}{rest}"), path, credential, authorities })
+    let (address, authorities) = (format!("{base}{rest}"), passed.authorities());
+    Some(Provider { address, path, credential, headers: Vec::new(), authorities })
 }
 
 /// How the CLI is started for a task.

@@ -15,10 +15,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::outcome::{classify, provider_failure};
-use super::{Agent, AgentCommand, Decoder, Expected, Passed, Task, Transcript, Unpacking};
+use super::{Agent, AgentCommand, Decoder, Dialect, Passed, Task, Unpacking};
 use crate::gateway::Provider;
-use crate::model::{Outcome, Stage, Usage};
+use crate::model::{Stage, Usage};
 use crate::session::SessionLimits;
 use crate::session::confinement::Confinement;
 use crate::settings::Config;
@@ -85,11 +84,7 @@ impl Agent for Copilot {
         false
     }
 
-    fn classify(&self, transcript: &Transcript) -> Outcome {
-        classify(&outcome::CopilotDialect, transcript, Expected::Structured)
-    }
-
-    fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
-        provider_failure(&outcome::CopilotDialect, last_error.unwrap_or_default())
+    fn dialect(&self) -> &dyn Dialect {
+        &outcome::CopilotDialect
     }
 }

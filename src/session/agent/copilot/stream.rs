@@ -4,19 +4,15 @@
 //! tool requests. The `result` that follows has only an exit code, which is not reliable: it is 0
 //! for an interrupted session. Everything kept is bounded.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-
 use serde_json::Value;
 
 use super::super::answer::{AnswerSpec, store_answer};
 use super::super::fields::{Object, add, name, named, number, part, shortened, status, text};
 use super::super::outcome::INTERRUPTED;
-use super::super::paths::{absolute, shown};
-use super::super::sparse::{self, KeptKeys};
-use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes, Task};
-use crate::model::{FailureKind, TranscriptKind, Untrusted, Usage};
-use crate::session::conversation::MAX_OPEN_TOOLS;
+use super::super::seen::{Lines, Seen};
+use super::super::sparse::KeptKeys;
+use super::super::{AgentEvent, AgentResult, Ending, Task};
+use crate::model::{FailureKind, Untrusted, Usage};
 
 const KEPT: KeptKeys = KeptKeys {
     keys: &[
@@ -73,74 +69,41 @@ const FILTERED: &str = "The model returned no content because the response was b
 
 #[derive(Debug)]
 pub struct CopilotDecoder {
+    seen: Seen,
     wanted: AnswerSpec,
-    cwd: PathBuf,
     answer: Option<String>,
-    /// Open tool calls; calls that read a file have its path.
-    open_tools: BTreeMap<String, Option<PathBuf>>,
-    files_read: BTreeSet<PathBuf>,
     /// `session.error`: name, status, message.
-    error: Option<(String, Option<u16>, String)>,
+    failure: Option<(String, Option<u16>, String)>,
     interrupted: bool,
-    last_error: Option<String>,
-    notes: StreamNotes,
-    transcript_entries: Vec<(TranscriptKind, String)>,
 }
 
 impl CopilotDecoder {
     pub fn new(task: &Task) -> Self {
-        Self {
-            wanted: AnswerSpec::of(task),
-            cwd: task.cwd.clone(),
-            answer: None,
-            open_tools: BTreeMap::new(),
-            files_read: BTreeSet::new(),
-            error: None,
-            interrupted: false,
-            last_error: None,
-            notes: StreamNotes::default(),
-            transcript_entries: Vec::new(),
-        }
+        let (seen, wanted) = (Seen::of(&task.cwd), AnswerSpec::of(task));
+        Self { seen, wanted, answer: None, failure: None, interrupted: false }
     }
 }
 
-impl Decoder for CopilotDecoder {
-    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            return Vec::new();
-        }
-        match sparse::object(&KEPT, line) {
-            Some(object) => self.object(&object),
-            None => vec![AgentEvent::NotJson],
-        }
+impl Lines for CopilotDecoder {
+    const KEPT: KeptKeys = KEPT;
+
+    fn seen(&self) -> &Seen {
+        &self.seen
     }
 
-    fn last_error(&self) -> Option<String> {
+    fn seen_mut(&mut self) -> &mut Seen {
+        &mut self.seen
+    }
+
+    fn error_named(&self) -> Option<String> {
         match self.interrupted {
             true => Some(INTERRUPTED.to_owned()),
-            false => self.last_error.clone(),
+            false => self.seen.error.clone(),
         }
     }
 
-    fn reads(&self) -> u32 {
-        u32::try_from(self.files_read.len()).unwrap_or(u32::MAX)
-    }
-
-    fn files_read(&self) -> Vec<String> {
-        self.files_read.iter().map(|path| shown(&self.cwd, path)).collect()
-    }
-
-    fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
-        std::mem::take(&mut self.transcript_entries)
-    }
-
-    fn notes(&self) -> StreamNotes {
-        self.notes.clone()
-    }
-}
-
-impl CopilotDecoder {
-    fn object(&mut self, object: &Object) -> Vec<AgentEvent> {
+    fn object(&mut self, object: Object) -> Vec<AgentEvent> {
+        let object = &object;
         let nothing = Object::new();
         let data = part(object, "data").unwrap_or(&nothing);
         match text(object, "type") {
@@ -155,7 +118,7 @@ impl CopilotDecoder {
             | "assistant.message_delta"
             | "assistant.tool_call_delta" => {
                 // At least one token; the usage file has the number.
-                add(&mut self.notes.tokens_seen.output_tokens, 1);
+                add(&mut self.seen.notes.tokens_seen.output_tokens, 1);
                 vec![AgentEvent::Content]
             }
             // Also ends a failed call; the wait before the next one counts as the provider's.
@@ -173,26 +136,29 @@ impl CopilotDecoder {
             }
             "session.error" => {
                 let kind = name(data, "errorType");
-                self.last_error = Some(kind.clone());
-                self.error = Some((kind, status(data, "statusCode"), text(data, "message").into()));
+                self.seen.error = Some(kind.clone());
+                self.failure =
+                    Some((kind, status(data, "statusCode"), text(data, "message").into()));
                 vec![AgentEvent::Alive { kind: "session.error".to_owned() }]
             }
             "result" => vec![self.result(object)],
             kind => {
                 let kind = shortened("", kind);
                 if !QUIET_TYPES.contains(&kind.as_str()) {
-                    self.notes.count_unknown(&kind);
+                    self.seen.notes.count_unknown(&kind);
                 }
                 vec![AgentEvent::Alive { kind }]
             }
         }
     }
+}
 
+impl CopilotDecoder {
     /// A call failed. Whether a retry follows is known only when it starts.
     fn failure(&mut self, data: &Object) -> AgentEvent {
-        self.notes.retries = self.notes.retries.saturating_add(1);
+        self.seen.notes.retries = self.seen.notes.retries.saturating_add(1);
         let status = status(data, "statusCode");
-        self.last_error = Some(
+        self.seen.error = Some(
             status.map_or_else(|| "transport".to_owned(), |status| format!("status {status}")),
         );
         let attempt = u32::try_from(number(data, "retryAttempt")).unwrap_or(u32::MAX);
@@ -202,7 +168,7 @@ impl CopilotDecoder {
     fn message(&mut self, data: &Object) -> Vec<AgentEvent> {
         let said = text(data, "content");
         if !said.is_empty() {
-            self.transcript_entries.push((TranscriptKind::Said, said.to_owned()));
+            self.seen.said(said);
         }
         let asks = data.get("toolRequests").and_then(Value::as_array);
         // Text next to a tool request is not the answer.
@@ -212,35 +178,17 @@ impl CopilotDecoder {
 
     fn tool_started(&mut self, data: &Object) -> Option<AgentEvent> {
         let (id, name) = (name(data, "toolCallId"), name(data, "toolName"));
-        if self.open_tools.contains_key(&id) {
-            return None;
-        }
-        let arguments = part(data, "arguments").map(|arguments| text(arguments, "path"));
-        let path = arguments.filter(|_| name == "view").map(|path| absolute(&self.cwd, path));
-        self.transcript_entries.push(match &path {
-            Some(path) => (TranscriptKind::Read, shown(&self.cwd, path)),
-            None => (TranscriptKind::Tool, name.clone()),
-        });
-        if self.open_tools.len() < MAX_OPEN_TOOLS {
-            self.open_tools.insert(id.clone(), path);
-        }
-        Some(AgentEvent::ToolStarted { id, name })
+        let arguments = part(data, "arguments").filter(|_| name == "view");
+        self.seen.tool_started(id, name, arguments.map(|arguments| text(arguments, "path")))
     }
 
     fn tool_finished(&mut self, data: &Object) -> AgentEvent {
-        let id = name(data, "toolCallId");
-        let path = self.open_tools.remove(&id).flatten();
-        if data.get("success").and_then(Value::as_bool) == Some(true) {
-            if self.files_read.len() < MAX_OPEN_TOOLS {
-                self.files_read.extend(path);
-            }
-        } else {
-            let denied = part(data, "error").is_some_and(|error| text(error, "code") == "denied");
-            self.notes.denied_tools = self.notes.denied_tools.saturating_add(u32::from(denied));
-            let what = path.map_or_else(|| "a tool call".into(), |path| shown(&self.cwd, &path));
-            self.transcript_entries.push((TranscriptKind::Failed, what));
-        }
-        AgentEvent::ToolFinished { id }
+        let succeeded = data.get("success").and_then(Value::as_bool) == Some(true);
+        let error = part(data, "error").filter(|_| !succeeded);
+        let denied = error.is_some_and(|error| text(error, "code") == "denied");
+        let denied_tools = &mut self.seen.notes.denied_tools;
+        *denied_tools = denied_tools.saturating_add(u32::from(denied));
+        self.seen.tool_finished(name(data, "toolCallId"), succeeded, "a tool call")
     }
 
     fn result(&mut self, object: &Object) -> AgentEvent {
@@ -249,7 +197,7 @@ impl CopilotDecoder {
         let said = self.answer.take().unwrap_or_default();
         if self.interrupted {
             result.ending = Ending::Interrupted;
-        } else if let Some((kind, status, words)) = self.error.take() {
+        } else if let Some((kind, status, words)) = self.failure.take() {
             result.ending = Ending::ApiError { status, kind: Some(kind) };
             result.text = Some(Untrusted::new(words));
         } else if said.starts_with(FILTERED) {

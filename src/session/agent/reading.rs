@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::super::paths::{absolute, shown};
+use super::paths::{absolute, shown};
 
 /// Commands that show the files they name, and whether their first word is a script or a pattern.
 const SHOWING: &[(&str, bool)] = &[
