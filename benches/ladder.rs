@@ -4,6 +4,7 @@
 //!
 //! Each line of CASES.jsonl is a fix: `id`, `language`, `repository`, `commit` (the one before it), `patch`
 //! (its change with its test), `patch_test` (the name of that test), and the commands `build` and `test`.
+//! It may have `kinds`: the mutations that are tried, if not all are.
 //! READABLE are toolchains outside of the system's folders; their `bin` folders are searched first.
 //!
 //! Each fix is verified as it is and in mutations of which none may count as reproduced, then with
@@ -32,6 +33,7 @@ struct Case {
     patch_test: String,
     build: String,
     test: String,
+    kinds: Option<Vec<String>>,
 }
 
 /// A patch with the name of its test and the build command.
@@ -67,7 +69,11 @@ async fn main() {
     let mut harm = 0;
     for line in std::io::BufReader::new(file).lines() {
         let case: Case = serde_json::from_str(&line.expect("text")).expect("a case");
-        for variant in variants(&case, &place) {
+        let is_wanted = |variant: &Variant| match &case.kinds {
+            Some(kinds) => kinds.iter().any(|kind| kind == variant.kind),
+            None => true,
+        };
+        for variant in variants(&case, &place).into_iter().filter(is_wanted) {
             let (reproduced, note) = climb(&case, &variant, &place).await;
             let entry = table.entry((variant.kind, case.language.clone())).or_default();
             entry.0 += usize::from(reproduced == variant.reproduced);
@@ -103,7 +109,7 @@ async fn climb(case: &Case, variant: &Variant, place: &Place<'_>) -> (bool, Stri
         commit: Some(case.commit.clone()),
         place: place.folder.join("copies"),
         commands: &commands,
-        timeout: Duration::from_mins(2),
+        timeout: Duration::from_mins(1),
         max_disk: 2 << 30,
         path: std::env::join_paths(path).expect("paths"),
         readable: place.readable.clone(),

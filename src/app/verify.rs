@@ -7,9 +7,9 @@
 //! own, and nothing outside of the confinement reads or writes a copy in which a command has run.
 //!
 //! A finding is reproduced if the test that its patch brings fails without the rest of the patch and
-//! passes with it, each time of at least two and up to `MAX_ROUNDS` in an order that it cannot know.
+//! passes with it, each time of `MIN_ROUNDS` to `MAX_ROUNDS` in an order that it cannot know.
 //! Both copies are built alike and have names that say nothing. A test that fails or passes by chance
-//! gives that picture once in 65,536 times. Everything else is a lower rung, with the reason.
+//! gives that picture once in 65,536 times, and once in 256 if it is too slow for all rounds. Everything else is a lower rung, with the reason.
 
 use std::ffi::OsString;
 use std::io;
@@ -41,7 +41,7 @@ const MAX_FILES: usize = 5_000;
 const MAX_BYTES: u64 = 64 << 20;
 /// Rounds with and without the change, unless a slow test uses up the time of one command before.
 const MAX_ROUNDS: usize = 8;
-const MIN_ROUNDS: usize = 2;
+const MIN_ROUNDS: usize = 4;
 /// Files and folders that all copies of one verification may have together.
 const MAX_ENTRIES: u64 = 2_000_000;
 /// The shell that runs the configured commands.
@@ -452,6 +452,8 @@ fn cannot_show(finding: &Finding, halves: &Halves) -> Option<&'static str> {
         Some("the patch changes nothing but tests")
     } else if !halves.added.iter().any(|line| occurs_in(name, line)) {
         Some("the patch does not bring a test of the name that it gives")
+    } else if stands_for_several(&finding.patch_test, halves) {
+        Some("the patch brings several tests of the name that it gives")
     } else if !halves.changed.iter().all(is_harmless) {
         Some("the patch also changes files that decide how tests are run")
     } else if halves.mixed.is_some() {
@@ -459,6 +461,21 @@ fn cannot_show(finding: &Finding, halves: &Halves) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Whether a runner that selects by name would run several new tests, of which any may be the one that
+/// fails: `def test_b` of two classes. A name with its class or file is exact.
+fn stands_for_several(test: &str, halves: &Halves) -> bool {
+    let name = bare_name(test);
+    let begins = |line: &String| {
+        let begin = line.trim_start().split(name).next().filter(|_| occurs_in(name, line))?;
+        begin.starts_with(char::is_alphabetic).then(|| begin.to_owned())
+    };
+    let mut all: Vec<String> = halves.added.iter().filter_map(begins).collect();
+    let before = all.len();
+    all.sort_unstable();
+    all.dedup();
+    name == test.trim() && all.len() < before
 }
 
 /// The last part of `tests/a.py::test_b`, `Class.test_b` or `suite > rounds half up`.

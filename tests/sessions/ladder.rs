@@ -43,6 +43,15 @@ impl Bench {
     }
 
     async fn climb(&self, patch: &str, build: &str, test: &str) -> Vec<(Rung, bool, String)> {
+        self.climb_for(&finding(patch), build, test).await
+    }
+
+    async fn climb_for(
+        &self,
+        finding: &Finding,
+        build: &str,
+        test: &str,
+    ) -> Vec<(Rung, bool, String)> {
         let commands =
             VerifiedCodeBase { path: self.repo(), build: build.into(), test: test.into() };
         let place = self.folder.path().join(format!("place-{}", uuid::Uuid::now_v7()));
@@ -61,7 +70,7 @@ impl Bench {
             path: "/usr/bin:/bin".into(),
             readable: Vec::new(),
         };
-        let rungs = ladder.climb(&finding(patch)).await;
+        let rungs = ladder.climb(finding).await;
         std::fs::remove_dir_all(place).unwrap();
         rungs
     }
@@ -138,6 +147,21 @@ async fn only_a_test_that_fails_without_the_change_and_passes_with_it_is_a_proof
     assert!(note.contains("could not be run") && note.contains("127"), "{note}");
     let unbuilt = bench.climb(&format!("{FIX}{TEST}"), "false", RUN).await;
     assert!(last(&unbuilt).2.contains("does not build here without the patch"), "{unbuilt:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_two_new_tests_have_proves_nothing_unless_it_says_which() {
+    let bench = Bench::new();
+    let text = "class A:\n    def total_is_four(self):\n        total()\nclass B:\n    def total_is_four(self):\n        pass\n";
+    let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
+    let twice = format!("--- /dev/null\n+++ b/tests/test_total.py\n@@ -0,0 +1,6 @@\n{lines}");
+    let run = "[ \"$(sh src/total.sh)\" = 4 ] # {test}";
+    let rungs = bench.climb(&format!("{FIX}{twice}"), "", run).await;
+    assert_eq!(last(&rungs).2, "the patch brings several tests of the name that it gives");
+    let mut exact = finding(&format!("{FIX}{twice}"));
+    exact.patch_test = "tests/test_total.py::A::total_is_four".into();
+    let rungs = bench.climb_for(&exact, "", run).await;
+    assert!(!last(&rungs).2.contains("several tests"), "{rungs:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,12 +14,14 @@ use super::whole_run::keep;
 use super::world::{World, asked_about, is_triage};
 use crate::agents::bench::{answer, read};
 
+/// Read in part, and from another folder where an agent has one to go to.
+const PART: &str = "src/deep/part.rs";
 const TRUE: &str = "pub fn total() -> u64 { 0 }";
 /// A question about claims that failed begins with it.
 const QUESTION: &str = "could not be confirmed";
 
 fn cited(quotes: &[(u32, &str)]) -> Value {
-    let mut found = finding(&["src/total.rs", "src/unread.rs"]);
+    let mut found = finding(&["src/total.rs", PART, "src/unread.rs"]);
     let entry = |(line, quote): &(u32, &str)| {
         json!({ "path": "src/total.rs", "line": line, "last_line": line, "quote": quote,
                 "shows": "It is always zero." })
@@ -29,12 +31,38 @@ fn cited(quotes: &[(u32, &str)]) -> Value {
     found
 }
 
-/// Reads a file, cites it with an invented quote beside, and leaves that out when asked.
+/// A file as a whole, lines of one in a folder below, and what is not there or no file. A search over
+/// folders shows lines of files, but does not count as reading them.
+fn reads(kind: AgentKind) -> Vec<(&'static str, Value)> {
+    let mut all = vec![read(kind, "src/total.rs")];
+    all.extend(match kind {
+        AgentKind::Claude => vec![
+            ("Read", json!({ "file_path": PART, "offset": 2, "limit": 1 })),
+            read(kind, "src/missing.rs"),
+        ],
+        AgentKind::Copilot => vec![
+            ("view", json!({ "path": PART, "view_range": [2, 2] })),
+            read(kind, "src/missing.rs"),
+            read(kind, "src"),
+        ],
+        AgentKind::Codex => [
+            "cd src/deep && sed -n '2,2p' part.rs | head -n 1",
+            "cat src/missing.rs",
+            "grep -rn unread src",
+            "ls src/unread.rs",
+        ]
+        .map(|command| ("exec_command", json!({ "cmd": command })))
+        .into(),
+    });
+    all
+}
+
+/// Reads files, cites one with an invented quote beside, and leaves that out when asked.
 fn deep_reply(kind: AgentKind, questions: &AtomicUsize, request: &Request) -> Reply {
     let words = request.body.to_string();
     let signs = ["tool_result", "function_call_output", "\"role\":\"tool\""];
     if !signs.iter().any(|sign| words.contains(sign)) {
-        return Reply::Tools(vec![read(kind, "src/total.rs")]);
+        return Reply::Tools(reads(kind));
     }
     let found = match words.contains(QUESTION) {
         true => {
@@ -63,6 +91,8 @@ async fn evidence_of(kind: AgentKind) {
     };
     let Some(world) = world else { return };
     std::fs::write(world.code().join("src/unread.rs"), "pub fn unread() {}\n").unwrap();
+    std::fs::create_dir(world.code().join("src/deep")).unwrap();
+    std::fs::write(world.code().join(PART), "// A part.\npub fn part() {}\n").unwrap();
     git(&world.code(), &["init", "-q"]);
     git(&world.code(), &["add", "-A"]);
     git(&world.code(), &["commit", "-qm", "all"]);
@@ -84,7 +114,7 @@ async fn evidence_of(kind: AgentKind) {
         .collect();
     assert_eq!(
         read,
-        [("src/total.rs", &json!(true)), ("src/unread.rs", &json!(false))],
+        [("src/total.rs", &json!(true)), (PART, &json!(true)), ("src/unread.rs", &json!(false))],
         "{kind:?}: what the agent read, whatever it names"
     );
     assert_eq!(questions.load(Ordering::SeqCst), 1, "{kind:?}: asked once");
