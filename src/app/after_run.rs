@@ -20,6 +20,7 @@ use crate::private;
 use crate::prompt::Fence;
 use crate::report::code_links::CodeLinks;
 use crate::report::digest::{Report, Scope};
+use crate::report::names::Names;
 use crate::report::{html, markdown, webhook};
 use crate::settings::{Config, ReportFormat};
 use crate::store::{Delivery, Journal, MessageKind, Store};
@@ -75,7 +76,8 @@ impl Reporter {
     ) -> Result<Option<String>, CommandError> {
         let Some(row) = store.findings().of_session(session).await? else { return Ok(None) };
         let Some(item) = store.items().get(row.key.clone()).await? else { return Ok(None) };
-        let mut text = brief(&item, &row, &Fence::new(uuid::Uuid::now_v7()));
+        let name = Names::read(store).await?.name(&row.key);
+        let mut text = brief(&item, &row, &name, &Fence::new(uuid::Uuid::now_v7()));
         self.secrets.held_now().await.remove_from(&mut text);
         Ok(Some(text))
     }

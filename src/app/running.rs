@@ -57,7 +57,8 @@ impl Staying {
     /// Waits for Ctrl-C or another signal, if there is something to look at.
     pub async fn until_stopped(self) -> Result<(), CommandError> {
         let Some((dashboard, demo)) = self.0 else { return Ok(()) };
-        say(Progress::Live, "DEMO: the dashboard above stays open; Ctrl-C ends it.");
+        let stays = format!("DEMO: {} stays open; Ctrl-C ends it.", dashboard.sign_in());
+        say(Progress::Live, &stays);
         Signals::listen()?.next().await;
         dashboard.stop().await;
         demo.simulator.stop().await;

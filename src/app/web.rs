@@ -156,15 +156,21 @@ pub async fn serve(
     });
     announce(server.address(), &own, announce_options, progress);
     tracing::info!(address = %server.address(), "dashboard listening");
-    Ok(Some(Dashboard { server, _published: published }))
+    Ok(Some(Dashboard { server, own, _published: published }))
 }
 
 pub struct Dashboard {
     server: Server,
+    own: SecretString,
     _published: Option<PublishedAddress>,
 }
 
 impl Dashboard {
+    /// The address that signs a browser in.
+    pub fn sign_in(&self) -> String {
+        sign_in_address(self.server.address(), &self.own)
+    }
+
     /// Closes open responses and stops.
     pub async fn stop(self) {
         self.server.stop().await;

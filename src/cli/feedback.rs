@@ -8,6 +8,7 @@ use super::{Context, show};
 use crate::clock::Clock;
 use crate::model::text::clip;
 use crate::model::{Field, ItemKey, MAX_NOTE_LEN, Opinion};
+use crate::report::names::Names;
 use crate::settings::Config;
 use crate::store::{Journal, Store};
 
@@ -80,7 +81,8 @@ impl Context {
         let key = give(&reading, &config, &self.clock, rating).await?;
         let note = clip(args.note.trim(), MAX_NOTE_LEN);
         let stored = serde_json::json!({ "item": key, "feedback": opinion, "note": note });
-        self.print(&stored, |_| format!("marked the newest finding of {key} as {opinion}\n"))?;
+        let name = self.name_of(&key);
+        self.print(&stored, |_| format!("marked the newest finding of {name} as {opinion}\n"))?;
         Ok(Code::Done)
     }
 }
@@ -94,18 +96,20 @@ impl Context {
         field: Field,
     ) -> Result<Code, CommandError> {
         let key = show::find_key(reading, config, &args.item).await?;
+        let item = self.name_of(&key);
         let journal = Journal::open(Store::open(reading.folder())?, self.clock.clone(), None)?;
         let right = args.opinion != OpinionWord::Wrong;
         let name = field.into_str();
         if !journal.suggestions().rate(key.clone(), field, right).await? {
             return Err(CommandError::NotFound(format!(
-                "nothing was suggested for the {name} of {key}; `heartbeat show {key}` lists its \
-                 suggestions"
+                "nothing was suggested for the {name} of {item}; `heartbeat show {}` lists its \
+                 suggestions",
+                args.item
             )));
         }
         let word = if right { "right" } else { "wrong" };
         let stored = serde_json::json!({ "item": key, "field": field, "right": right });
-        self.print(&stored, |_| format!("marked the suggested {name} of {key} as {word}\n"))?;
+        self.print(&stored, |_| format!("marked the suggested {name} of {item} as {word}\n"))?;
         Ok(Code::Done)
     }
 }
@@ -125,7 +129,8 @@ pub(super) async fn give(
         return Ok(key);
     }
     Err(CommandError::NotFound(format!(
-        "{key} has no finding to give feedback on; `heartbeat report --since 7d` lists the findings \
-         of a week"
+        "{} has no finding to give feedback on; `heartbeat report --since 7d` lists the findings of \
+         a week",
+        Names::read(reading).await?.name(&key)
     )))
 }

@@ -425,7 +425,27 @@ fn write_out(text: &str) -> Result<(), CommandError> {
     write_whole(&without_pipeline_commands(text))
 }
 
+/// Of a test build: keeps what `--json` prints if a folder for it exists, so that every output of the
+/// suite can be compared with its schema.
+#[cfg(feature = "fault-points")]
+fn keep_for_schemas(text: &str) {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target/json-outputs"));
+    let words: Vec<String> = std::env::args().collect();
+    let json = serde_json::from_str::<serde_json::Value>(text);
+    let (Ok(json), true) = (json, words.iter().any(|word| word == "--json")) else { return };
+    let parsed = <Cli as clap::CommandFactory>::command().get_matches_from(&words);
+    let flag = if parsed.get_flag("once") { "once" } else { "dry-run" };
+    let name = parsed.subcommand_name().unwrap_or(flag);
+    let file = folder.join(format!("{name}.ndjson"));
+    if let Ok(mut kept) = std::fs::OpenOptions::new().append(true).create(true).open(file) {
+        // Whole, so that two processes do not write into one line.
+        drop(kept.write_all(format!("{json}\n").as_bytes()));
+    }
+}
+
 fn write_whole(text: &str) -> Result<(), CommandError> {
+    #[cfg(feature = "fault-points")]
+    keep_for_schemas(text);
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

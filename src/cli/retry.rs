@@ -46,14 +46,14 @@ impl Context {
         if !journal.items().requeue_with_terms(key.clone(), terms.clone()).await? {
             let held = RunLock::look(reading.folder(), &self.clock)?.is_some();
             let why = show::why_not_requeued(&reading, &key, held).await?;
+            let why = self.names.get().map_or(why.clone(), |names| names.in_text(why));
             return Err(CommandError::NotFound(why));
         }
+        let (name, terms_named) = (self.name_of(&key), terms.join(", "));
         let queued = serde_json::json!({ "item": key, "queued": true, "terms": terms });
         self.print(&queued, |_| match terms.is_empty() {
-            true => format!("{key} is queued again with a fresh attempt count\n"),
-            false => {
-                format!("{key} is queued for analysis with the search terms {}\n", terms.join(", "))
-            }
+            true => format!("{name} is queued again with a fresh attempt count\n"),
+            false => format!("{name} is queued for analysis with the search terms {terms_named}\n"),
         })?;
         Ok(Code::Done)
     }

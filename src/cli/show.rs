@@ -181,7 +181,8 @@ pub async fn item_history(
 /// An item may exist in the tracker, or even be linked to a known one: only those that the query
 /// returned have a history.
 fn unknown_item(key: &ItemKey) -> String {
-    format!("{key} is not among the items that the query returned; `heartbeat items` lists them")
+    let name = short_key(key);
+    format!("{name} is not among the items that the query returned; `heartbeat items` lists them")
 }
 
 /// Why an item could not be requeued.
@@ -195,9 +196,9 @@ pub async fn why_not_requeued(
     }
     let alive = store.sessions().of_item(key.clone()).await?.iter().any(|session| session.alive);
     Ok(if alive || is_held {
-        format!("a session for {key} is running; `heartbeat kill` ends it")
+        format!("a session for {} is running; `heartbeat kill` ends it", short_key(key))
     } else {
-        format!("the session for {key} {CRASHED} and requeues the item")
+        format!("the session for {} {CRASHED} and requeues the item", short_key(key))
     })
 }
 

@@ -58,7 +58,7 @@ impl Context {
         self.say_why(Answer { item: self.name_of(&key), why })
     }
 
-    fn name_of(&self, key: &ItemKey) -> String {
+    pub(super) fn name_of(&self, key: &ItemKey) -> String {
         self.names.get().map_or_else(|| short_key(key), |names| names.name(key))
     }
 
@@ -229,7 +229,7 @@ fn refused(class: FailureClass, message: &str) -> String {
     match class {
         FailureClass::Gone => NOT_THERE.to_owned(),
         FailureClass::Auth | FailureClass::Denied => {
-            format!("The tracker's account has no permission: {message}")
+            format!("The tracker's account has no permission or no valid credential: {message}")
         }
         _ => format!("No run has read it, and the tracker did not answer: {message}"),
     }

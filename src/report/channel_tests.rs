@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::code_links::parts;
 use super::digest::samples::report;
+use super::digest::{Report, Scope};
 use super::{html, markdown, terminal, webhook};
 use crate::model::is_acting;
+use crate::prompt::Fence;
 use crate::settings::WebhookStyle;
 
 /// Text that could act on a terminal, a reader, a browser, a chat or a comment.
@@ -112,11 +114,15 @@ fn schema_at<'a>(schema: &'a Value, path: &str) -> &'a Value {
     })
 }
 
-/// What each output says of a finding.
+/// What each output says of a finding. The shared file is the HTML report of one finding; the digest
+/// as a file is a report; the MCP server hands on the brief.
 fn outputs(finding: &Value) -> Vec<(&'static str, String)> {
     let mut report = report("");
     report.findings[0].finding = serde_json::from_value(finding.clone()).unwrap();
-    let row = &report.findings[0];
+    let (row, item) = (&report.findings[0], &report.open.first[0]);
+    let shared = Report { scope: Scope::Finding { session: row.session }, ..report.clone() };
+    let digest = report.clone().as_digest(vec!["stuck".into()], "https://heartbeat.example");
+    let fence = Fence::new(uuid::Uuid::from_u128(7));
     let markdown_page = markdown::render(&report);
     vec![
         (
@@ -126,6 +132,9 @@ fn outputs(finding: &Value) -> Vec<(&'static str, String)> {
         ("Markdown", markdown_page),
         ("comment", crate::analyze::markdown(&row.finding)),
         ("HTML report", html::render(&report).unwrap()),
+        ("shared file", html::render(&shared).unwrap()),
+        ("digest", markdown::render(&digest)),
+        ("brief", crate::brief::brief(item, row, "#42", &fence)),
         ("dashboard", serde_json::to_string(&parts(&row.finding, None)).unwrap()),
         ("JSON", serde_json::to_string(&report).unwrap()),
     ]

@@ -5,6 +5,7 @@ use crate::context::CodeError;
 use crate::event::fold::RunView;
 use crate::event::{Reason, RunOutcome};
 use crate::fetch::FetchError;
+use crate::model::text::counted;
 use crate::model::{FailureClass, Stage};
 use crate::prompt::PromptError;
 use crate::store::StoreError;
@@ -55,11 +56,11 @@ pub enum RunError {
     /// The first scheduled run found a backlog and no decision about it in the configuration.
     #[error(
         "this is the first scheduled run on this state, and the configuration does not say what \
-         to do with the {} items that already exist. Analysing them takes {} runs or more and \
+         to do with the {} items that already exist. Analysing them takes at least {} and \
          costs at most {} per run, {} in all; `heartbeat --dry-run` shows them. Set [schedule] \
          first_run to \"baseline\" (mark them as seen) or \"process\" (analyse them), or shorten \
          [source] look_back. Nothing was started",
-        .0.items, .0.runs, .0.per_run, .0.in_all
+        .0.items, counted(usize::try_from(.0.runs).unwrap_or(usize::MAX), "run"), .0.per_run, .0.in_all
     )]
     FirstRun(Backlog),
     #[error(

@@ -190,9 +190,15 @@ impl Config {
 }
 
 impl Source {
-    /// The project, or the source's name if the tracker has no projects.
+    /// The project, or the source's name if the tracker has no projects; empty if no tracker is
+    /// configured, such as for the state of a demo.
     pub fn title(&self) -> &str {
-        if self.project.is_empty() { &self.name } else { &self.project }
+        let is_file = self.kind == SourceKind::File;
+        match self.project.as_str() {
+            "" if self.base_url.is_empty() && !is_file => "",
+            "" => &self.name,
+            project => project,
+        }
     }
 
     /// `contoso` of `https://dev.azure.com/contoso` and of `https://contoso.atlassian.net`.

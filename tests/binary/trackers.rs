@@ -420,6 +420,17 @@ async fn why_says_where_an_item_stands_by_the_name_that_people_use() {
             (key, name)
         };
         assert_eq!(why(&name).await, "It was analysed; its finding is stored.", "{name}");
+        let brief = said(&team.heartbeat(&["brief", &name]).await);
+        assert!(brief.starts_with(&format!("# Task: resolve work item {name}\n")), "{brief}");
+        let typed = name.trim_start_matches('#');
+        assert!(brief.contains(&format!("heartbeat feedback {typed} useful|")), "{brief}");
+        for (command, told) in [
+            (["feedback", typed, "useful"], format!("newest finding of {name} as useful")),
+            (["retry", typed, "--quiet"], format!("{name} is queued again")),
+        ] {
+            let told_so = said(&team.heartbeat(&command).await);
+            assert!(told_so.contains(&told), "{told_so}");
+        }
         change(&format!(
             "DELETE FROM findings WHERE key = '{key}'; DELETE FROM duplicates; \
              UPDATE heartbeat_state SET verdict = NULL WHERE key = '{key}'"
@@ -505,4 +516,58 @@ async fn a_command_in_a_comment_is_answered_once() {
     let analysed = team.ado.comments(ado_id);
     let told = analysed.iter().filter(|comment| comment.contains("analyses this item again"));
     assert_eq!(told.count(), 1, "{analysed:#?}");
+}
+
+/// Comments as the trackers' own SDKs write them, each answered once, although the first run after
+/// them is killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_an_sdk_wrote_is_answered_once() {
+    let Some(python) = std::env::var_os("HEARTBEAT_TEST_PYTHON") else {
+        eprintln!("SKIPPED: HEARTBEAT_TEST_PYTHON is not set, so no SDK wrote a comment");
+        return;
+    };
+    let team = Team::new().await;
+    let args = ["--once", "--json", "--quiet", "--set", "source.commands=true"];
+    let first = team.heartbeat(&args).await;
+    assert_eq!(first.status.code(), Some(0), "{}", said(&first));
+    let (ado, number) = (team.first_found("ado"), team.github.numbers(github::REPOSITORY)[0]);
+    let mut written = vec![
+        ("ado", team.ado.base_url(), ado, "<div>/heartbeat why</div>"),
+        ("ado", team.ado.base_url(), ado, "<blockquote>/heartbeat analyse</blockquote>"),
+        ("github", team.github.base_url(), number, "/heartbeat why"),
+        ("github", team.github.base_url(), number, "```\n/heartbeat analyse\n```"),
+    ];
+    for (kind, jira) in &team.jira {
+        let item = team.first_found(kind);
+        written.push((*kind, jira.base_url(), item, "/heartbeat why"));
+        written.push((*kind, jira.base_url(), item, "{quote}/heartbeat analyse{quote}"));
+    }
+    for (kind, address, item, text) in &written {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/binary/commenting.py");
+        let mut command = Command::new(&python);
+        command.args([script, *kind, address.as_str(), "right"]).arg(item.to_string()).arg(text);
+        let output = command.output().await.unwrap();
+        assert!(output.status.success(), "{kind}: {}", said(&output));
+    }
+    let crashed =
+        team.command(&args).env("HEARTBEAT_TEST_FAULT_POINT", "12").output().await.unwrap();
+    assert!(!crashed.status.success(), "it was killed: {}", said(&crashed));
+    for _ in 0..2 {
+        let output = team.heartbeat(&args).await;
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+    let answers = |comments: Vec<String>| {
+        let answer = |comment: &&String| {
+            ["finding is stored", "Triage settled it", "It is queued"]
+                .iter()
+                .any(|part| comment.contains(part))
+        };
+        let again = comments.iter().any(|comment| comment.contains("analyses this item again"));
+        (comments.iter().filter(answer).count(), again)
+    };
+    assert_eq!(answers(team.ado.comments(ado)), (1, false));
+    assert_eq!(answers(team.github.comments(github::REPOSITORY, number)), (1, false));
+    for (kind, jira) in &team.jira {
+        assert_eq!(answers(jira.comments(team.first_found(kind))), (1, false), "{kind}");
+    }
 }

@@ -528,6 +528,15 @@ fn the_schema_for_editors_knows_every_key() {
             }
         }
     }
+    // Committed, so that an editor finds it by its address.
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/schemas/heartbeat.toml.schema.json");
+    let text = format!("{schema:#}\n");
+    #[expect(clippy::disallowed_methods, reason = "whoever runs the test says so")]
+    if std::env::var("HEARTBEAT_TEST_SCHEMAS").is_ok_and(|value| value == "write") {
+        std::fs::write(file, &text).unwrap();
+    }
+    let committed = std::fs::read_to_string(file).unwrap();
+    assert!(committed == text, "HEARTBEAT_TEST_SCHEMAS=write writes {file} anew");
     let of = |section: &str, key: &str| &schema["properties"][section]["properties"][key];
     assert_eq!(of("agent", "kind")["enum"], serde_json::json!(["claude", "codex", "copilot"]));
     assert!(of("order", "by")["items"]["enum"].as_array().unwrap().len() > 3);

@@ -11,6 +11,7 @@ use crate::config::credential::source_credential;
 use crate::fetch::retry::RetryPolicy;
 use crate::fetch::{Connection, FetchError, InMemory, connect};
 use crate::model::{BreakerState, FailureClass, SourceRecord};
+use crate::report::moment::date_time;
 use crate::settings::{Source, SourceKind};
 use crate::store::Store;
 
@@ -221,7 +222,7 @@ async fn breaker(input: &DoctorInput, source: &Source) -> Check {
         None => Check::ok("breaker", "closed"),
         Some(until) => Check::warning(
             "breaker",
-            format!("no request is sent before {until}"),
+            format!("no request is sent before {}", date_time(until)),
             "once the cause is fixed, `heartbeat retry --source` closes it at once",
         ),
     }

@@ -26,6 +26,8 @@ use crate::clock::Clock;
 use crate::model::text::clip;
 use crate::prompt::Fence;
 use crate::report::moment::day;
+use crate::report::names::Names;
+use crate::report::worth;
 use crate::settings::{Config, HeldSecrets};
 use crate::store::Store;
 
@@ -93,6 +95,12 @@ impl ServerParts {
         })
     }
 
+    async fn named_store(&self) -> Result<(Store, Names), CommandError> {
+        let store = self.store()?;
+        let names = Names::read(&store).await?;
+        Ok((store, names))
+    }
+
     /// Our own words, then what others wrote, fenced and bounded.
     fn marked(&self, lead: &str, data: &str) -> String {
         let fence = Fence::new(uuid::Uuid::now_v7());
@@ -103,34 +111,37 @@ impl ServerParts {
 
     /// The newest finding of an item, as a task.
     async fn brief_of(&self, item: &str) -> Result<String, CommandError> {
-        let store = self.store()?;
+        let (store, names) = self.named_store().await?;
         let key = show::find_key(&store, &self.config, item).await?;
         let row = store.items().get(key.clone()).await?;
         let finding = store.findings().of_item(key.clone()).await?.into_iter().next();
+        let name = names.name(&key);
         let (Some(row), Some(finding)) = (row, finding) else {
             return Err(CommandError::NotFound(format!(
-                "{key} has no finding; the tool `why` says how far it is"
+                "{name} has no finding; the tool `why` says how far it is"
             )));
         };
-        let mut text = brief(&row, &finding, &Fence::new(uuid::Uuid::now_v7()));
+        let mut text = brief(&row, &finding, &name, &Fence::new(uuid::Uuid::now_v7()));
         self.secrets.remove_from(&mut text);
         Ok(text)
     }
 
     async fn resources(&self) -> Result<Vec<Resource>, CommandError> {
-        let Ok(store) = self.store() else { return Ok(Vec::new()) };
-        let mut findings = tools::by_worth(store.findings().search(Vec::new()).await?);
+        let Ok((store, names)) = self.named_store().await else { return Ok(Vec::new()) };
+        let mut findings = store.findings().search(Vec::new()).await?;
+        worth::sort(&mut findings);
         findings.truncate(MAX_RESOURCES);
         // Without the item's title: it is not ours, and nothing here could mark it.
         let resource = |row: crate::store::FindingRow| {
-            let key = row.key.to_string();
-            let uri = format!("{SCHEME}{}", utf8_percent_encode(&key, NON_ALPHANUMERIC));
+            let name = names.name(&row.key);
+            let key = utf8_percent_encode(row.key.as_str(), NON_ALPHANUMERIC);
+            let uri = format!("{SCHEME}{key}");
             let about = format!(
-                "The finding on {key} of {}, confidence {}",
+                "The finding on {name} of {}, confidence {}",
                 day(row.created_at),
                 row.finding.confidence
             );
-            Resource::new(uri, key).with_description(about).with_mime_type("text/markdown")
+            Resource::new(uri, name).with_description(about).with_mime_type("text/markdown")
         };
         Ok(findings.into_iter().map(resource).collect())
     }

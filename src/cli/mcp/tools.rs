@@ -1,6 +1,5 @@
 //! The tools: what each takes, and what it answers.
 
-use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +16,12 @@ use crate::cli::error::CommandError;
 use crate::cli::{feedback, show};
 use crate::context::{self, Index, Options, Query, Subject, weights_of};
 use crate::dedupe::ItemWords;
+use crate::model::Opinion;
 use crate::model::text::{clip, in_words};
-use crate::model::{Effort, Opinion};
-use crate::report::lines::short_key;
-use crate::report::moment::{date_time, day};
+use crate::report::moment::day;
 use crate::report::paint::Paint;
-use crate::store::FindingRow;
+use crate::report::{why, worth};
+use crate::store::{DuplicateItem, FindingRow};
 
 /// Longer texts are cut: what they are about is near the top.
 const MAX_TEXT_LEN: usize = 20_000;
@@ -36,7 +35,7 @@ struct FindingsArgs {
     /// Also findings that a person rated wrong or done, or whose item a commit has fixed
     #[serde(default)]
     closed: bool,
-    /// Newest first, instead of the most useful first
+    /// Newest first, instead of the most worthwhile first
     #[serde(default)]
     newest: bool,
     /// How many to list, 1 to 50; 10 if left out
@@ -48,7 +47,7 @@ struct FindingsArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ItemArgs {
-    /// The item's number, such as 4101, or its key, such as ado/4101
+    /// The item as people name it: 4101, PARCEL-4, contoso/web#12, or its address
     item: String,
 }
 
@@ -92,7 +91,7 @@ enum Rating {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FeedbackArgs {
-    /// The item's number or key
+    /// The item as people name it
     item: String,
     rating: Rating,
     /// Why, in a sentence
@@ -109,8 +108,8 @@ pub(super) fn all() -> Vec<Tool> {
     vec![
         reads(
             "findings",
-            "Lists findings of heartbeat's analyses, the most useful first: open, confirmed in the \
-             code, small.",
+            "Lists findings of heartbeat's analyses, those worth reading first at the top: by risk, \
+             confidence and the item's priority.",
         )
         .with_input_schema::<FindingsArgs>(),
         reads(
@@ -190,18 +189,6 @@ fn limited(limit: Option<u32>, usual: u32, most: u32) -> usize {
     limit.unwrap_or(usual).clamp(1, most) as usize
 }
 
-/// Open before closed, untouched code before changed, confirmed before guessed, small before large,
-/// new before old.
-pub(super) fn by_worth(mut findings: Vec<FindingRow>) -> Vec<FindingRow> {
-    findings.sort_by_cached_key(|row| {
-        let effort: Effort = row.finding.effort;
-        let confidence = Reverse(row.finding.confidence);
-        let unproven = row.finding.is_unproven();
-        (unproven, is_closed(row), row.stale.is_some(), confidence, effort, Reverse(row.created_at))
-    });
-    findings
-}
-
 /// Nothing is left to do with it.
 fn is_closed(row: &FindingRow) -> bool {
     let rated = row.feedback.as_ref().map(|feedback| feedback.opinion);
@@ -210,10 +197,11 @@ fn is_closed(row: &FindingRow) -> bool {
 
 async fn findings(server: &ServerParts, args: &FindingsArgs) -> Result<String, CommandError> {
     let words = args.words.split_whitespace().take(10).map(|word| clip(word, 100)).collect();
-    let mut found = server.store()?.findings().search(words).await?;
+    let (store, names) = server.named_store().await?;
+    let mut found = store.findings().search(words).await?;
     found.retain(|row| args.closed || !is_closed(row));
     if !args.newest {
-        found = by_worth(found);
+        worth::sort(&mut found);
     }
     let (all, limit) = (found.len(), limited(args.limit, 10, 50));
     let mut data = String::new();
@@ -224,7 +212,7 @@ async fn findings(server: &ServerParts, args: &FindingsArgs) -> Result<String, C
         let _: std::fmt::Result = writeln!(
             data,
             "{} {}\n  {}, {}{stale}{}\n  {}",
-            row.key,
+            names.name(&row.key),
             clip(&row.title, 120),
             day(row.created_at),
             grades_line(finding),
@@ -243,71 +231,37 @@ async fn findings(server: &ServerParts, args: &FindingsArgs) -> Result<String, C
 }
 
 async fn item(server: &ServerParts, args: &ItemArgs) -> Result<String, CommandError> {
-    let store = server.store()?;
+    let (store, names) = server.named_store().await?;
     let history = show::item_history(&store, &server.config, &args.item).await?;
     let text = show::render_item_history(&history, Paint::choose(Some("1"), None, false));
-    Ok(server.marked(&format!("What heartbeat knows about {}.", history.item.key), &text))
+    let lead = format!("What heartbeat knows about {}.", names.name(&history.item.key));
+    Ok(server.marked(&lead, &names.in_text(text)))
 }
 
-/// From the stored decisions.
+/// From the stored decisions, with the words of `heartbeat why`.
 async fn why(server: &ServerParts, args: &ItemArgs) -> Result<String, CommandError> {
-    let store = server.store()?;
+    let (store, names) = server.named_store().await?;
     let history = show::item_history(&store, &server.config, &args.item).await?;
-    let item = &history.item;
-    let mut lead = format!(
-        "{} is {} ({}). Its text was last seen changed on {}.",
-        item.key,
-        in_words(item.phase),
-        in_words(item.reason),
-        date_time(item.last_changed)
-    );
-    let attempts = history.attempts.len();
-    let _: std::fmt::Result = write!(
-        lead,
-        " {attempts} attempts at an analysis, {} findings, deferred by {} runs.",
-        history.findings.len(),
-        item.deferrals
-    );
-    if let Some(next) = item.next_attempt {
-        let _: std::fmt::Result = write!(lead, " The next attempt is due {}.", date_time(next));
-    }
-    if let Some(rule) = &history.rule {
-        let _: std::fmt::Result = write!(lead, " A rule of the configuration applied: {rule}.");
-    }
-    if history.alarms.is_some() {
-        lead.push_str(" Its text holds parts that a person would not see in the tracker.");
-    }
-    let Some(verdict) = &item.verdict else {
-        lead.push_str(" Triage has not judged it yet.");
-        return Ok(lead);
+    let (item, same) = (&history.item, &history.duplicates);
+    let told = why::known(item, !history.findings.is_empty(), same, |key| names.name(key));
+    let others = same.items.iter().filter(|other| other.key != item.key).take(10);
+    let line = |other: &DuplicateItem| {
+        format!("\nLikely duplicate: {} {}", names.name(&other.key), clip(&other.title, 120))
     };
-    let _: std::fmt::Result = write!(
-        lead,
-        " Triage rates it {} and says that it {} a deep analysis.",
-        in_words(verdict.complexity),
-        if verdict.needs_deep_analysis { "needs" } else { "does not need" }
-    );
-    let mut data = format!("Triage's reason: {}\n", verdict.reason);
-    if !verdict.doubt.is_empty() {
-        let _: std::fmt::Result = writeln!(data, "Its doubt: {}", verdict.doubt);
-    }
-    let others = history.duplicates.items.iter().filter(|other| other.key != item.key);
-    for other in others.take(10) {
-        let _: std::fmt::Result =
-            writeln!(data, "Likely duplicate: {} {}", other.key, clip(&other.title, 120));
-    }
-    Ok(server.marked(&lead, &data))
+    let data = told + &others.map(line).collect::<String>();
+    Ok(server.marked(&format!("Why {} was analysed or not.", names.name(&item.key)), &data))
 }
 
 async fn similar(server: &ServerParts, args: SimilarArgs) -> Result<String, CommandError> {
     let limit = limited(args.limit, 5, 20);
     let words = ItemWords::of_text(&clip(&args.text, MAX_TEXT_LEN));
-    let found = server.store()?.items().similar(words, limit).await?;
+    let (store, names) = server.named_store().await?;
+    let found = store.items().similar(words, limit).await?;
     if found.is_empty() {
         return Ok("No known item resembles this text.".to_owned());
     }
     let line = |item: &crate::model::KnownTitle| {
-        format!("{} ({}) {}\n", item.key, in_words(item.phase), clip(&item.title, 200))
+        format!("{} ({}) {}\n", names.name(&item.key), in_words(item.phase), clip(&item.title, 200))
     };
     let data: String = found.iter().map(line).collect();
     let lead = format!("{} known items, the most similar first.", found.len());
@@ -359,8 +313,8 @@ async fn rate(server: &ServerParts, args: FeedbackArgs) -> Result<String, Comman
         Rating::Wrong => Opinion::Wrong,
         Rating::Done => Opinion::Done,
     };
-    let (store, config) = (server.store()?, &server.config);
+    let ((store, names), config) = (server.named_store().await?, &server.config);
     let key =
         feedback::give(&store, config, &server.clock, (&args.item, opinion, &args.note)).await?;
-    Ok(format!("Marked the newest finding of {} as {opinion}.", short_key(&key)))
+    Ok(format!("Marked the newest finding of {} as {opinion}.", names.name(&key)))
 }

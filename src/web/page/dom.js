@@ -126,11 +126,12 @@ export const proofOf = (row) => PROOFS[row.proof] ?? "not checked";
 export const STATES = { done: "done", settled: "settled by triage", queued: "queued", failed: "failed, to be retried", parked: "parked", gone: "gone" };
 export const STATE_TONES = { done: "good", settled: "good", queued: "info", failed: "warn", parked: "bad" };
 export const because = (reason) => REASONS[reason] ?? words(reason);
-export const capital = (word) => word.charAt(0).toUpperCase() + word.slice(1);
+/** An address keeps its form. */
+export const capital = (word) => /^\w+:\/\//.test(word) ? word : word.charAt(0).toUpperCase() + word.slice(1);
 /** How a run ended. */
 export const outcomeName = (outcome) => ({ not_now: "not possible now", some_failed: "some analyses failed" })[outcome] ?? words(outcome);
 export const stageName = (stage) => (stage === "deep" ? "analysis" : words(stage));
-export const phaseName = (phase) => (phase === "claimed" ? "in progress" : words(phase));
+export const phaseName = (phase) => ({ claimed: "in progress", pending: "queued" })[phase] ?? words(phase);
 /** The trackers' own names, such as PARCEL-4, by key and by the printed key; learned from every answer. */
 const names = new Map();
 export function learn(value) {
@@ -153,7 +154,7 @@ const printed = (key) => {
 };
 export const size = (bytes) => (bytes < 1e3 ? `${bytes} bytes` : bytes < 1e6 ? `${Math.floor(bytes / 1e3)} kB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
 /** Whole cents with two digits, less with three. */
-export const dollars = (amount = 0) => `$${amount.toFixed(Math.abs(amount * 100 - Math.round(amount * 100)) < 1e-6 || amount >= 1 ? 2 : 3)}`;
+export const dollars = (amount = 0) => amount > 0 && amount < 0.0005 ? "<$0.001" : `$${amount.toFixed(Math.abs(amount * 100 - Math.round(amount * 100)) < 1e-6 || amount >= 1 ? 2 : 3)}`;
 // An amount, with its estimated part.
 export const partly = (amount = 0, estimated = 0) => `${dollars(amount)}${!estimated ? "" : estimated >= amount ? " (estimated)" : ` (${dollars(estimated)} of it estimated)`}`;
 // The cost of a session; rows of earlier versions have 0 if nothing was reported.

@@ -23,7 +23,11 @@ const toneOfDoubt = (doubt) => (doubt.status === "unhealthy" || doubt.status ===
 function inFull({ code, message }, state) {
   const bare = message.replace(/; `heartbeat status` says why$/, "");
   const failed = ["fetch", "triage", "analyse"].map((name) => state.run?.stages?.[name]).find((stage) => stage?.state === "failed" && stage.why);
-  if (code === "last_run") return `${bare.replace(/: .*/, "")}: ${outcomeName(state.run?.outcome)}${failed ? `. ${capital(failed.why)}` : ""}`;
+  if (code === "last_run" && state.run?.outcome) {
+    // What held a run back is not a failure of a stage; a provider has its own line.
+    const held = state.run.outcome === "not_now" && !state.provider && state.run.stages?.analyse;
+    return [outcomeName(state.run.outcome), (failed ?? held)?.why].filter(Boolean).map(capital).join(". ");
+  }
   return bare !== message && state.provider?.reason ? `${bare}: ${state.provider.reason}` : message;
 }
 

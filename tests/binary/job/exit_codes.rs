@@ -40,7 +40,7 @@ fn code_1_unexpected() {
     world.run_once(&[]);
     let output = world.heartbeat(&["show", "999999"]).output().unwrap();
     assert_eq!(code(&output), 1, "{}", text(&output));
-    assert!(text(&output).contains("ado/999999 is not among the items"));
+    assert!(text(&output).contains("#999999 is not among the items"));
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! of another type shows here before it shows in somebody's script.
 //!
 //! `HEARTBEAT_TEST_SCHEMAS=write` writes them anew: read the difference before you commit it.
+//!
+//! While the folder `target/json-outputs` exists, every test keeps there what `--json` printed. Make
+//! it, run the suite, then these tests: all that was kept is compared, and written schemas fit it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,12 +13,25 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::world::World;
+use crate::backtest::Past;
 
 /// Objects whose keys are data: every value has the same form.
-const MAPS: [&str; 3] = ["/sources", "/removed_sources", "/opinions"];
+const MAPS: [&str; 11] = [
+    "/sources",
+    "/removed_sources",
+    "/opinions",
+    "/suggestions",
+    "accuracy/groups",
+    "backtest/groups",
+    "backtest/groups/*",
+    "try/groups",
+    "try/groups/*",
+    "backtest/left",
+    "try/left",
+];
 
 /// Every command, by the name of its schema.
-fn commands(item: &str) -> Vec<(&'static str, Vec<String>)> {
+fn commands(item: &str, past: &str) -> Vec<(&'static str, Vec<String>)> {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
     let of_item = |command: &str| [command.to_owned(), item.to_owned()].to_vec();
     vec![
@@ -37,11 +53,50 @@ fn commands(item: &str) -> Vec<(&'static str, Vec<String>)> {
         ("retry", of_item("retry")),
         ("feedback", [of_item("feedback"), words("useful")].concat()),
         ("share", [of_item("share"), words("--out shared.html")].concat()),
+        ("brief", of_item("brief")),
+        ("clean", words("clean page.html")),
+        ("config", words("config")),
+        ("kill", words("kill --all --yes")),
+        ("selftest", words("selftest --only well-behaved")),
+        (
+            "backtest",
+            words(&format!("backtest --items {past}/items.json --repo {past}/code --jobs 1")),
+        ),
+        ("try", words(&format!("try --items {past}/items.json --repo {past}/code --out try.html"))),
     ]
 }
 
 fn folder() -> PathBuf {
     concat!(env!("CARGO_MANIFEST_DIR"), "/docs/schemas").into()
+}
+
+/// What the suite printed, by command, if somebody made the folder for it.
+fn kept() -> BTreeMap<String, Vec<Value>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/target/json-outputs");
+    let files = std::fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path());
+    let name = |file: &std::path::Path| file.file_stem().unwrap().to_str().unwrap().to_owned();
+    files.map(|file| (name(&file), super::world::lines(&file))).collect()
+}
+
+fn schema(name: &str) -> Value {
+    let path = folder().join(format!("{name}.schema.json"));
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{name}: {e}"));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn is_to_be_written() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "whoever runs the test says so")]
+    std::env::var("HEARTBEAT_TEST_SCHEMAS").is_ok_and(|value| value == "write")
+}
+
+fn assert_none(mut violations: Vec<String>) {
+    violations.sort();
+    violations.dedup();
+    assert!(
+        violations.is_empty(),
+        "HEARTBEAT_TEST_SCHEMAS=write writes the schemas anew, if this is meant:\n{}",
+        violations.join("\n")
+    );
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -143,11 +198,20 @@ fn violations(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>
 #[tokio::test]
 async fn every_json_output_fits_its_schema() {
     let world = World::new().await;
+    std::fs::write(world.path("page.html"), "<p>It <b>fails</b>.</p>").unwrap();
+    let history = Past::new();
+    history.write("src/total.rs", "pub fn total() -> u32 {\n    1\n}\n");
+    history.commit("Start");
+    history.write("src/total.rs", "pub fn total() -> u32 {\n    2\n}\n");
+    history.commit("Fixes #11: the total is wrong");
+    let items = json!([{ "number": 11, "title": "The total is wrong", "body": "By one.", "createdAt": "2020-01-01T00:00:00Z" }]);
+    std::fs::write(history.folder.path().join("items.json"), items.to_string()).unwrap();
+    let past = history.folder.path().display().to_string();
     let mut seen: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     let item = "4106";
     // Before anything ran, after a run, after a person's rating, and when there is nothing new.
     for _ in 0..3 {
-        for (name, args) in commands(item) {
+        for (name, args) in commands(item, &past) {
             let args: Vec<&str> = args.iter().map(String::as_str).chain(["--json"]).collect();
             let said = world.run(&args).await;
             if let Ok(output) = serde_json::from_str(&said.stdout) {
@@ -155,15 +219,24 @@ async fn every_json_output_fits_its_schema() {
             }
         }
     }
-    #[expect(clippy::disallowed_methods, reason = "whoever runs the test says so")]
-    let write = std::env::var("HEARTBEAT_TEST_SCHEMAS").is_ok_and(|value| value == "write");
+    let silent: Vec<&str> = commands(item, &past)
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| !seen.contains_key(name))
+        .collect();
+    assert!(silent.is_empty(), "{silent:?} printed no JSON");
     let mut found = Vec::new();
-    for (name, _) in commands(item) {
-        let outputs = seen.remove(name).unwrap_or_default();
-        assert!(!outputs.is_empty(), "{name} printed no JSON");
-        let path = folder().join(format!("{name}.schema.json"));
-        if write {
-            let mut schema = infer(&outputs.iter().collect::<Vec<_>>(), "");
+    let mut all: BTreeMap<String, Vec<Value>> =
+        seen.into_iter().map(|(name, outputs)| (name.to_owned(), outputs)).collect();
+    if is_to_be_written() {
+        for (name, outputs) in kept() {
+            all.entry(name).or_default().extend(outputs);
+        }
+    }
+    for (name, outputs) in &all {
+        if is_to_be_written() {
+            let path = folder().join(format!("{name}.schema.json"));
+            let mut schema = infer(&outputs.iter().collect::<Vec<_>>(), name);
             schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
             schema["title"] = format!("heartbeat {name} --json").into();
             std::fs::create_dir_all(folder()).unwrap();
@@ -171,19 +244,25 @@ async fn every_json_output_fits_its_schema() {
             std::fs::write(&path, format!("{text}\n")).unwrap();
             continue;
         }
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let schema: Value = serde_json::from_str(&text).unwrap();
-        for output in &outputs {
-            violations(&schema, output, name, &mut found);
+        for output in outputs {
+            violations(&schema(name), output, name, &mut found);
         }
     }
-    found.sort();
-    found.dedup();
-    assert!(
-        found.is_empty(),
-        "HEARTBEAT_TEST_SCHEMAS=write writes the schemas anew, if this is meant:\n{}",
-        found.join("\n")
-    );
+    assert_none(found);
+}
+
+/// Of the tests that ran while the folder existed.
+#[test]
+fn every_kept_output_of_the_suite_fits_its_schema() {
+    let mut found = Vec::new();
+    for (name, outputs) in kept() {
+        let schema = schema(&name);
+        for output in &outputs {
+            violations(&schema, output, &name, &mut found);
+        }
+        println!("{} outputs of {name}", outputs.len());
+    }
+    assert_none(found);
 }
 
 #[test]

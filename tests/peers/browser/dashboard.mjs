@@ -48,9 +48,10 @@ function start(port, state = join(folder, "state"), more = []) {
   const set = (key, value) => ["--set", `${key}=${value}`];
   // A second to begin with, so that a session is seen starting before it is seen at work.
   const agent = JSON.stringify(["/bin/sh", "-c", 'sleep 1; exec "$0" simulate agent --pace 6000 "$@"', binary]);
-  const child = spawn(binary, ["--demo", "--state-dir", state, ...more.flatMap(([key, value]) => set(key, value)),
+  const child = spawn(binary, ["--demo", "--state-dir", state,
     ...set("http.listen", `"127.0.0.1:${port}"`), ...set("schedule.cron", '"0 0 1 1 *"'),
-    ...set("agent.command", agent), ...set("limits.max_deep_per_run", "6"), ...set("timeouts.liveness", '"500ms"')],
+    ...set("agent.command", agent), ...set("limits.max_deep_per_run", "9"), ...set("timeouts.liveness", '"500ms"'),
+    ...more.flatMap(([key, value]) => set(key, value))],
   { stdio: ["ignore", "ignore", "pipe"] });
   return new Promise((resolve, reject) => {
     let said = "";
@@ -87,8 +88,20 @@ async function accessible(page, where) {
   done(`axe-core finds nothing: ${where}`);
 }
 
-async function picture(page, name, whole = true) {
-  if (screenshots) await page.screenshot({ path: join(screenshots, `${name}.png`), fullPage: whole });
+/** In light and dark, on a desk and on a phone: the page fits, axe-core finds nothing, and a picture is taken. */
+async function everywhere(page, where) {
+  for (const [width, height] of [[390, 844], [1360, 900]]) {
+    await page.setViewportSize({ width, height });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(wide <= 0, `${where}: ${wide} px too wide for ${width}`);
+    const cut = await page.evaluate(() => [...document.querySelectorAll("#page .scroll")].filter((table) => table.scrollWidth > table.clientWidth).map((table) => table.getAttribute("aria-label")));
+    assert.ok(width < 1000 || !cut.length, `${where}: tables that do not fit: ${cut}`);
+    for (const colorScheme of ["dark", "light"]) {
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await accessible(page, `${where}, ${colorScheme}, ${width} px`);
+      if (screenshots) await page.screenshot({ path: join(screenshots, `${where.replace(/\W+/g, "-")}-${colorScheme}-${width}.png`), fullPage: true });
+    }
+  }
 }
 
 const port = await freePort();
@@ -129,8 +142,7 @@ async function drive() {
   await page.waitForSelector("body[data-phase=ready][data-link=live]");
   assert.match(await page.textContent("#findings-empty"), /No findings yet/);
   assert.match(await page.textContent("#run-note"), /No run yet/);
-  await picture(page, "empty-light");
-  await accessible(page, "empty, light");
+  await everywhere(page, "empty");
 
   await page.evaluate(() => {
     window.delays = [];
@@ -147,11 +159,9 @@ async function drive() {
   assert.ok(verdicts.size > 1, `verdicts seen: ${[...verdicts]}`);
   done(`verdicts change: ${[...verdicts].join(", ")}`);
   await page.waitForFunction(() => document.querySelectorAll(".slot.live").length === 3);
-  await picture(page, "running-light");
-  await accessible(page, "running, light");
-
-  await liveSession(context);
   await stopOne(page);
+  await everywhere(page, "running");
+  await liveSession(context);
 
   await page.waitForFunction(() => document.querySelectorAll("#findings li").length >= 2);
   done("findings appear");
@@ -166,18 +176,6 @@ async function drive() {
     return { delay: middle(window.delays), trip: middle(trips), count: window.delays.length };
   });
   done(`${count} events reached the page, half of them within ${delay} ms; a request takes ${trip.toFixed(1)} ms`);
-  await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
-  await picture(page, "running-dark");
-  await accessible(page, "running, dark");
-  await page.setViewportSize({ width: 390, height: 844 });
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  assert.ok(wide <= 0, `the page is ${wide} px too wide for a phone`);
-  await picture(page, "phone-dark");
-  await page.emulateMedia({ colorScheme: "light" });
-  await picture(page, "phone-light");
-  await accessible(page, "phone, light");
-  await page.setViewportSize({ width: 1360, height: 900 });
-
   const worth = await page.evaluate(() => fetch("/api/findings").then((answer) => answer.json()));
   assert.deepEqual(worth.map((row) => row.worth), worth.map((row) => row.worth).sort((a, b) => b - a), "the most worthwhile first");
   await page.focus("#findings li a");
@@ -200,18 +198,7 @@ async function drive() {
   await page.click(".opinions button:text-is('useful')");
   await page.waitForFunction(() => document.querySelector(".opinions [aria-pressed=true]")?.textContent === "useful");
   assert.ok((await (await page.request.get(`${address}/api/findings`)).json()).some((row) => row.feedback), "the opinion is stored");
-  await picture(page, "finding-light", false);
-  await accessible(page, "finding");
-  await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
-  await picture(page, "finding-dark");
-  await accessible(page, "finding, dark");
-  await page.setViewportSize({ width: 390, height: 844 });
-  await picture(page, "finding-phone-dark");
-  await accessible(page, "finding, phone");
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth) <= 0, "a finding fits a phone");
-  await page.emulateMedia({ colorScheme: "light" });
-  await picture(page, "finding-phone-light");
-  await page.setViewportSize({ width: 1360, height: 900 });
+  await everywhere(page, "finding");
   const finding = page.url();
   await page.goBack();
   await page.waitForSelector("#start:not([hidden])");
@@ -232,6 +219,7 @@ async function drive() {
   await runAndSession(page);
   await pauseAndRequeue(page);
   await truth();
+  await states();
   await hostile();
   await odd();
   await report(page);
@@ -251,8 +239,11 @@ async function signIn() {
   assert.equal(refused.status(), 401);
   assert.match(await page.textContent("main"), /heartbeat dashboard/);
   assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector("main")).maxWidth), "544px", "its style is in force");
-  await picture(page, "sign-in-light");
   assert.deepEqual(problems, []);
+  const lifted = await (await browser.newContext({ bypassCSP: true })).newPage();
+  await lifted.goto(address);
+  await everywhere(lifted, "sign in");
+  await lifted.context().close();
   done("without sign-in a page says what to do");
   const file = join(folder, "open.html");
   writeFileSync(file, `<!doctype html><meta http-equiv="refresh" content="0;url=${signInAddress}">`);
@@ -299,7 +290,9 @@ async function firstPaint() {
   await context.close();
 }
 
-async function stopOne(page) {
+async function stopOne(page, left = 4) {
+  // The newest has the most time left.
+  await page.waitForFunction(() => document.querySelectorAll(".slot.live").length > 0);
   const state = await (await page.request.get(`${address}/api/state`)).json();
   const victim = state.sessions[state.sessions.length - 1];
   const slot = page.locator(`.slot[data-key="${victim.session}"]`);
@@ -312,6 +305,8 @@ async function stopOne(page) {
     row = (await (await page.request.get(`${address}/api/sessions`)).json()).find((one) => one.session === victim.session);
     await page.waitForTimeout(50);
   }
+  // On a busy machine it may have ended by itself before the second click.
+  if (row.outcome.kind === "completed" && left > 0) return stopOne(page, left - 1);
   assert.deepEqual(row.outcome, { kind: "cancelled", why: "operator" });
   assert.equal(row.survivors, 0);
   assert.ok(!existsSync(`/proc/${victim.pid}`), `process ${victim.pid} is still there`);
@@ -339,8 +334,7 @@ async function liveSession(context) {
     assert.ok(Date.now() < until, "no live session showed what it reads");
   }
   assert.ok(await tab.locator("#page button.danger").isVisible(), "with its Stop");
-  await picture(tab, "session-live-light");
-  await accessible(tab, "live session");
+  await everywhere(tab, "live session");
   await tab.close();
   done("a live session shows what it reads as it happens");
 }
@@ -352,8 +346,7 @@ async function pages(page) {
     await page.waitForSelector(`#page:not([hidden]) h2:text-is("${name}")`);
     assert.ok(await page.locator(rows).count() > 0, name);
     assert.match(await page.title(), new RegExp(`^${name} · Parcel`));
-    await picture(page, `${name.toLowerCase()}-light`);
-    await accessible(page, name);
+    await everywhere(page, name.toLowerCase());
   }
   const [{ risk, person }] = await (await page.request.get(`${address}/api/findings`)).json();
   await page.goto(`${address}/findings?risk=${risk}&person=${encodeURIComponent(person)}`);
@@ -363,8 +356,7 @@ async function pages(page) {
   const lost = await page.goto(`${address}/nowhere`);
   assert.equal(lost.status(), 404);
   await page.waitForSelector("#page h2:text-is('Not found')");
-  await picture(page, "not-found-light", false);
-  await accessible(page, "not found");
+  await everywhere(page, "not found");
   await page.goto(`${address}/#item/ado/1`);
   await page.waitForFunction(() => location.pathname === "/items/ado/1");
   await page.click(".brand a");
@@ -380,8 +372,7 @@ async function itemList(page) {
   await page.waitForSelector("#page ul.list li");
   assert.equal(await page.locator("#page ul.list li").count(), settled.items.length);
   assert.match(await page.textContent("#page [aria-current]"), new RegExp(`^${settled.total} settled`));
-  await picture(page, "items-light", false);
-  await accessible(page, "items");
+  await everywhere(page, "items");
   const card = await page.locator("#page ul.list li").first().boundingBox();
   await page.mouse.click(card.x + card.width - 20, card.y + card.height - 6);
   await page.waitForSelector("#page .tags");
@@ -413,8 +404,7 @@ async function runAndSession(page) {
   assert.ok([first, second].every(({ text }) => !/^Triage/.test(text)), "the answer, where there is one, and not triage's question");
   const log = await page.locator("#page .lines li").allTextContents();
   assert.ok(log.some((line) => /run +started/.test(line)) && log.every((line) => !/UTC/.test(line)), log[0]);
-  await picture(page, "run-light", false);
-  await accessible(page, "run");
+  await everywhere(page, "run");
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("#page a[download]:text-is('HTML')")]);
   assert.match(download.suggestedFilename(), /^heartbeat-\d{8}T\d{6}Z\.html$/);
   assert.match(readFileSync(await download.path(), "utf8"), /<h1/);
@@ -425,21 +415,7 @@ async function runAndSession(page) {
   assert.ok(await page.locator("#page .talk li").count() > 0, "what it read and said");
   assert.match(await page.textContent("#page .talk"), /read/);
   assert.ok(await page.locator("#page table tbody tr").count() > 0, "its liveness");
-  await picture(page, "session-light", false);
-  await accessible(page, "session");
-  await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
-  await picture(page, "session-dark", false);
-  await accessible(page, "session, dark");
-  await page.setViewportSize({ width: 390, height: 844 });
-  const wide = await page.evaluate(() => document.querySelector("#page").scrollWidth - document.querySelector("#page").clientWidth);
-  assert.ok(wide <= 0, `the session's page is ${wide} px too wide for a phone`);
-  await picture(page, "session-phone-dark", false);
-  await page.goBack();
-  await page.waitForSelector("#page .stages");
-  await picture(page, "run-phone-dark", false);
-  await accessible(page, "run, phone, dark");
-  await page.emulateMedia({ colorScheme: "light" });
-  await page.setViewportSize({ width: 1360, height: 900 });
+  await everywhere(page, "session");
   await page.goto(`${address}/runs/00000000-0000-0000-0000-000000000000`);
   await page.waitForFunction(() => /Unknown run/.test(document.querySelector("#page").textContent));
   await page.goto(address);
@@ -452,8 +428,7 @@ async function runAndSession(page) {
 async function pauseAndRequeue(page) {
   await page.click("#schedule-pause");
   await page.waitForFunction(() => /paused since/.test(document.querySelector("#schedule-state").textContent));
-  await accessible(page, "paused");
-  await picture(page, "paused-light", false);
+  await everywhere(page, "paused");
   await page.click("#schedule-pause");
   await page.waitForFunction(() => document.querySelector("#schedule-pause").textContent === "Pause schedule");
   await page.goto(`${address}/items?state=settled`);
@@ -501,11 +476,42 @@ async function truth() {
     assert.match(await page.textContent("#last-useful"), /Last run with work: .*4 items triaged, 2 settled, 2 findings/);
     assert.equal(/the last read failed/.test(await page.textContent("#limits")), outcome === "source_unavailable");
     assert.deepEqual(await page.locator("#doubts li").allTextContents(), ["Source: it did not answer"], "what is wrong is not behind a button");
-    await picture(page, `${name}-light`, false);
-    await accessible(page, name);
+    await everywhere(page, name);
     await context.close();
   }
   done("a stage that failed or was skipped says so in words, with its reason");
+}
+
+/** Real services in every state in which no work is done: the page says which, and why. */
+async function states() {
+  const agent = (...words) => ["agent.command", JSON.stringify([binary, "simulate", "agent", "--pace", "200", ...words])];
+  const often = ["schedule.cron", '"*/3 * * * * *"'];
+  const unreachable = ["source.base_url", '"http://127.0.0.1:9/contoso"'];
+  const poor = [["budget.per_day", "0.05"], ["budget.per_run", "0.05"], ["triage.max_cost", "0.04"], ["analyze.max_cost", "0.04"]];
+  const all = [
+    ["failing source", [unreachable], "Last run: Source unavailable. http://127.0.0.1:9"],
+    ["breaker open", [often, unreachable], "circuit breaker is open"],
+    ["budget exhausted", [often, agent("--demo"), ...poor], "would exceed the budget of $0.05 per day"],
+    ["provider down", [often, agent("--provider-down")], "the model provider is down"],
+    ["provider limit", [often, agent("--provider-limit", "3600")], "usage limit"],
+    ["first run undecided", [often, ["schedule.first_run", '"ask"']], 'Set [schedule] first_run to "baseline"'],
+  ];
+  for (const [name, settings, told] of all) {
+    const service = await start(await freePort(), join(folder, name), settings);
+    try {
+      const context = await signedIn({ viewport: { width: 1360, height: 900 }, bypassCSP: true }, service.printed);
+      const page = await context.newPage();
+      await page.goto(new URL(service.printed).origin);
+      await page.waitForSelector("body[data-phase=ready][data-link=live]");
+      if (!settings.includes(often)) await page.click("#run-now");
+      await page.waitForFunction((told) => document.querySelector("#doubts").textContent.includes(told), told);
+      await everywhere(page, name);
+      await context.close();
+    } finally {
+      await stop(service);
+    }
+  }
+  done("each state in which nothing is done is told with its reason");
 }
 
 /** A finding full of markup and a megabyte of text does nothing but stand there. */
@@ -553,7 +559,6 @@ async function odd() {
     await page.goto(address);
     await page.waitForSelector("body[data-phase=ready] .slot.live");
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0, `${width} px: something is too wide`);
-    await picture(page, `odd-${width}`);
     await accessible(page, `words without end, ${width} px`);
     await context.close();
   }
@@ -564,8 +569,7 @@ async function odd() {
   await page.goto(address);
   await page.waitForSelector("body[data-phase=failed]");
   assert.match(await page.textContent("#failure"), /The state cannot be read\./);
-  await picture(page, "failed-light");
-  await accessible(page, "the state cannot be read");
+  await everywhere(page, "the state cannot be read");
   await page.unroute("**/api/state");
   await page.waitForSelector("body[data-phase=ready]");
   done("a state that cannot be read is told, and asked for again");
@@ -577,8 +581,7 @@ async function restart(page) {
   await stop(heartbeat);
   await page.waitForSelector("body[data-link=lost]");
   assert.match(await page.textContent("#banner"), /Connection lost/);
-  await picture(page, "lost-light", false);
-  await accessible(page, "connection lost");
+  await everywhere(page, "connection lost");
   heartbeat = await start(port);
   signInAddress = heartbeat.printed;
   await page.waitForSelector("body[data-link=live]");
@@ -598,14 +601,11 @@ async function report(page) {
   const [{ session }] = await (await page.request.get(`${address}/api/findings`)).json();
   const one = await (await page.request.get(`${address}/api/report?finding=${session}&format=html`)).text();
   for (const [name, text] of [["report", html], ["one finding as a file", one]]) {
-    for (const [colorScheme, width] of [["light", 1360], ["dark", 1360], ["light", 390], ["dark", 390]]) {
-      const context = await browser.newContext({ viewport: { width, height: 844 }, colorScheme, bypassCSP: true });
-      const tab = await context.newPage();
-      await tab.setContent(text);
-      assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth) <= 0, `${name} fits ${width} px`);
-      await accessible(tab, `${name}, ${colorScheme}, ${width} px`);
-      await context.close();
-    }
+    const context = await browser.newContext({ bypassCSP: true });
+    const tab = await context.newPage();
+    await tab.setContent(text);
+    await everywhere(tab, name);
+    await context.close();
   }
 }
 
@@ -646,8 +646,7 @@ async function large() {
     assert.ok(unpacked > 100_000 && transferred > 20_000, `weighed: ${transferred} of ${unpacked}`);
     assert.ok(transferred <= 150_000, `the first view transfers ${transferred} bytes (${unpacked} unpacked)`);
     done(`5,000 items and 500 findings: the first view transfers ${transferred} bytes, ${unpacked} unpacked`);
-    await picture(page, "large-light");
-    await accessible(page, "5,000 items");
+    await everywhere(page, "5000 items");
     await byKeyboard(page);
     await twoTabs(page, origin);
     await searched(page, origin);
