@@ -10,7 +10,18 @@ use crate::text::document::Content;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 /// Tells whether a file has changed since it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Stamp {
     /// The ctime in nanoseconds since the epoch. Unlike the mtime, a program cannot set it back.
     pub changed: i64,

@@ -52,35 +52,18 @@ pub struct Definition {
 }
 
 /// How much of a file was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Content {
     /// All of it.
-    Read = 0,
+    Read,
     /// Only its path: larger than the limit.
-    Large = 1,
+    Large,
     /// Only its path: not text.
-    Binary = 2,
+    Binary,
     /// Only its path: lines that are not written by hand.
-    Minified = 3,
+    Minified,
     /// Only its path: the system refused access.
-    Unreadable = 4,
-}
-
-impl Content {
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    pub fn from_code(code: u8) -> Self {
-        match code {
-            0 => Self::Read,
-            1 => Self::Large,
-            2 => Self::Binary,
-            3 => Self::Minified,
-            _ => Self::Unreadable,
-        }
-    }
+    Unreadable,
 }
 
 /// One file as the index sees it.
