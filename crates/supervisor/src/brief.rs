@@ -92,6 +92,23 @@ pub enum BriefError {
 impl Briefly {
     /// Runs it to its end; returns its standard output if it succeeded.
     pub async fn run(&self, brief: &Brief) -> Result<String, BriefError> {
+        let (out, complaint, end) = self.follow_to_end(brief).await?;
+        let failed = |status: String, complaint| Err(BriefError::Failed { status, complaint });
+        match end {
+            _ if out.cut => failed("too much output".to_owned(), out.text),
+            BriefEnd::Code(0) => Ok(out.text),
+            BriefEnd::Code(code) => failed(format!("exit status {code}"), complaint.last_line()),
+            BriefEnd::Signal(signal) => failed(format!("signal {signal}"), complaint.last_line()),
+            BriefEnd::TimedOut | BriefEnd::NoRoom => Err(BriefError::TimedOut(brief.timeout)),
+        }
+    }
+
+    /// Runs it to its end, whatever that is; returns the first part of its standard output too.
+    pub async fn watch(&self, brief: &Brief) -> Result<(String, BriefEnd), BriefError> {
+        self.follow_to_end(brief).await.map(|(out, _, end)| (out.text, end))
+    }
+
+    async fn follow_to_end(&self, brief: &Brief) -> Result<(Output, Output, BriefEnd), BriefError> {
         let not_started = |error: &dyn std::fmt::Display| BriefError::NotStarted(error.to_string());
         let session = uuid::Uuid::now_v7();
         let order = order(brief, session).map_err(|error| not_started(&error))?;
@@ -99,40 +116,6 @@ impl Briefly {
         let mut keeper = launched.map_err(|error| not_started(&error))?;
         keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
         // The keeper ends it at its limit; if it does not, dropping its socket does.
-        let limit = brief.timeout + END_WITHIN;
-        let Keeper { from, stdout, stderr, .. } = &mut keeper;
-        let over = tokio::time::timeout(limit, follow(from, stdout, stderr)).await;
-        let Ok((out, complaint, ended)) = over else {
-            return Err(BriefError::TimedOut(brief.timeout));
-        };
-        match ended? {
-            _ if out.cut => Err(BriefError::Failed {
-                status: "too much output".to_owned(),
-                complaint: out.text,
-            }),
-            Some(Exit::Code(0)) => Ok(out.text),
-            Some(Exit::Code(code)) => Err(BriefError::Failed {
-                status: format!("exit status {code}"),
-                complaint: complaint.last_line(),
-            }),
-            Some(Exit::Signal(signal)) => Err(BriefError::Failed {
-                status: format!("signal {signal}"),
-                complaint: complaint.last_line(),
-            }),
-            None => Err(BriefError::TimedOut(brief.timeout)),
-        }
-    }
-}
-
-impl Briefly {
-    /// Runs it to its end, whatever that is; returns the first part of its standard output too.
-    pub async fn watch(&self, brief: &Brief) -> Result<(String, BriefEnd), BriefError> {
-        let not_started = |error: &dyn std::fmt::Display| BriefError::NotStarted(error.to_string());
-        let session = uuid::Uuid::now_v7();
-        let order = order(brief, session).map_err(|error| not_started(&error))?;
-        let launched = launch::launch(&self.keeper, session, self.containment, None).await;
-        let mut keeper = launched.map_err(|error| not_started(&error))?;
-        keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
         let limit = brief.timeout + END_WITHIN;
         let Keeper { to, from, stdout, stderr, .. } = &mut keeper;
         let mut has_room = true;
@@ -147,18 +130,16 @@ impl Briefly {
                 }
             }
         };
-        match over {
-            Ok((out, _, Ok(_))) if !has_room => Ok((out.text, BriefEnd::NoRoom)),
-            Err(_) => Ok((String::new(), BriefEnd::TimedOut)),
-            Ok((out, _, ended)) => Ok((
-                out.text,
-                match ended? {
-                    Some(Exit::Code(code)) => BriefEnd::Code(code),
-                    Some(Exit::Signal(signal)) => BriefEnd::Signal(signal),
-                    None => BriefEnd::TimedOut,
-                },
-            )),
-        }
+        let Ok((out, complaint, ended)) = over else {
+            return Ok((Output::default(), Output::default(), BriefEnd::TimedOut));
+        };
+        let end = match ended? {
+            _ if !has_room => BriefEnd::NoRoom,
+            Some(Exit::Code(code)) => BriefEnd::Code(code),
+            Some(Exit::Signal(signal)) => BriefEnd::Signal(signal),
+            None => BriefEnd::TimedOut,
+        };
+        Ok((out, complaint, end))
     }
 }
 
@@ -211,6 +192,7 @@ async fn follow(
     tokio::join!(read(stdout), read(stderr), messages)
 }
 
+#[derive(Default)]
 struct Output {
     text: String,
     cut: bool,
