@@ -78,23 +78,12 @@ struct ContextArgs {
     limit: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Rating {
-    /// It helped
-    Useful,
-    /// It names the wrong cause or the wrong place
-    Wrong,
-    /// The item is done; nothing is left to do
-    Done,
-}
-
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FeedbackArgs {
     /// The item's number or key
     item: String,
-    rating: Rating,
+    rating: Opinion,
     /// Why, in a sentence
     #[serde(default)]
     note: String,
@@ -354,13 +343,8 @@ fn code_base(server: &ServerParts, wanted: &str) -> Result<PathBuf, CommandError
 }
 
 async fn rate(server: &ServerParts, args: FeedbackArgs) -> Result<String, CommandError> {
-    let opinion = match args.rating {
-        Rating::Useful => Opinion::Useful,
-        Rating::Wrong => Opinion::Wrong,
-        Rating::Done => Opinion::Done,
-    };
     let (store, config) = (server.store()?, &server.config);
-    let key =
-        feedback::give(&store, config, &server.clock, (&args.item, opinion, &args.note)).await?;
-    Ok(format!("Marked the newest finding of {} as {opinion}.", short_key(&key)))
+    let rating = (args.item.as_str(), args.rating, args.note.as_str());
+    let key = feedback::give(&store, config, &server.clock, rating).await?;
+    Ok(format!("Marked the newest finding of {} as {}.", short_key(&key), args.rating))
 }

@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::linked::relations as relations_of;
 use super::reply::Reply;
@@ -23,79 +22,32 @@ pub struct View<'a> {
     pub relations: Option<&'a TrackerData>,
 }
 
-/// An item that is serialised without a copy.
-pub struct Shown<'a> {
-    pub item: &'a Item,
-    pub revision: &'a Revision,
-    pub view: View<'a>,
-}
-
-struct ShownFields<'a>(&'a Shown<'a>);
-
-impl Serialize for Shown<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &self.item.id)?;
-        map.serialize_entry("rev", &self.revision.rev)?;
-        map.serialize_entry("fields", &ShownFields(self))?;
-        map.serialize_entry("multilineFieldsFormat", &*self.revision.formats)?;
-        let relations = self.view.relations;
-        let relations = relations.map(|board| relations_of(board, self.item, self.view.base_url));
-        // Absent if there are none.
-        if let Some(relations) = relations.filter(|relations| !relations.is_empty()) {
-            map.serialize_entry("relations", &relations)?;
-        }
-        map.serialize_entry("url", &item_url(self.view.base_url, self.item.id))?;
-        map.end()
+/// An item as the service returns it.
+pub fn shown(item: &Item, revision: &Revision, view: View<'_>) -> Value {
+    let wanted = |name: &str| {
+        view.fields.is_none_or(|names| names.iter().any(|n| n.eq_ignore_ascii_case(name)))
+    };
+    let values = revision.values.iter().filter(|(name, _)| wanted(name));
+    let mut fields: Map<String, Value> =
+        values.map(|(name, value)| (name.to_string(), json!(value))).collect();
+    // Only counted when requested by name.
+    for name in view.fields.into_iter().flatten() {
+        fields.extend(item.link_count(name).map(|count| (name.clone(), json!(count))));
     }
-}
-
-impl Serialize for ShownFields<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let wanted = |name: &str| {
-            self.0
-                .view
-                .fields
-                .is_none_or(|names| names.iter().any(|n| n.eq_ignore_ascii_case(name)))
-        };
-        let mut map = serializer.serialize_map(None)?;
-        for (name, value) in self.0.revision.values.iter().filter(|(name, _)| wanted(name)) {
-            map.serialize_entry(&**name, value)?;
-        }
-        // Only counted when requested by name.
-        for name in self.0.view.fields.into_iter().flatten() {
-            if let Some(count) = self.0.item.link_count(name) {
-                map.serialize_entry(name, &count)?;
-            }
-        }
-        map.end()
+    let mut shown = json!({
+        "id": item.id, "rev": revision.rev, "fields": fields,
+        "multilineFieldsFormat": *revision.formats, "url": item_url(view.base_url, item.id),
+    });
+    let relations = view.relations.map(|board| relations_of(board, item, view.base_url));
+    // Absent if there are none.
+    if let Some(relations) = relations.filter(|relations| !relations.is_empty()) {
+        shown["relations"] = relations.into();
     }
+    shown
 }
 
 pub fn item_url(base_url: &str, id: i64) -> String {
     format!("{base_url}/{PROJECT_ID}/_apis/wit/workItems/{id}")
-}
-
-/// A list with null for items that cannot be read.
-struct ShownList<'a>(Vec<Option<Shown<'a>>>);
-
-impl Serialize for ShownList<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Values<'a>(&'a [Option<Shown<'a>>]);
-        impl Serialize for Values<'_> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut list = serializer.serialize_seq(Some(self.0.len()))?;
-                for entry in self.0 {
-                    list.serialize_element(entry)?;
-                }
-                list.end()
-            }
-        }
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("count", &self.0.len())?;
-        map.serialize_entry("value", &Values(&self.0))?;
-        map.end()
-    }
 }
 
 /// The body of a batch request; the GET form has the same in its query string.
@@ -176,17 +128,17 @@ fn list(board: &TrackerData, request: &BatchRequest, base_url: &str) -> Reply {
         || is_word_or_number(&request.expand, "all", 4);
     let relations = relations.then_some(board);
     let view = View { base_url, fields: request.fields.as_deref(), relations };
-    let mut shown = Vec::with_capacity(request.ids.len());
+    let mut found = Vec::with_capacity(request.ids.len());
     for id in &request.ids {
-        let found = board
+        let one = board
             .item(*id)
-            .and_then(|item| item.at(request.as_of).map(|revision| Shown { item, revision, view }));
-        if found.is_none() && !omit {
+            .and_then(|item| item.at(request.as_of).map(|revision| shown(item, revision, view)));
+        if one.is_none() && !omit {
             return gone(*id);
         }
-        shown.push(found);
+        found.push(one);
     }
-    Reply::json(&ShownList(shown))
+    Reply::json(&json!({ "count": found.len(), "value": found }))
 }
 
 fn unknown_field<'a>(board: &TrackerData, fields: Option<&'a [String]>) -> Option<&'a str> {
@@ -213,7 +165,7 @@ pub fn get_one(board: &TrackerData, request: &ApiRequest, id: i64, base_url: &st
     let view = View { base_url, fields: fields.as_deref(), relations };
     let as_of = request.get("asof").and_then(|text| text.parse().ok());
     match board.item(id).and_then(|item| Some((item, item.at(as_of)?))) {
-        Some((item, revision)) => Reply::json(&Shown { item, revision, view }),
+        Some((item, revision)) => Reply::json(&shown(item, revision, view)),
         None => gone(id),
     }
 }

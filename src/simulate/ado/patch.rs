@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::items::{Shown, View, gone};
+use super::items::{View, gone, shown};
 use super::reply::Reply;
 use super::request::ApiRequest;
 use super::tracker_data::{Change, Stored, TrackerData, Values};
@@ -66,7 +66,7 @@ fn show(board: &TrackerData, id: i64, base_url: &str, comment: Option<i64>) -> R
     let Some(item) = board.item(id) else { return gone(id) };
     let Some(revision) = item.at(None) else { return gone(id) };
     let view = View { base_url, fields: None, relations: Some(board) };
-    let mut value = serde_json::to_value(Shown { item, revision, view }).unwrap_or_default();
+    let mut value = shown(item, revision, view);
     if let Some(comment) = comment {
         value["commentVersionRef"] = json!({ "commentId": comment, "version": 1 });
     }

@@ -302,39 +302,5 @@ impl TrackerData {
 }
 
 fn known_fields() -> BTreeMap<String, &'static str> {
-    let fields = [
-        ("System.Id", "integer"),
-        ("System.Rev", "integer"),
-        ("System.Title", "string"),
-        ("System.WorkItemType", "string"),
-        ("System.State", "string"),
-        ("System.Reason", "string"),
-        ("System.TeamProject", "string"),
-        ("System.AreaPath", "treePath"),
-        ("System.IterationPath", "treePath"),
-        ("System.AssignedTo", "string"),
-        ("System.CreatedBy", "string"),
-        ("System.ChangedBy", "string"),
-        ("System.CreatedDate", "dateTime"),
-        ("System.ChangedDate", "dateTime"),
-        ("System.Tags", "plainText"),
-        ("System.Parent", "integer"),
-        ("System.CommentCount", "integer"),
-        ("System.RelatedLinkCount", "integer"),
-        ("System.ExternalLinkCount", "integer"),
-        ("System.HyperLinkCount", "integer"),
-        ("System.AttachedFileCount", "integer"),
-        ("System.History", "history"),
-        ("System.Description", "html"),
-        ("System.IsDeleted", "boolean"),
-        ("Microsoft.VSTS.Common.Priority", "integer"),
-        ("Microsoft.VSTS.Common.Severity", "string"),
-        ("Microsoft.VSTS.Common.AcceptanceCriteria", "html"),
-        ("Microsoft.VSTS.TCM.ReproSteps", "html"),
-        ("Microsoft.VSTS.TCM.SystemInfo", "html"),
-        ("Microsoft.VSTS.TCM.Steps", "html"),
-        ("Microsoft.VSTS.Scheduling.StoryPoints", "double"),
-        ("Custom.ReleaseNote", "plainText"),
-    ];
-    fields.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect()
+    serde_json::from_str(include_str!("fields.json")).unwrap_or_default()
 }
