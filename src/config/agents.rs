@@ -2,7 +2,7 @@
 
 use super::error::Origin;
 use super::source;
-use super::validate::{Checker, is_variable_name_or_empty};
+use super::validate::Checker;
 use crate::model::Stage;
 use crate::settings::{AgentKind, Config, Containment, CopilotProvider};
 
@@ -13,13 +13,6 @@ pub(super) fn other_agents(checker: &mut Checker<'_>, config: &Config) {
     {
         let named = command.first().is_some_and(|program| !program.trim().is_empty());
         checker.require(named, key, "put the agent's program first");
-    }
-    for (variable, key) in [
-        (&config.codex.credential_env, "codex.credential_env"),
-        (&config.copilot.credential_env, "copilot.credential_env"),
-    ] {
-        let holds = is_variable_name_or_empty(variable);
-        checker.require(holds, key, "write the name of a variable, not its value");
     }
     let used = config.agents();
     let address = "write an http or https address, such as https://api.openai.com/v1";

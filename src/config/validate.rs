@@ -30,6 +30,7 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     http(&mut checker, config);
     fleet(&mut checker, config);
     check_log_and_report(&mut checker, config);
+    variables(&mut checker, config);
     checker.problems
 }
 
@@ -188,11 +189,6 @@ fn agent(checker: &mut Checker<'_>, config: &Config) {
         agent.command.first().is_some_and(|program| !program.trim().is_empty()),
         "agent.command",
         "put the agent's program first, such as [\"claude\"]",
-    );
-    checker.require(
-        is_variable_name_or_empty(&agent.credential_env),
-        "agent.credential_env",
-        "write the name of a variable, not its value",
     );
     checker.require(
         agent.pass_env.iter().all(|name| is_variable_name(name)),
@@ -380,16 +376,6 @@ fn money(checker: &mut Checker<'_>, config: &Config) {
 
 fn http(checker: &mut Checker<'_>, config: &Config) {
     let http = &config.http;
-    checker.require(
-        is_variable_name_or_empty(&http.token_env),
-        "http.token_env",
-        "write the name of a variable, not its value",
-    );
-    checker.require(
-        is_variable_name_or_empty(&http.hooks_env),
-        "http.hooks_env",
-        "write the name of a variable, not its value",
-    );
     positive(checker, http.min_interval, "http.min_interval");
     checker.require_consistent(
         http.hooks_env.is_empty() || !http.listen.is_empty(),
@@ -423,11 +409,6 @@ fn fleet(checker: &mut Checker<'_>, config: &Config) {
     let name = "write a short name of letters, digits, `-`, `_` and `.`";
     checker.require(!fleet.pool.is_empty() && plain(&fleet.pool), "fleet.pool", name);
     checker.require(plain(&fleet.host), "fleet.host", name);
-    checker.require(
-        is_variable_name_or_empty(&fleet.api_key_env),
-        "fleet.api_key_env",
-        "write the name of a variable, not its value",
-    );
     checker.require(
         fleet.mirrors.iter().all(|mirror| !mirror.name.is_empty() && plain(&mirror.name)),
         "fleet.mirrors",
@@ -480,11 +461,6 @@ fn check_log_and_report(checker: &mut Checker<'_>, config: &Config) {
         "write a size of 64 KiB or more",
     );
     checker.require(config.log.keep <= 1000, "log.keep", "write 0 to 1000");
-    checker.require(
-        is_variable_name_or_empty(&config.report.webhook_env),
-        "report.webhook_env",
-        "write the name of a variable, not its value",
-    );
     let digest = &config.report.digest;
     checker.require(
         digest.is_empty() || Schedule::parse(digest, &config.schedule.timezone).is_ok(),
@@ -498,15 +474,27 @@ fn check_log_and_report(checker: &mut Checker<'_>, config: &Config) {
         "write an http or https address without query, such as https://heartbeat.contoso.test",
     );
     checker.require(
-        is_variable_name_or_empty(&config.monitor.ping_env),
-        "monitor.ping_env",
-        "write the name of a variable, not its value",
-    );
-    checker.require(
         config.report.dir.as_os_str().is_empty() || !config.report.formats.is_empty(),
         "report.formats",
         "write at least one of \"md\", \"html\" and \"json\"",
     );
+}
+
+/// Keys that hold the name of a variable, and never a secret.
+fn variables(checker: &mut Checker<'_>, config: &Config) {
+    for (name, key) in [
+        (&config.agent.credential_env, "agent.credential_env"),
+        (&config.codex.credential_env, "codex.credential_env"),
+        (&config.copilot.credential_env, "copilot.credential_env"),
+        (&config.http.token_env, "http.token_env"),
+        (&config.http.hooks_env, "http.hooks_env"),
+        (&config.fleet.api_key_env, "fleet.api_key_env"),
+        (&config.report.webhook_env, "report.webhook_env"),
+        (&config.monitor.ping_env, "monitor.ping_env"),
+    ] {
+        let is_name = is_variable_name_or_empty(name);
+        checker.require(is_name, key, "write the name of a variable, not its value");
+    }
 }
 
 pub(super) fn positive(checker: &mut Checker<'_>, duration: Duration, key: &str) {

@@ -147,62 +147,26 @@ fn conditions(source: &Source) -> String {
 
 pub(super) fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> Check {
     let fix = match kind {
-        SourceKind::Ado => fix_of(error.class),
-        SourceKind::Github => github_fix_of(error.class),
-        SourceKind::Jira => jira_fix_of(error.class),
         SourceKind::File => "correct source.path or the file itself, then try again",
+        _ => fix_of(error.class),
     };
     Check::failed(name, error.message.clone(), fix)
 }
 
-const fn github_fix_of(class: FailureClass) -> &'static str {
-    match class {
-        FailureClass::Auth => "create a new token and check that it has not expired",
-        FailureClass::Denied => "give the token Issues: read, and authorise it for single sign-on",
-        FailureClass::Config => {
-            "check source.project (owner/repository), source.base_url, and that the token may see \
-             the repository"
-        }
-        FailureClass::BadQuery => "correct source.where, such as label:bug -label:wontfix",
-        FailureClass::Version => "set source.api_version to 2022-11-28",
-        FailureClass::Throttled => "wait until the account's rate limit resets",
-        _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
-    }
-}
-
-const fn jira_fix_of(class: FailureClass) -> &'static str {
-    match class {
-        FailureClass::Auth => {
-            "create a new token; Cloud needs source.user, Data Center needs it empty, and a scoped token \
-             needs the address https://api.atlassian.com/ex/jira/CLOUD-ID"
-        }
-        FailureClass::Denied => "give the account Browse Projects, and the token read:jira-work",
-        FailureClass::Config => {
-            "check source.base_url (with the server's path) and source.project (the key, such as SHOP)"
-        }
-        FailureClass::BadQuery | FailureClass::TooSlow => {
-            "try the condition of source.where in Jira's own search and correct it"
-        }
-        FailureClass::Throttled => "wait until the rate limit resets",
-        _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
-    }
-}
-
+/// The message has what is particular to the tracker.
 const fn fix_of(class: FailureClass) -> &'static str {
     match class {
         FailureClass::Auth => {
-            "renew the token (scope Work Items: Read) and check that it belongs to this \
-             organisation"
+            "create a new token with the rights named above, and check that it belongs to this \
+             organisation (Jira Cloud needs source.user, Data Center needs it empty)"
         }
-        FailureClass::Denied => "give the token's owner read access to the project's work items",
+        FailureClass::Denied => "give the account of the token the rights named above",
         FailureClass::Config => "check source.base_url and source.project against the address bar",
         FailureClass::BadQuery | FailureClass::TooMany | FailureClass::TooSlow => {
-            "try the condition of source.where in the tracker's query editor and correct it"
+            "try the condition of source.where in the tracker's own search and correct it"
         }
-        FailureClass::Version => {
-            "set source.api_version to a version the server supports, such \
-                                  as 6.0"
-        }
+        FailureClass::Version => "set source.api_version to a version that the server supports",
+        FailureClass::Throttled => "wait until the account's rate limit resets",
         _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
     }
 }
