@@ -84,7 +84,7 @@ impl History {
     }
 
     fn of(head: String, commits: impl Iterator<Item = (Commit, Vec<String>)>) -> Self {
-        let mut numbers = Numbers::default();
+        let mut numbers = PathNumbers::default();
         let commits = commits
             .map(|(commit, files)| {
                 let files = files.iter().map(|path| numbers.of_path(path)).collect();
@@ -165,12 +165,12 @@ fn id_of(hex: &[u8]) -> Option<CommitId> {
 
 /// Assigns an index to every path.
 #[derive(Default)]
-struct Numbers {
+struct PathNumbers {
     paths: Vec<String>,
     known: HashMap<String, u32>,
 }
 
-impl Numbers {
+impl PathNumbers {
     fn of_path(&mut self, path: &str) -> u32 {
         if let Some(number) = self.known.get(path) {
             return *number;

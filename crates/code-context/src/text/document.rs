@@ -102,12 +102,12 @@ impl Hasher for IdentityHasher {
 type TermMap<V> = HashMap<u64, V, BuildHasherDefault<IdentityHasher>>;
 
 #[derive(Default, Clone, Copy)]
-struct Seen {
+struct SeenTerm {
     counts: [u16; FIELDS],
     blocks: u64,
 }
 
-impl Seen {
+impl SeenTerm {
     fn add(&mut self, other: &Self) {
         for (mine, more) in self.counts.iter_mut().zip(other.counts) {
             *mine = mine.saturating_add(more);
@@ -119,8 +119,8 @@ impl Seen {
 /// Reads files into documents; keeps its tables between files.
 #[derive(Default)]
 pub struct Reader {
-    identifiers: TermMap<(usize, usize, Seen)>,
-    terms: TermMap<Seen>,
+    identifiers: TermMap<(usize, usize, SeenTerm)>,
+    terms: TermMap<SeenTerm>,
 }
 
 impl Reader {
@@ -162,7 +162,7 @@ impl Reader {
             }
             let mut each = |field: Field, at: usize, word: &[u8]| {
                 lengths[field as usize] += 1;
-                let first = || (offset + at, word.len(), Seen::default());
+                let first = || (offset + at, word.len(), SeenTerm::default());
                 let entry =
                     self.identifiers.entry(term::hash_in_memory(word)).or_insert_with(first);
                 entry.2.counts[field as usize] = entry.2.counts[field as usize].saturating_add(1);
@@ -196,7 +196,7 @@ impl Reader {
     }
 
     fn define(&mut self, name: &[u8], block: u64, lengths: &mut [u32; FIELDS]) {
-        let mut seen = Seen { blocks: block, ..Seen::default() };
+        let mut seen = SeenTerm { blocks: block, ..SeenTerm::default() };
         seen.counts[Field::Definition as usize] = 1;
         lengths[Field::Definition as usize] += 1;
         let terms = &mut self.terms;
@@ -210,7 +210,7 @@ impl Reader {
             .split_once('.')
             .map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem });
         for (field, text) in [(Field::Name, stem), (Field::Folder, folders)] {
-            let mut seen = Seen::default();
+            let mut seen = SeenTerm::default();
             seen.counts[field as usize] = 1;
             for (_, word) in term::identifiers(text.as_bytes()) {
                 lengths[field as usize] += 1;
