@@ -108,7 +108,10 @@ impl Briefly {
         self.follow_to_end(brief).await.map(|(out, _, end)| (out.text, end))
     }
 
-    async fn follow_to_end(&self, brief: &Brief) -> Result<(Output, Output, BriefEnd), BriefError> {
+    async fn follow_to_end(
+        &self,
+        brief: &Brief,
+    ) -> Result<(KeptOutput, KeptOutput, BriefEnd), BriefError> {
         let not_started = |error: &dyn std::fmt::Display| BriefError::NotStarted(error.to_string());
         let session = uuid::Uuid::now_v7();
         let order = order(brief, session).map_err(|error| not_started(&error))?;
@@ -131,7 +134,7 @@ impl Briefly {
             }
         };
         let Ok((out, complaint, ended)) = over else {
-            return Ok((Output::default(), Output::default(), BriefEnd::TimedOut));
+            return Ok((KeptOutput::default(), KeptOutput::default(), BriefEnd::TimedOut));
         };
         let end = match ended? {
             _ if !has_room => BriefEnd::NoRoom,
@@ -165,7 +168,7 @@ fn order(brief: &Brief, session: SessionId) -> io::Result<Order> {
 }
 
 /// Output, complaints, and how it ended; `None`: it was ended at its limit.
-type Followed = (Output, Output, Result<Option<Exit>, BriefError>);
+type Followed = (KeptOutput, KeptOutput, Result<Option<Exit>, BriefError>);
 
 async fn follow(
     from: &mut Receiver,
@@ -193,12 +196,12 @@ async fn follow(
 }
 
 #[derive(Default)]
-struct Output {
+struct KeptOutput {
     text: String,
     cut: bool,
 }
 
-impl Output {
+impl KeptOutput {
     fn last_line(&self) -> String {
         let line = self.text.lines().rev().find(|line| !line.trim().is_empty());
         line.unwrap_or("no output").chars().take(400).collect()
@@ -206,9 +209,9 @@ impl Output {
 }
 
 /// Reads to the end, so that a program that writes much is not held up; keeps the first part.
-async fn read(from: &mut (impl AsyncRead + Unpin)) -> Output {
+async fn read(from: &mut (impl AsyncRead + Unpin)) -> KeptOutput {
     let mut kept = Vec::new();
     (&mut *from).take(MAX_OUTPUT).read_to_end(&mut kept).await.ok();
     let rest = tokio::io::copy(from, &mut tokio::io::sink()).await.unwrap_or_default();
-    Output { text: String::from_utf8_lossy(&kept).into_owned(), cut: rest > 0 }
+    KeptOutput { text: String::from_utf8_lossy(&kept).into_owned(), cut: rest > 0 }
 }
