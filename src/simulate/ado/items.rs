@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::linked::relations as relations_of;
 use super::reply::Reply;
-use super::request::ApiRequest;
-use super::tracker_data::{Item, PROJECT_ID, Revision, TrackerData};
+use super::request::AdoRequest;
+use super::tracker_data::{AdoData, PROJECT_ID, Revision, StoredItem};
 
 /// Maximum number of ids in one request.
 pub const MAX_BATCH: usize = 200;
@@ -19,11 +19,11 @@ pub struct View<'a> {
     /// `None` means all fields.
     pub fields: Option<&'a [String]>,
     /// If set, includes relations to other items of this board.
-    pub relations: Option<&'a TrackerData>,
+    pub relations: Option<&'a AdoData>,
 }
 
 /// An item as the service returns it.
-pub fn shown(item: &Item, revision: &Revision, view: View<'_>) -> Value {
+pub fn shown(item: &StoredItem, revision: &Revision, view: View<'_>) -> Value {
     let wanted = |name: &str| {
         view.fields.is_none_or(|names| names.iter().any(|n| n.eq_ignore_ascii_case(name)))
     };
@@ -65,7 +65,7 @@ struct BatchRequest {
 }
 
 /// `POST workitemsbatch`.
-pub fn batch(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
+pub fn batch(board: &AdoData, request: &AdoRequest, base_url: &str) -> Reply {
     match serde_json::from_slice::<BatchRequest>(&request.body) {
         Ok(request) if request.ids.iter().any(|id| is_poisoned(board, *id)) => {
             Reply::error(500, "NullReferenceException", "Object reference not set.")
@@ -81,14 +81,14 @@ pub fn batch(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply
 /// An item with this tag makes every request fail that asks for it.
 pub const POISON: &str = "simulator:poison";
 
-fn is_poisoned(board: &TrackerData, id: i64) -> bool {
+fn is_poisoned(board: &AdoData, id: i64) -> bool {
     let tags = board.item(id).and_then(|item| item.at(None)?.values.get("System.Tags"));
     let tags = serde_json::to_value(tags).unwrap_or_default();
     tags.as_str().is_some_and(|tags| tags.contains(POISON))
 }
 
 /// `GET workitems?ids=…`.
-pub fn get_many(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
+pub fn get_many(board: &AdoData, request: &AdoRequest, base_url: &str) -> Reply {
     let split = |text: &str| text.split(',').map(|part| part.trim().to_owned()).collect();
     let ids: Vec<String> = request.get("ids").map(split).unwrap_or_default();
     let request = BatchRequest {
@@ -107,7 +107,7 @@ fn is_word_or_number(value: &Value, word: &str, number: i64) -> bool {
         || value.as_i64() == Some(number)
 }
 
-fn list(board: &TrackerData, request: &BatchRequest, base_url: &str) -> Reply {
+fn list(board: &AdoData, request: &BatchRequest, base_url: &str) -> Reply {
     if request.ids.len() > MAX_BATCH {
         let text = format!(
             "VS403474: You requested {} work items which exceeds the limit of {MAX_BATCH}.",
@@ -141,7 +141,7 @@ fn list(board: &TrackerData, request: &BatchRequest, base_url: &str) -> Reply {
     Reply::json(&json!({ "count": found.len(), "value": found }))
 }
 
-fn unknown_field<'a>(board: &TrackerData, fields: Option<&'a [String]>) -> Option<&'a str> {
+fn unknown_field<'a>(board: &AdoData, fields: Option<&'a [String]>) -> Option<&'a str> {
     let unknown = |name: &&String| board.field(name).is_none();
     fields.and_then(|names| names.iter().find(unknown)).map(String::as_str)
 }
@@ -155,7 +155,7 @@ pub fn gone(id: i64) -> Reply {
 }
 
 /// `GET workitems/{id}`.
-pub fn get_one(board: &TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+pub fn get_one(board: &AdoData, request: &AdoRequest, id: i64, base_url: &str) -> Reply {
     let fields: Option<Vec<String>> =
         request.get("fields").map(|text| text.split(',').map(|f| f.trim().to_owned()).collect());
     let relations = request
@@ -171,7 +171,7 @@ pub fn get_one(board: &TrackerData, request: &ApiRequest, id: i64, base_url: &st
 }
 
 /// `DELETE workitems/{id}`.
-pub fn delete(board: &mut TrackerData, id: i64, base_url: &str) -> Reply {
+pub fn delete(board: &mut AdoData, id: i64, base_url: &str) -> Reply {
     let Some(item) = board.item(id) else { return gone(id) };
     let name = item.at(None).and_then(|r| r.values.get("System.Title").cloned());
     board.delete(id);
@@ -179,7 +179,7 @@ pub fn delete(board: &mut TrackerData, id: i64, base_url: &str) -> Reply {
 }
 
 /// Lists the comments of an item, or adds one.
-pub fn comments(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+pub fn comments(board: &mut AdoData, request: &AdoRequest, id: i64, base_url: &str) -> Reply {
     if board.item(id).is_none() {
         return gone(id);
     }
@@ -198,7 +198,7 @@ pub fn comments(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url
     Reply::json(&json!({ "totalCount": total, "count": shown.len(), "comments": shown }))
 }
 
-fn add_comment(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+fn add_comment(board: &mut AdoData, request: &AdoRequest, id: i64, base_url: &str) -> Reply {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let Some(text) = body.get("text").and_then(Value::as_str) else {
         let text = "VS403302: The comment text must not be empty.";
@@ -213,7 +213,7 @@ fn add_comment(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url:
     Reply::json(&show_comment(&comment, id, base_url))
 }
 
-fn show_comment(comment: &super::tracker_data::Comment, id: i64, base_url: &str) -> Value {
+fn show_comment(comment: &super::tracker_data::AdoNote, id: i64, base_url: &str) -> Value {
     json!({
         "workItemId": id,
         "id": comment.id,

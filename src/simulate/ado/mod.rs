@@ -32,8 +32,8 @@ pub use linked::StoredRequest;
 pub use seed::FIRST_ID;
 pub use tracker_data::PROJECT;
 
-use self::server::{Server, Shared};
-use self::tracker_data::{Change, TrackerData};
+use self::server::{AdoServer, AdoState};
+use self::tracker_data::{AdoData, ItemChange};
 use crate::clock::Clock;
 use crate::simulate::serving::{BoundAddress, Serving};
 use crate::simulate::traffic::Traffic;
@@ -94,7 +94,7 @@ impl Default for SimulatorOptions {
 /// Stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
-    server: Server,
+    server: AdoServer,
     serving: Serving,
 }
 
@@ -103,11 +103,11 @@ impl Simulator {
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
         let bound = BoundAddress::bind(options.port).await?;
         let address = bound.address;
-        let mut board = TrackerData::new(options.clock);
+        let mut board = AdoData::new(options.clock);
         seed::fill(&mut board, options.items, options.seed).map_err(io::Error::other)?;
         let collection = options.collection.trim_matches('/').to_owned();
         let base_url = format!("http://{address}/{collection}");
-        let shared = Shared {
+        let shared = AdoState {
             board,
             traffic: Traffic::new(options.faults),
             packed: 0,
@@ -118,7 +118,7 @@ impl Simulator {
             collection,
             base_url: base_url.trim_end_matches('/').to_owned(),
         };
-        let server = Server::new(shared);
+        let server = AdoServer::new(shared);
         let router = Router::new().fallback(server::handle).with_state(server.clone());
         Ok(Self { server, serving: bound.serve(router) })
     }
@@ -288,6 +288,6 @@ impl Simulator {
     }
 }
 
-fn change(fields: &[(&str, Value)]) -> Change {
+fn change(fields: &[(&str, Value)]) -> ItemChange {
     fields.iter().map(|(name, value)| ((*name).to_owned(), patch::stored(value))).collect()
 }

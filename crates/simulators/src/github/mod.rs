@@ -27,8 +27,8 @@ use serde_json::json;
 pub use fault::{ActiveFault, Fault};
 pub use tracker_data::ME;
 
-use self::server::{Server, Shared};
-use self::tracker_data::{Fate, Issue, NewIssue, TrackerData};
+use self::server::{GithubServer, GithubState};
+use self::tracker_data::{GithubData, GithubRecord, IssueFate, NewIssue};
 use heartbeat::clock::Clock;
 use heartbeat::simulate::serving::{BoundAddress, Serving};
 use heartbeat::simulate::traffic::Traffic;
@@ -92,7 +92,7 @@ impl Default for SimulatorOptions {
 /// Stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
-    server: Server,
+    server: GithubServer,
     serving: Serving,
 }
 
@@ -101,7 +101,7 @@ impl Simulator {
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
         let bound = BoundAddress::bind(options.port).await?;
         let address = bound.address;
-        let mut board = TrackerData::new(options.clock);
+        let mut board = GithubData::new(options.clock);
         seed::fill(&mut board, options.items, options.seed).map_err(io::Error::other)?;
         let app = options.app.map(|(id, public_key, token_lasts)| app::App {
             id,
@@ -109,7 +109,7 @@ impl Simulator {
             token_lasts,
             tokens: Vec::new(),
         });
-        let shared = Shared {
+        let shared = GithubState {
             window_ends: board.now().as_second() + 3600,
             board,
             traffic: Traffic::new(options.faults),
@@ -121,7 +121,7 @@ impl Simulator {
             app,
             base_url: format!("http://{address}/api/v3"),
         };
-        let server = Server::new(shared);
+        let server = GithubServer::new(shared);
         let router = Router::new().fallback(server::handle).with_state(server.clone());
         Ok(Self { server, serving: bound.serve(router) })
     }
@@ -203,11 +203,14 @@ impl Simulator {
     }
 
     pub fn delete(&self, repository: &str, number: i64) {
-        self.server.lock().board.edit(repository, number, |issue| issue.fate = Fate::Deleted);
+        self.server.lock().board.edit(repository, number, |issue| issue.fate = IssueFate::Deleted);
     }
 
     pub fn make_discussion(&self, repository: &str, number: i64) {
-        self.server.lock().board.edit(repository, number, |issue| issue.fate = Fate::Discussion);
+        self.server
+            .lock()
+            .board
+            .edit(repository, number, |issue| issue.fate = IssueFate::Discussion);
     }
 
     /// Moves an issue to another repository; returns its new number.
@@ -245,7 +248,12 @@ impl Simulator {
         self.server.lock().board.add_comment(repository, number, login, body);
     }
 
-    fn look<T: Default>(&self, repository: &str, number: i64, look: impl FnOnce(&Issue) -> T) -> T {
+    fn look<T: Default>(
+        &self,
+        repository: &str,
+        number: i64,
+        look: impl FnOnce(&GithubRecord) -> T,
+    ) -> T {
         let shared = self.server.lock();
         let issue = shared.board.by_name(repository).and_then(|r| r.issues.get(&number));
         issue.map(look).unwrap_or_default()
@@ -270,7 +278,7 @@ impl Simulator {
     pub fn numbers(&self, repository: &str) -> Vec<i64> {
         let shared = self.server.lock();
         let issues = shared.board.by_name(repository).map(|r| r.issues.values());
-        let here = |issue: &&Issue| issue.fate == Fate::Here && !issue.is_pull_request;
+        let here = |issue: &&GithubRecord| issue.fate == IssueFate::Here && !issue.is_pull_request;
         issues.into_iter().flatten().filter(here).map(|issue| issue.number).collect()
     }
 

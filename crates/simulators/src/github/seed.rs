@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-use super::tracker_data::{NewIssue, TrackerData};
+use super::tracker_data::{GithubData, NewIssue};
 use super::{LIBRARY, REPOSITORY};
 use heartbeat::simulate::SeededRng;
 
@@ -20,7 +20,7 @@ struct GithubSeed {
 }
 
 /// Fills an empty board: two repositories, the first with `count` issues and some pull requests.
-pub fn fill(board: &mut TrackerData, count: usize, seed: u64) -> Result<(), serde_json::Error> {
+pub fn fill(board: &mut GithubData, count: usize, seed: u64) -> Result<(), serde_json::Error> {
     let issues: Vec<GithubSeed> = serde_json::from_str(ISSUES)?;
     board.add_repository(REPOSITORY);
     board.add_repository(LIBRARY);

@@ -28,9 +28,9 @@ use serde_json::Value;
 pub use fault::{ActiveFault, Fault};
 pub use tracker_data::{FIRST_ID, OTHER, PROJECT};
 
-use self::server::{Server, Shared};
-use self::text::Text;
-use self::tracker_data::TrackerData;
+use self::server::{JiraServer, JiraState};
+use self::text::JiraText;
+use self::tracker_data::JiraData;
 use heartbeat::clock::Clock;
 use heartbeat::simulate::serving::{BoundAddress, Serving};
 use heartbeat::simulate::traffic::Traffic;
@@ -95,7 +95,7 @@ impl Default for SimulatorOptions {
 /// Stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
-    server: Server,
+    server: JiraServer,
     serving: Serving,
 }
 
@@ -105,9 +105,9 @@ impl Simulator {
         let bound = BoundAddress::bind(options.port).await?;
         let address = bound.address;
         let zone = jiff::tz::TimeZone::get(&options.zone).map_err(io::Error::other)?;
-        let mut board = TrackerData::new(options.clock, zone);
+        let mut board = JiraData::new(options.clock, zone);
         seed::fill(&mut board, options.items, options.seed).map_err(io::Error::other)?;
-        let shared = Shared {
+        let shared = JiraState {
             board,
             traffic: Traffic::new(options.faults),
             is_cloud: options.is_cloud,
@@ -119,7 +119,7 @@ impl Simulator {
             index_lag: options.index_lag,
             base_url: format!("http://{address}"),
         };
-        let server = Server::new(shared);
+        let server = JiraServer::new(shared);
         let router = Router::new().fallback(server::handle).with_state(server.clone());
         Ok(Self { server, serving: bound.serve(router) })
     }
@@ -144,7 +144,7 @@ impl Simulator {
     pub fn add_issue(&self, summary: &str, description: &str) -> i64 {
         let mut shared = self.server.lock();
         let mut issue = seed::blank(PROJECT, summary);
-        issue.description = Text::from_wiki(description);
+        issue.description = JiraText::from_wiki(description);
         let now = shared.board.now();
         shared.board.add(issue, now)
     }
@@ -153,21 +153,21 @@ impl Simulator {
     pub fn report_at(&self, summary: &str, description: &str, at: Timestamp) -> (i64, String) {
         let mut shared = self.server.lock();
         let mut issue = seed::blank(PROJECT, summary);
-        issue.description = Text::from_wiki(description);
+        issue.description = JiraText::from_wiki(description);
         let id = shared.board.add(issue, at);
-        (id, shared.board.get(id).map(tracker_data::Issue::key).unwrap_or_default())
+        (id, shared.board.get(id).map(tracker_data::JiraRecord::key).unwrap_or_default())
     }
 
     /// Sets the description and the status of an issue, at a given time.
     pub fn rewrite_at(&self, id: i64, description: &str, status: &str, at: Timestamp) -> bool {
-        let (text, status) = (Text::from_wiki(description), status.to_owned());
+        let (text, status) = (JiraText::from_wiki(description), status.to_owned());
         self.server.lock().board.edit_at(id, at, |issue| {
             (issue.description, issue.status) = (text, status);
         })
     }
 
     pub fn describe(&self, id: i64, document: &Value) -> bool {
-        let text = Text::from_adf(document);
+        let text = JiraText::from_adf(document);
         self.server.lock().board.edit(id, |issue| issue.description = text)
     }
 
@@ -217,7 +217,7 @@ impl Simulator {
 
     /// Adds a comment in wiki markup.
     pub fn comment(&self, id: i64, author: &str, text: &str) {
-        self.server.lock().board.add_comment(id, author, Text::from_wiki(text));
+        self.server.lock().board.add_comment(id, author, JiraText::from_wiki(text));
     }
 
     pub fn ids(&self) -> Vec<i64> {

@@ -4,8 +4,8 @@
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-use super::text::Text;
-use super::tracker_data::{Issue, OTHER, PROJECT, TrackerData};
+use super::text::JiraText;
+use super::tracker_data::{JiraData, JiraRecord, OTHER, PROJECT};
 use heartbeat::simulate::SeededRng;
 
 static ISSUES: &str = include_str!("issues.json");
@@ -19,17 +19,17 @@ struct JiraSeed {
     components: Vec<String>,
     labels: Vec<String>,
     hours_ago: i64,
-    description: Text,
+    description: JiraText,
 }
 
 /// An issue with default values.
-pub fn blank(project: &str, summary: &str) -> Issue {
-    Issue {
+pub fn blank(project: &str, summary: &str) -> JiraRecord {
+    JiraRecord {
         id: 0,
         project: project.to_owned(),
         number: 0,
         summary: summary.to_owned(),
-        description: Text::default(),
+        description: JiraText::default(),
         kind: "Bug".to_owned(),
         status: "To Do".to_owned(),
         priority: "Medium".to_owned(),
@@ -48,7 +48,7 @@ pub fn blank(project: &str, summary: &str) -> Issue {
 }
 
 /// Fills an empty board with `count` issues of the first project and one of another.
-pub fn fill(board: &mut TrackerData, count: usize, seed: u64) -> Result<(), serde_json::Error> {
+pub fn fill(board: &mut JiraData, count: usize, seed: u64) -> Result<(), serde_json::Error> {
     let seeds: Vec<JiraSeed> = serde_json::from_str(ISSUES)?;
     let now = board.now();
     let before = |seconds: i64| now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(now);
@@ -64,7 +64,7 @@ pub fn fill(board: &mut TrackerData, count: usize, seed: u64) -> Result<(), serd
             let seconds = i64::try_from(rng.roll(20 * 86_400)).unwrap_or(0);
             (format!("{} (case {number})", seed.summary), before(seconds))
         };
-        let issue = Issue {
+        let issue = JiraRecord {
             description: seed.description.clone(),
             kind: seed.kind.clone(),
             status: seed.status.clone(),

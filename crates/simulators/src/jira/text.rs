@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 /// A text in both formats.
 #[derive(Debug, Clone, Default, PartialEq, serde::Deserialize)]
-pub struct Text {
+pub struct JiraText {
     /// Null if empty.
     pub adf: Value,
     pub wiki: String,
 }
 
-impl Text {
+impl JiraText {
     /// Converts wiki markup; each line becomes a block.
     pub fn from_wiki(text: &str) -> Self {
         let content = text.lines().map(paragraph).collect();
