@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::{Check, DoctorInput};
+use super::{DoctorCheck, DoctorInput};
 use crate::app::ConfiguredCredential;
 use crate::config::credential::source_credential;
 use crate::fetch::retry::RetryPolicy;
@@ -23,7 +23,7 @@ const TWICE: RetryPolicy =
 const SKEW_TOLD: SignedDuration = SignedDuration::from_secs(60);
 
 /// With several sources, each check names its source.
-pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
+pub(super) async fn checks(input: &DoctorInput) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let sources = input.config.sources();
     for source in sources {
@@ -37,12 +37,12 @@ pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
     checks
 }
 
-async fn of_source(input: &DoctorInput, source: &Source) -> Vec<Check> {
+async fn of_source(input: &DoctorInput, source: &Source) -> Vec<DoctorCheck> {
     if source.kind == SourceKind::File {
         return ask(input, source).await;
     }
     if source.base_url.is_empty() || source.project.is_empty() {
-        let skipped = |name| Check::skipped(name, "needs a valid configuration");
+        let skipped = |name| DoctorCheck::skipped(name, "needs a valid configuration");
         return ["credential", "source", "project", "query"].map(skipped).into();
     }
     let secret = source_credential(source, &input.config, &input.environment).await;
@@ -63,11 +63,11 @@ async fn of_source(input: &DoctorInput, source: &Source) -> Vec<Check> {
                      personal access token (Data Center) and store it where the configuration points"
                 }
             };
-            checks.push(Check::failed("credential", error.to_string(), fix));
-            checks.push(Check::skipped("source", "needs a credential"));
+            checks.push(DoctorCheck::failed("credential", error.to_string(), fix));
+            checks.push(DoctorCheck::skipped("source", "needs a credential"));
         }
         Ok(_) => {
-            checks.push(Check::ok("credential", "found"));
+            checks.push(DoctorCheck::ok("credential", "found"));
             checks.extend(ask(input, source).await);
         }
     }
@@ -77,7 +77,7 @@ async fn of_source(input: &DoctorInput, source: &Source) -> Vec<Check> {
 }
 
 /// Sends real requests, without the breaker and without changing the state.
-async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
+async fn ask(input: &DoctorInput, source: &Source) -> Vec<DoctorCheck> {
     let credential = ConfiguredCredential::new(source, &input.config, &input.environment);
     let credential = Arc::new(credential);
     let mut config = source.clone();
@@ -100,8 +100,8 @@ async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
     let mut stuck = false;
     for (name, part) in parts {
         checks.push(match part {
-            _ if stuck => Check::skipped(name, "an earlier check failed"),
-            Ok(found) if name == "query" && is_empty(&found) => Check::warning(
+            _ if stuck => DoctorCheck::skipped(name, "an earlier check failed"),
+            Ok(found) if name == "query" && is_empty(&found) => DoctorCheck::warning(
                 name,
                 found,
                 format!(
@@ -110,7 +110,7 @@ async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
                     conditions(source)
                 ),
             ),
-            Ok(found) => Check::ok(name, found),
+            Ok(found) => DoctorCheck::ok(name, found),
             Err(error) => {
                 stuck = true;
                 failed(source.kind, name, &error)
@@ -145,12 +145,12 @@ fn conditions(source: &Source) -> String {
     }
 }
 
-pub(super) fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> Check {
+pub(super) fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> DoctorCheck {
     let fix = match kind {
         SourceKind::File => "correct source.path or the file itself, then try again",
         _ => fix_of(error.class),
     };
-    Check::failed(name, error.message.clone(), fix)
+    DoctorCheck::failed(name, error.message.clone(), fix)
 }
 
 /// The message has what is particular to the tracker.
@@ -172,9 +172,9 @@ const fn fix_of(class: FailureClass) -> &'static str {
 }
 
 /// State left by earlier runs: an open breaker blocks the next run.
-async fn breaker(input: &DoctorInput, source: &Source) -> Check {
+async fn breaker(input: &DoctorInput, source: &Source) -> DoctorCheck {
     let Some(remembered) = remembered(input, source).await else {
-        return Check::ok("breaker", "closed: no request yet");
+        return DoctorCheck::ok("breaker", "closed: no request yet");
     };
     let now = input.clock.now();
     let until = match remembered.breaker.state {
@@ -182,8 +182,8 @@ async fn breaker(input: &DoctorInput, source: &Source) -> Check {
         _ => remembered.not_before.filter(|until| *until > now),
     };
     match until {
-        None => Check::ok("breaker", "closed"),
-        Some(until) => Check::warning(
+        None => DoctorCheck::ok("breaker", "closed"),
+        Some(until) => DoctorCheck::warning(
             "breaker",
             format!("no request is sent before {until}"),
             "once the cause is fixed, `heartbeat retry --source` closes it at once",
@@ -198,17 +198,20 @@ async fn remembered(input: &DoctorInput, source: &Source) -> Option<SourceRecord
 }
 
 /// Compares the two clocks by the `Date` of any response.
-async fn skew(input: &DoctorInput, source: &Source) -> Check {
+async fn skew(input: &DoctorInput, source: &Source) -> DoctorCheck {
     let Some(theirs) = their_time(&source.base_url).await else {
-        return Check::skipped("clock", "the server sent no date");
+        return DoctorCheck::skipped("clock", "the server sent no date");
     };
     let off = input.clock.now().duration_since(theirs);
     if off.abs() <= SKEW_TOLD {
-        return Check::ok("clock", format!("within {} s of the server's", off.abs().as_secs()));
+        return DoctorCheck::ok(
+            "clock",
+            format!("within {} s of the server's", off.abs().as_secs()),
+        );
     }
     let (seconds, way) =
         (off.abs().as_secs(), if off.is_negative() { "behind" } else { "ahead of" });
-    Check::warning(
+    DoctorCheck::warning(
         "clock",
         format!("this machine's clock is {seconds} s {way} the server's"),
         "turn on time synchronisation (timedatectl set-ntp true), or raise source.overlap",
