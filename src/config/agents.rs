@@ -2,12 +2,12 @@
 
 use super::error::Origin;
 use super::source;
-use super::validate::Checker;
+use super::validate::ConfigChecker;
 use crate::model::Stage;
 use crate::settings::{AgentKind, Config, Containment, CopilotProvider};
 
 /// Checks only agents that a stage uses.
-pub(super) fn other_agents(checker: &mut Checker<'_>, config: &Config) {
+pub(super) fn other_agents(checker: &mut ConfigChecker<'_>, config: &Config) {
     for (command, key) in
         [(&config.codex.command, "codex.command"), (&config.copilot.command, "copilot.command")]
     {
@@ -58,8 +58,8 @@ pub(super) fn other_agents(checker: &mut Checker<'_>, config: &Config) {
     only_claude_has(checker, config);
 }
 
-fn only_claude_has(checker: &mut Checker<'_>, config: &Config) {
-    let written = |checker: &Checker<'_>, key: &str| checker.place(key) != Origin::Default;
+fn only_claude_has(checker: &mut ConfigChecker<'_>, config: &Config) {
+    let written = |checker: &ConfigChecker<'_>, key: &str| checker.place(key) != Origin::Default;
     let fallback =
         !config.analyze.fallback_model.is_empty() && written(checker, "analyze.fallback_model");
     checker.require_consistent(
@@ -93,7 +93,7 @@ fn parts(address: &str) -> (&str, &str) {
 
 /// Checks the two address forms of Azure OpenAI. The service answers a wrong address with "resource
 /// not found", which does not name the setting.
-fn azure(checker: &mut Checker<'_>, config: &Config) {
+fn azure(checker: &mut ConfigChecker<'_>, config: &Config) {
     let (codex, copilot) = (&config.codex, &config.copilot);
     let (host, path) = parts(&codex.base_url);
     if AZURE_HOSTS.iter().any(|end| host.ends_with(end)) {

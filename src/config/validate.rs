@@ -8,14 +8,14 @@ use super::load::Layered;
 use super::{agents, credential_files, keys, list, source};
 use crate::model::{Field, Stage, Usd};
 use crate::schedule::{Schedule, ScheduleError};
-use crate::settings::{AgentKind, Config, Route, WatchedField};
+use crate::settings::{AgentKind, Config, RouteSettings, WatchedField};
 
 /// Variables that make an agent trust the repository that it reads.
 const UNSAFE: [&str; 1] = ["COPILOT_ALLOW_ALL"];
 
 /// The problems of a configuration whose values are well formed one by one.
 pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem> {
-    let mut checker = Checker { layered, problems: Vec::new() };
+    let mut checker = ConfigChecker { layered, problems: Vec::new() };
     source::check(&mut checker, config);
     credential_files::check(&mut checker, config);
     schedule(&mut checker, config);
@@ -34,12 +34,12 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     checker.problems
 }
 
-pub(super) struct Checker<'a> {
+pub(super) struct ConfigChecker<'a> {
     layered: &'a Layered,
     problems: Vec<Problem>,
 }
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// Rejects one value, unless it is already rejected.
     pub(super) fn require(&mut self, holds: bool, key: &str, allowed: &str) {
         let key = self.written_as(key);
@@ -101,7 +101,7 @@ impl Checker<'_> {
     }
 }
 
-fn repository(checker: &mut Checker<'_>, config: &Config) {
+fn repository(checker: &mut ConfigChecker<'_>, config: &Config) {
     let name = &config.repository.branch;
     // Nothing that git could take for an option or for two references.
     let is_plain = !name.starts_with(['-', '+', '/'])
@@ -114,7 +114,7 @@ fn repository(checker: &mut Checker<'_>, config: &Config) {
         .map(|routes| (routes, "source.routes"))
         .chain([(&config.repository.routes, "repository.routes")])
     {
-        let why = routes.iter().find_map(Route::contradiction);
+        let why = routes.iter().find_map(RouteSettings::contradiction);
         checker.require(why.is_none(), key, why.as_deref().unwrap_or_default());
         checker.require_consistent(
             !config.fleet.is_on() || routes.iter().all(|route| route.also.is_empty()),
@@ -132,7 +132,7 @@ fn repository(checker: &mut Checker<'_>, config: &Config) {
     }
 }
 
-fn suggest(checker: &mut Checker<'_>, config: &Config) {
+fn suggest(checker: &mut ConfigChecker<'_>, config: &Config) {
     let suggest = &config.suggest;
     checker.require(
         (0.5..=1.0).contains(&suggest.min_precision),
@@ -163,7 +163,7 @@ fn suggest(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn schedule(checker: &mut Checker<'_>, config: &Config) {
+fn schedule(checker: &mut ConfigChecker<'_>, config: &Config) {
     let schedule = &config.schedule;
     let parsed = Schedule::parse(&schedule.cron, &schedule.timezone);
     match &parsed {
@@ -183,7 +183,7 @@ fn schedule(checker: &mut Checker<'_>, config: &Config) {
     }
 }
 
-fn agent(checker: &mut Checker<'_>, config: &Config) {
+fn agent(checker: &mut ConfigChecker<'_>, config: &Config) {
     let agent = &config.agent;
     checker.require(
         agent.command.first().is_some_and(|program| !program.trim().is_empty()),
@@ -230,7 +230,7 @@ fn agent(checker: &mut Checker<'_>, config: &Config) {
     }
 }
 
-fn sessions(checker: &mut Checker<'_>, config: &Config) {
+fn sessions(checker: &mut ConfigChecker<'_>, config: &Config) {
     let (triage, analyze, timeouts) = (&config.triage, &config.analyze, &config.timeouts);
     for (duration, key) in [
         (triage.timeout, "triage.timeout"),
@@ -277,7 +277,7 @@ fn sessions(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn limits(checker: &mut Checker<'_>, config: &Config) {
+fn limits(checker: &mut ConfigChecker<'_>, config: &Config) {
     let limits = &config.limits;
     for (count, key) in [
         (limits.max_live_sessions, "limits.max_live_sessions"),
@@ -309,7 +309,7 @@ fn limits(checker: &mut Checker<'_>, config: &Config) {
     positive(checker, config.state.keep_events, "state.keep_events");
 }
 
-fn ranking(checker: &mut Checker<'_>, config: &Config) {
+fn ranking(checker: &mut ConfigChecker<'_>, config: &Config) {
     let ranking = &config.ranking;
     for (names, key) in
         [(&ranking.prefer, "ranking.prefer"), (&ranking.set_aside, "ranking.set_aside")]
@@ -329,7 +329,7 @@ fn ranking(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn money(checker: &mut Checker<'_>, config: &Config) {
+fn money(checker: &mut ConfigChecker<'_>, config: &Config) {
     let (triage, analyze, budget) = (&config.triage, &config.analyze, &config.budget);
     for (amount, key) in [
         (triage.max_cost, "triage.max_cost"),
@@ -374,7 +374,7 @@ fn money(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn http(checker: &mut Checker<'_>, config: &Config) {
+fn http(checker: &mut ConfigChecker<'_>, config: &Config) {
     let http = &config.http;
     positive(checker, http.min_interval, "http.min_interval");
     checker.require_consistent(
@@ -401,7 +401,7 @@ fn http(checker: &mut Checker<'_>, config: &Config) {
 }
 
 /// Without an address there is no fleet, and the other keys are not checked.
-fn fleet(checker: &mut Checker<'_>, config: &Config) {
+fn fleet(checker: &mut ConfigChecker<'_>, config: &Config) {
     let fleet = &config.fleet;
     let plain = |text: &str| {
         text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
@@ -454,7 +454,7 @@ fn fleet(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn check_log_and_report(checker: &mut Checker<'_>, config: &Config) {
+fn check_log_and_report(checker: &mut ConfigChecker<'_>, config: &Config) {
     checker.require(
         config.log.max_size >= 64 * 1024,
         "log.max_size",
@@ -481,7 +481,7 @@ fn check_log_and_report(checker: &mut Checker<'_>, config: &Config) {
 }
 
 /// Keys that hold the name of a variable, and never a secret.
-fn variables(checker: &mut Checker<'_>, config: &Config) {
+fn variables(checker: &mut ConfigChecker<'_>, config: &Config) {
     for (name, key) in [
         (&config.agent.credential_env, "agent.credential_env"),
         (&config.codex.credential_env, "codex.credential_env"),
@@ -497,7 +497,7 @@ fn variables(checker: &mut Checker<'_>, config: &Config) {
     }
 }
 
-pub(super) fn positive(checker: &mut Checker<'_>, duration: Duration, key: &str) {
+pub(super) fn positive(checker: &mut ConfigChecker<'_>, duration: Duration, key: &str) {
     checker.require(!duration.is_zero(), key, "write a duration above zero, such as 10m");
 }
 
