@@ -43,7 +43,7 @@ struct Daemon<F> {
     running: Option<Running>,
     progress: Progress,
     /// Size, time and path of the configuration file when it was last read.
-    stamp: Option<Stamp>,
+    stamp: Option<ConfigStamp>,
     /// The last reported configuration error: each is reported once.
     config_fault: Option<String>,
     /// Changed keys that need a restart, as last reported.
@@ -59,7 +59,7 @@ struct Daemon<F> {
     reports: TaskTracker,
 }
 
-type Stamp = (u64, Option<std::time::SystemTime>, PathBuf);
+type ConfigStamp = (u64, Option<std::time::SystemTime>, PathBuf);
 
 /// Runs on schedule until a signal; returns the exit code for that signal. If it cannot, the monitor
 /// is told why.
@@ -517,7 +517,7 @@ enum ReloadWhen {
     Always,
 }
 
-fn stamp(reloader: &Reloader) -> Option<Stamp> {
+fn stamp(reloader: &Reloader) -> Option<ConfigStamp> {
     let file = reloader.current().file.clone()?;
     let data = std::fs::metadata(&file).ok();
     let length = data.as_ref().map_or(0, std::fs::Metadata::len);

@@ -39,7 +39,7 @@ pub async fn score_findings(
             by_code_base.entry(place).or_default().push(finding.clone());
         }
     }
-    let mut fixed: BTreeMap<SessionId, Changes> = BTreeMap::new();
+    let mut fixed: BTreeMap<SessionId, FixChanges> = BTreeMap::new();
     for ((root, name, source), findings) in by_code_base {
         let fixes = config.fixes_of(&source);
         let part = NamedRoot { name, root };
@@ -68,7 +68,7 @@ pub async fn score_findings(
 }
 
 /// When an item was fixed, by which commits, and the files they changed.
-type Changes = (Timestamp, Vec<FixCommit>, Vec<String>);
+type FixChanges = (Timestamp, Vec<FixCommit>, Vec<String>);
 
 /// Commits for these findings. A code base without a readable history yields nothing.
 fn search(
@@ -99,7 +99,7 @@ fn search(
     findings.iter().filter_map(changes).collect()
 }
 
-fn stored_form(fix: &LaterFix) -> Option<Changes> {
+fn stored_form(fix: &LaterFix) -> Option<FixChanges> {
     let fixed_at =
         Timestamp::from_second(fix.commits.iter().map(|commit| commit.time).min()?).ok()?;
     let commit = |commit: &crate::backtest::PastCommit| FixCommit {

@@ -16,7 +16,7 @@ pub const TARGET: &str = "lifecycle";
 
 /// Logs a run's events until it has ended. A session is stale after `stall`.
 pub async fn follow(mut events: Receiver<Recorded>, stall: Duration) {
-    let mut lines = Lines::new(stall);
+    let mut lines = LifecycleLines::new(stall);
     loop {
         match events.recv().await {
             Ok(recorded) => {
@@ -34,7 +34,7 @@ pub async fn follow(mut events: Receiver<Recorded>, stall: Duration) {
     }
 }
 
-struct Lines {
+struct LifecycleLines {
     view: RunView,
     stall_ms: u64,
     /// Items of the plan, until they are logged.
@@ -43,7 +43,7 @@ struct Lines {
     stale: HashSet<SessionId>,
 }
 
-impl Lines {
+impl LifecycleLines {
     fn new(stall: Duration) -> Self {
         let stall_ms = milliseconds(stall);
         Self { view: RunView::default(), stall_ms, planned: None, stale: HashSet::new() }

@@ -23,7 +23,7 @@ use super::{StartOptions, Telemetry, lifecycle, state_folder};
 use crate::clock::Clock;
 use crate::report::moment::date_time;
 use crate::report::terminal::Progress;
-use crate::settings::{Config, Log, LogFormat, LogLevel};
+use crate::settings::{Config, LogFormat, LogLevel, LogSettings};
 use crate::store::prepare_folder;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn start(
 }
 
 /// Without a level on the command line, a command logs only warnings.
-fn standard_error(log: &Log, options: &StartOptions, purpose: Purpose) -> LogLayer {
+fn standard_error(log: &LogSettings, options: &StartOptions, purpose: Purpose) -> LogLayer {
     let is_service = purpose == Purpose::Service;
     let level = options.log_level.unwrap_or(if is_service { log.level } else { LogLevel::Warn });
     let format = options.log_format.unwrap_or(match is_service {
@@ -77,7 +77,7 @@ fn standard_error(log: &Log, options: &StartOptions, purpose: Purpose) -> LogLay
     boxed(lines)
 }
 
-fn log_file(log: &Log, options: &StartOptions) -> Result<LogLayer, CommandError> {
+fn log_file(log: &LogSettings, options: &StartOptions) -> Result<LogLayer, CommandError> {
     let writer = LogFile::open(&log.file, log.max_size, log.keep)
         .map_err(CommandError::io(format!("cannot open the log file {}", log.file.display())))?;
     let format = options.log_format.unwrap_or(log.format);

@@ -24,7 +24,7 @@ use crate::private;
 use crate::run::{self, Edges, RunContext, Tracker};
 use crate::schedule::day_in;
 use crate::session::StopHandle;
-use crate::settings::{Budget, Config, FirstRun};
+use crate::settings::{BudgetSettings, Config, FirstRun};
 use crate::store::{BudgetCaps, Journal, RunLock, SessionRow, Store};
 
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ pub async fn analyse(
     let work = SessionId(uuid::Uuid::now_v7());
     let real = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
     let day = day_in(&setting.config.schedule.timezone, setting.clock.now());
-    let Budget { per_day, per_month, .. } = setting.config.budget;
+    let BudgetSettings { per_day, per_month, .. } = setting.config.budget;
     // Zero means no limit.
     let per_month = (per_month > Usd::ZERO).then_some(per_month);
     let caps = BudgetCaps { per_day, per_month, ..BudgetCaps::NONE };

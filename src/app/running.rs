@@ -318,7 +318,7 @@ impl Running {
     }
 
     /// Logs the end and pings the monitor about it, whatever it was.
-    fn conclude(self, ended: Ended) {
+    fn conclude(self, ended: EndedRun) {
         let (signal, text) = match &ended {
             Ok(Ok(end)) => pings::end_of_run(&self.setting, end, Code::of_run(end.outcome)),
             Ok(Err(error)) => pings::failure(&self.setting, error.code(), &error.to_string()),
@@ -355,9 +355,9 @@ pub(super) async fn ended(running: &mut Option<Running>) {
     }
 }
 
-type Ended = Result<Result<RunEnd, CommandError>, tokio::task::JoinError>;
+type EndedRun = Result<Result<RunEnd, CommandError>, tokio::task::JoinError>;
 
-fn log_end(ended: Ended) {
+fn log_end(ended: EndedRun) {
     match ended {
         Ok(Ok(ended)) => match ended.error {
             Some(error) => tracing::error!(outcome = ?ended.outcome, %error, "run ended"),

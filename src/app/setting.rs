@@ -25,7 +25,7 @@ use crate::session::keeper::launch::own_program;
 use crate::session::{
     LiveSessions, MachineGate, StopHandle, SupervisedSessions, Supervisor, SupervisorSettings,
 };
-use crate::settings::{Config, Environment, LogFormat, LogLevel, Route};
+use crate::settings::{Config, Environment, LogFormat, LogLevel, RouteSettings};
 use crate::store::{Journal, Owner};
 
 /// In the state folder: work trees of the code bases' newest commits.
@@ -325,7 +325,7 @@ fn resolve_code_bases(config: &mut Config, cwd: &Path) -> Result<(), CommandErro
         routes.push(&mut source.routes);
     }
     paths.retain(|path| !path.as_os_str().is_empty());
-    let mut routes: Vec<&mut Route> = routes.into_iter().flatten().collect();
+    let mut routes: Vec<&mut RouteSettings> = routes.into_iter().flatten().collect();
     for route in &mut routes {
         paths.extend(std::iter::once(&mut route.path).chain(&mut route.also));
     }

@@ -203,7 +203,7 @@ pub struct Ladder<'a> {
 type Rungs = Vec<(Rung, bool, String)>;
 
 /// How a command ended.
-enum Ended {
+enum CommandEnd {
     /// With its output.
     Passed(String),
     /// With its status and output.
@@ -275,9 +275,9 @@ impl Ladder<'_> {
             return Ok(());
         }
         match self.run(copy, &self.commands.build).await {
-            Ended::Passed(_) => Ok(()),
-            Ended::Failed(code, output) => Err(failure(code, &output)),
-            Ended::NoAnswer(why) => Err(why),
+            CommandEnd::Passed(_) => Ok(()),
+            CommandEnd::Failed(code, output) => Err(failure(code, &output)),
+            CommandEnd::NoAnswer(why) => Err(why),
         }
     }
 
@@ -327,22 +327,26 @@ impl Ladder<'_> {
     }
 
     /// Runs a test that is expected to pass or to fail; returns how it did.
-    async fn test(&self, name: &str, copy: &Copy, passes: bool) -> Result<Ended, String> {
+    async fn test(&self, name: &str, copy: &Copy, passes: bool) -> Result<CommandEnd, String> {
         let command = self.commands.test.replace("{test}", &quoted(name));
         match (self.run(copy, &command).await, passes) {
-            (ended @ Ended::Passed(_), true) | (ended @ Ended::Failed(..), false) => Ok(ended),
-            (Ended::Passed(_), false) => Err("its test passes without the change too".to_owned()),
-            (Ended::Failed(code, output), true) => {
+            (ended @ CommandEnd::Passed(_), true) | (ended @ CommandEnd::Failed(..), false) => {
+                Ok(ended)
+            }
+            (CommandEnd::Passed(_), false) => {
+                Err("its test passes without the change too".to_owned())
+            }
+            (CommandEnd::Failed(code, output), true) => {
                 Err(format!("its test fails with the change: {}", failure(code, &output)))
             }
-            (Ended::NoAnswer(why), _) => Err(format!("its test could not be run: {why}")),
+            (CommandEnd::NoAnswer(why), _) => Err(format!("its test could not be run: {why}")),
         }
     }
 
     /// Whether the end of a test is about that test. Many runners are content if no test has the name,
     /// and all fail if the tests cannot be loaded: a name that no test has must end otherwise, or with
     /// another output.
-    async fn is_about(&self, name: &str, ended: &Ended, copy: &Copy) -> bool {
+    async fn is_about(&self, name: &str, ended: &CommandEnd, copy: &Copy) -> bool {
         let none = format!("{name}{}", random_name());
         let command = self.commands.test.replace("{test}", &quoted(&none));
         let differs = |output: &str, of_none: &str| {
@@ -350,8 +354,8 @@ impl Ladder<'_> {
             lasting_lines(output) != lasting_lines(&of_none)
         };
         match (ended, self.run(copy, &command).await) {
-            (Ended::Passed(output), Ended::Passed(of_none)) => differs(output, &of_none),
-            (Ended::Failed(code, output), Ended::Failed(other, of_none)) => {
+            (CommandEnd::Passed(output), CommandEnd::Passed(of_none)) => differs(output, &of_none),
+            (CommandEnd::Failed(code, output), CommandEnd::Failed(other, of_none)) => {
                 *code != other || differs(output, &of_none)
             }
             _ => true,
@@ -372,7 +376,7 @@ impl Ladder<'_> {
         made.await.unwrap_or_else(|_| Err("copying the code base panicked (a bug)".to_owned()))
     }
 
-    async fn run(&self, copy: &Copy, command: &str) -> Ended {
+    async fn run(&self, copy: &Copy, command: &str) -> CommandEnd {
         let env: Vec<(OsString, OsString)> = [
             ("PATH", self.path.clone()),
             ("HOME", copy.own.join("home").into()),
@@ -406,22 +410,24 @@ impl Ladder<'_> {
         };
         let (output, end) = match self.briefly.watch(&brief).await {
             Ok(watched) => watched,
-            Err(error) => return Ended::NoAnswer(error.to_string()),
+            Err(error) => return CommandEnd::NoAnswer(error.to_string()),
         };
         match end {
-            BriefEnd::Code(0) => Ended::Passed(output),
+            BriefEnd::Code(0) => CommandEnd::Passed(output),
             // The shell found no such program, or may not run it.
-            BriefEnd::Code(code @ (126 | 127)) => Ended::NoAnswer(failure(code, &output)),
-            BriefEnd::Code(code) => Ended::Failed(code, output),
+            BriefEnd::Code(code @ (126 | 127)) => CommandEnd::NoAnswer(failure(code, &output)),
+            BriefEnd::Code(code) => CommandEnd::Failed(code, output),
             BriefEnd::Signal(signal) => {
-                Ended::NoAnswer(format!("signal {signal}: {}", tail(&output)))
+                CommandEnd::NoAnswer(format!("signal {signal}: {}", tail(&output)))
             }
             BriefEnd::TimedOut => {
-                Ended::NoAnswer(format!("it took longer than {:?}", self.timeout))
+                CommandEnd::NoAnswer(format!("it took longer than {:?}", self.timeout))
             }
             BriefEnd::NoRoom => {
                 let most = self.max_disk >> 20;
-                Ended::NoAnswer(format!("the copies take more than verify.max_disk ({most} MiB)"))
+                CommandEnd::NoAnswer(format!(
+                    "the copies take more than verify.max_disk ({most} MiB)"
+                ))
             }
         }
     }

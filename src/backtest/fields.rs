@@ -96,13 +96,13 @@ struct Exported {
     reporter: Option<String>,
     #[serde(alias = "user")]
     author: Value,
-    history: Vec<Change>,
+    history: Vec<PastChange>,
     events: Vec<Value>,
 }
 
 /// A change of one field: an older value and a newer one, each a text or a list.
 #[derive(Debug, Clone, Deserialize)]
-struct Change {
+struct PastChange {
     at: Timestamp,
     field: Field,
     #[serde(default)]
@@ -142,7 +142,7 @@ fn of_short_form(value: &Value) -> Option<PastItem> {
 }
 
 /// Labels and assignees over time, from GitHub's events.
-fn of_events(events: &[Value]) -> Vec<Change> {
+fn of_events(events: &[Value]) -> Vec<PastChange> {
     let (mut tags, mut owner, mut changes) = (Vec::<String>::new(), None::<String>, Vec::new());
     for event in events {
         let at = event["created_at"].as_str().and_then(|at| at.parse().ok());
@@ -159,11 +159,11 @@ fn of_events(events: &[Value]) -> Vec<Change> {
         }
         if tags != was_tags {
             let (from, to) = (was_tags.into(), tags.clone().into());
-            changes.push(Change { at, field: Field::Tags, from, to });
+            changes.push(PastChange { at, field: Field::Tags, from, to });
         }
         if owner != was_owner {
             let (from, to) = (was_owner.into(), owner.clone().into());
-            changes.push(Change { at, field: Field::Owner, from, to });
+            changes.push(PastChange { at, field: Field::Owner, from, to });
         }
     }
     changes
@@ -194,7 +194,7 @@ fn of_azure_devops(value: &Value, config: &Config) -> Option<PastItem> {
                 }
                 _ => change[which].clone(),
             };
-            changes.push(Change { at, field, from: value("oldValue"), to: value("newValue") });
+            changes.push(PastChange { at, field, from: value("oldValue"), to: value("newValue") });
         }
     }
     let (id, created) = (raw.id.0, raw.created_at?.as_second());
@@ -236,7 +236,7 @@ fn of_jira(value: &Value, fields: &Value, changelog: &Value) -> Option<PastItem>
                 (Field::Tags, Some(text)) => text.split_whitespace().collect::<Vec<_>>().into(),
                 _ => item[name].clone(),
             };
-            changes.push(Change { at, field, from: side("fromString"), to: side("toString") });
+            changes.push(PastChange { at, field, from: side("fromString"), to: side("toString") });
         }
     }
     let created = fields["created"].as_str().and_then(jira_time)?.as_second();
@@ -262,10 +262,10 @@ fn past_item(
     (id, created_at): (i64, i64),
     (title, text): (&str, &str),
     last: ItemFields,
-    mut changes: Vec<Change>,
+    mut changes: Vec<PastChange>,
 ) -> Option<PastItem> {
     changes.sort_by_key(|change| change.at);
-    let (early, later): (Vec<Change>, Vec<Change>) =
+    let (early, later): (Vec<PastChange>, Vec<PastChange>) =
         changes.into_iter().partition(|change| change.at.as_second() <= created_at + CREATION);
     let mut at_creation = last;
     for field in Field::ALL {

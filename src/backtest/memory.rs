@@ -16,7 +16,7 @@ use crate::private;
 use crate::settings::Analyze;
 
 #[derive(Serialize, Deserialize)]
-struct Line<T> {
+struct MemoryLine<T> {
     key: String,
     #[serde(alias = "scored")]
     value: T,
@@ -54,7 +54,8 @@ impl<T: Serialize + DeserializeOwned> Memory<T> {
     pub fn open(path: PathBuf) -> Self {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         // An interruption may have truncated the last line.
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line<T>>(line).ok());
+        let lines =
+            text.lines().filter_map(|line| serde_json::from_str::<MemoryLine<T>>(line).ok());
         Self { known: lines.map(|line| (line.key, line.value)).collect(), path }
     }
 
@@ -64,7 +65,7 @@ impl<T: Serialize + DeserializeOwned> Memory<T> {
     }
 
     pub fn put(&self, key: &str, value: &T) -> Result<(), BacktestError> {
-        let line = Line { key: key.to_owned(), value };
+        let line = MemoryLine { key: key.to_owned(), value };
         let text = serde_json::to_string(&line).unwrap_or_default();
         let written = private::options().append(true).create(true).open(&self.path);
         // Begins with a newline, in case the last line was truncated.

@@ -198,7 +198,7 @@ fn holders(histories: &BTreeMap<PathBuf, CodeBaseHistory>, item: &PastItem) -> V
 }
 
 /// A task without its item.
-struct Found {
+struct FoundFixOfItem {
     base: String,
     before: i64,
     gold: Vec<Change>,
@@ -206,7 +206,7 @@ struct Found {
     order: usize,
 }
 
-impl Found {
+impl FoundFixOfItem {
     fn of_item(self, item: PastItem) -> Task {
         let Self { base, before, gold, commits, order } = self;
         Task { item, base, before, gold, commits, order }
@@ -217,7 +217,7 @@ fn find_fix(
     histories: &BTreeMap<PathBuf, CodeBaseHistory>,
     linked: &HashSet<i64>,
     item: &PastItem,
-) -> Result<Found, SkipReason> {
+) -> Result<FoundFixOfItem, SkipReason> {
     let history = histories.get(&item.repository).ok_or(SkipReason::NoCommit)?;
     let commits = history.linked.commits.get(&item.id).map(Vec::as_slice).unwrap_or_default();
     let found = match fix::of_commits(commits, item.created_at, &history.changes) {
@@ -248,7 +248,7 @@ fn find_fix(
     let existed = item.created_at.is_none_or(|created| created < first.written);
     let before = if existed { first.written } else { first.time };
     let commits = found.commits.iter().map(|commit| (commit.id.clone(), commit.reason)).collect();
-    Ok(Found { base, before, gold, commits, order: first.order })
+    Ok(FoundFixOfItem { base, before, gold, commits, order: first.order })
 }
 
 pub(super) fn outcome(item: &PastItem, result: Result<Scored, SkipReason>) -> Outcome {

@@ -38,7 +38,7 @@ pub fn walk<T: Send>(
     }
     let workers = request.workers.clamp(1, tasks.len().div_ceil(MIN_PER_WORKER));
     let part = tasks.len().div_ceil(workers);
-    let place = Place {
+    let place = WalkPlace {
         repository,
         folder,
         prefix: PastTree::prefix_of(repository)?,
@@ -69,7 +69,7 @@ fn threads(workers: usize) -> usize {
     (cores / workers).clamp(1, Options::default().threads)
 }
 
-struct Place<'a> {
+struct WalkPlace<'a> {
     repository: &'a Path,
     /// Has a folder for each worker.
     folder: PathBuf,
@@ -79,7 +79,7 @@ struct Place<'a> {
     failed: AtomicBool,
 }
 
-impl Place<'_> {
+impl WalkPlace<'_> {
     fn work<T>(
         &self,
         number: usize,

@@ -17,7 +17,7 @@ pub(super) const RANKED: usize = 50;
 const OFFERED: usize = 30;
 
 /// Shared by the workers.
-struct Shared<'a> {
+struct ScoringState<'a> {
     request: &'a Request,
     weights: Weights,
     memory: Mutex<Memory<Scored>>,
@@ -27,7 +27,7 @@ struct Shared<'a> {
     stopped: AtomicBool,
 }
 
-impl Shared<'_> {
+impl ScoringState<'_> {
     /// Reports progress; false: stop.
     fn go_on(&self) -> bool {
         let progress = Progress { done: self.done.load(Ordering::Relaxed), all: self.all };
@@ -50,7 +50,7 @@ pub fn score_all(
     watch: &Watch<'_>,
 ) -> Result<Vec<Outcome>, BacktestError> {
     let all = left.len() + tasks.values().map(Vec::len).sum::<usize>();
-    let shared = Shared {
+    let shared = ScoringState {
         request,
         weights: weights_of(&request.ranking),
         memory: Mutex::new(Memory::open(request.folder.join("scores.jsonl"))),
@@ -71,7 +71,7 @@ pub fn score_all(
 }
 
 fn score_code_base(
-    shared: &Shared<'_>,
+    shared: &ScoringState<'_>,
     repository: &Path,
     tasks: &[Task],
 ) -> Result<Vec<Outcome>, BacktestError> {
@@ -112,7 +112,7 @@ fn key(request: &Request, task: &Task) -> String {
 
 /// The score of one item, or why there is none.
 fn score(
-    shared: &Shared<'_>,
+    shared: &ScoringState<'_>,
     index: &Index,
     task: &Task,
 ) -> Result<Result<Scored, SkipReason>, BacktestError> {

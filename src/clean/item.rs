@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use visible_text::{clean_both, trim_to_bytes, without_invisible};
 
-use super::many::each;
 use crate::model::text::clip;
 use crate::model::{
     Alarms, CleanField, CleanItem, Format, TextStats, UnclearTextPolicy, VisibilityIssue,
@@ -121,7 +120,7 @@ impl CleanedTexts {
 pub fn clean_items(
     items: Vec<WorkItem>,
     budget: &Budget,
-    is_out_of_time: impl Fn() -> bool + Sync,
+    is_out_of_time: impl Fn() -> bool,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
     clean_each(items, |item| match is_out_of_time() {
         true => no_time_for(item),
@@ -131,18 +130,14 @@ pub fn clean_items(
 
 fn clean_each(
     items: Vec<WorkItem>,
-    clean: impl Fn(&WorkItem) -> CleanedTexts + Sync,
+    clean: impl Fn(&WorkItem) -> CleanedTexts,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
-    // The cleaner only borrows the item, so that the item is unchanged after a panic.
-    let done = each(items, |item| match catch_unwind(AssertUnwindSafe(|| clean(&item))) {
-        Ok(texts) => Ok(texts.of_item(item)),
-        Err(_) => Err(Box::new(item)),
-    });
-    let (mut cleaned, mut failed) = (Vec::with_capacity(done.len()), Vec::new());
-    for one in done {
-        match one {
-            Ok(item) => cleaned.push(item),
-            Err(kept) => failed.push(*kept),
+    let (mut cleaned, mut failed) = (Vec::with_capacity(items.len()), Vec::new());
+    for item in items {
+        // The cleaner only borrows the item, so that the item is unchanged after a panic.
+        match catch_unwind(AssertUnwindSafe(|| clean(&item))) {
+            Ok(texts) => cleaned.push(texts.of_item(item)),
+            Err(_) => failed.push(item),
         }
     }
     (cleaned, failed)
@@ -155,12 +150,7 @@ pub fn without_texts(item: WorkItem) -> CleanItem {
     CleanedTexts { title, fields: Vec::new(), alarms, stats }.of_item(item)
 }
 
-/// Replaces an item for which there was no time: a mark in place of each text.
-pub fn without_time(item: WorkItem) -> CleanItem {
-    let texts = no_time_for(&item);
-    texts.of_item(item)
-}
-
+/// Replaces the texts of an item for which there was no time: a mark in place of each.
 fn no_time_for(item: &WorkItem) -> CleanedTexts {
     let mut alarms =
         Alarms { doubts: VisibilityIssues::of(VisibilityIssue::Time), ..Alarms::default() };
@@ -392,7 +382,11 @@ mod tests {
             assert_eq!(cleaned.facts, plain.facts, "{hidden:?}");
             assert_eq!(cleaned.fields, plain.fields, "{hidden:?}");
             assert_eq!(cleaned.alarms.invisible_chars, 12, "{hidden:?}");
-            assert_eq!(without_time(with_facts(hidden)).facts, plain.facts, "{hidden:?}");
+            assert_eq!(
+                no_time_for(&with_facts(hidden)).of_item(with_facts(hidden)).facts,
+                plain.facts,
+                "{hidden:?}"
+            );
             let unread = without_texts(with_facts(hidden));
             assert_eq!(unread.facts, plain.facts, "{hidden:?}");
             assert_eq!(unread.alarms.invisible_chars, 11, "{hidden:?}");

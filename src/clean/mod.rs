@@ -5,8 +5,7 @@
 
 mod file;
 mod item;
-mod many;
 
 pub use file::{FileKind, harmless_name, kind_of_file};
-pub use item::{Budget, clean_item, clean_items, without_texts, without_time};
+pub use item::{Budget, clean_item, clean_items, without_texts};
 pub use visible_text::{Cleaned, Options, Rendering, clean_both, clean_text};

@@ -36,7 +36,7 @@ pub enum Grouping {
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
+struct AccuracyAnswer {
     all: Accuracy,
     groups: BTreeMap<String, Accuracy>,
     /// What people did with suggested values, by field.
@@ -102,13 +102,13 @@ impl super::Context {
         }
         let groups = groups.into_iter().map(|(name, rows)| (name, accuracy(rows))).collect();
         let outcomes = store.suggestions().outcomes(since).await?;
-        let answer = Answer { all: accuracy(&rows), groups, suggestions: used(&outcomes) };
+        let answer = AccuracyAnswer { all: accuracy(&rows), groups, suggestions: used(&outcomes) };
         self.print(&answer, render)?;
         Ok(Code::Done)
     }
 }
 
-fn render(answer: &Answer) -> String {
+fn render(answer: &AccuracyAnswer) -> String {
     if answer.all.findings == 0 {
         return format!("No findings in this period.\n{}", suggestions(answer));
     }
@@ -134,7 +134,7 @@ fn render(answer: &Answer) -> String {
 }
 
 /// `area: 40 suggested, 31 kept, 5 changed, 4 not used`
-fn suggestions(answer: &Answer) -> String {
+fn suggestions(answer: &AccuracyAnswer) -> String {
     let one = |(field, used): (&&str, &Used)| {
         let Used { shown, kept, changed, ignored, open, not_shown } = used;
         format!(

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{Args, Parser, Subcommand, value_parser};
 
 use super::exit;
 use crate::settings::{LogFormat, LogLevel};
@@ -81,10 +81,10 @@ pub struct GlobalArgs {
     pub quiet: bool,
     /// Log level on standard error [default: warn; for the service, log.level]
     #[arg(long, global = true, value_name = "LEVEL")]
-    pub log_level: Option<Level>,
+    pub log_level: Option<LogLevel>,
     /// Log format on standard error [default: human; for the service, log.format]
     #[arg(long, global = true, value_name = "FORMAT")]
-    pub log_format: Option<Format>,
+    pub log_format: Option<LogFormat>,
 }
 
 impl GlobalArgs {
@@ -96,42 +96,6 @@ impl GlobalArgs {
             set: self.set.clone(),
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Human,
-    Json,
-}
-
-impl From<Format> for LogFormat {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Human => Self::Human,
-            Format::Json => Self::Json,
-        }
-    }
-}
-
-impl From<Level> for LogLevel {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Error => Self::Error,
-            Level::Warn => Self::Warn,
-            Level::Info => Self::Info,
-            Level::Debug => Self::Debug,
-            Level::Trace => Self::Trace,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Level {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
 }
 
 #[derive(Debug, Subcommand)]
@@ -315,7 +279,7 @@ pub struct LimitArgs {
 #[derive(Debug, Subcommand)]
 pub enum Simulate {
     /// An Azure DevOps server with a realistic backlog, on loopback
-    Ado(crate::simulate::ado::SimulateAdoArgs),
+    Ado(crate::simulate::ado::SimulatorOptions),
     /// A scripted agent that imitates the CLI of Claude Code, Codex or GitHub Copilot
     Agent(crate::simulate::agent::SimulateAgentArgs),
 }

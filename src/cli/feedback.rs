@@ -1,6 +1,6 @@
 //! `heartbeat feedback`: rates a finding.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::error::CommandError;
 use super::exit::Code;
@@ -17,65 +17,22 @@ pub struct FeedbackArgs {
     /// The item as people name it: 4106, #4106, PARCEL-4, contoso/web#12, or its address
     pub item: String,
     /// Your rating of its newest finding
-    pub opinion: OpinionWord,
+    pub opinion: Opinion,
     /// Reason, in your own words
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub note: String,
     /// Rate what triage suggested for this field instead: useful or wrong, in this area only
     #[arg(long, value_enum)]
-    pub field: Option<FieldWord>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FieldWord {
-    Area,
-    Type,
-    Priority,
-    Severity,
-    Tags,
-    Owner,
-}
-
-impl From<FieldWord> for Field {
-    fn from(word: FieldWord) -> Self {
-        match word {
-            FieldWord::Area => Self::Area,
-            FieldWord::Type => Self::Type,
-            FieldWord::Priority => Self::Priority,
-            FieldWord::Severity => Self::Severity,
-            FieldWord::Tags => Self::Tags,
-            FieldWord::Owner => Self::Owner,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OpinionWord {
-    /// It helped
-    Useful,
-    /// It names the wrong cause or the wrong place
-    Wrong,
-    /// The item is done; nothing is left to do
-    Done,
-}
-
-impl From<OpinionWord> for Opinion {
-    fn from(word: OpinionWord) -> Self {
-        match word {
-            OpinionWord::Useful => Self::Useful,
-            OpinionWord::Wrong => Self::Wrong,
-            OpinionWord::Done => Self::Done,
-        }
-    }
+    pub field: Option<Field>,
 }
 
 impl Context {
     pub(super) async fn feedback(&self, args: &FeedbackArgs) -> Result<Code, CommandError> {
         let (reading, config) = self.needed_state()?;
         self.learn_names(&reading).await?;
-        let opinion = Opinion::from(args.opinion);
+        let opinion = args.opinion;
         if let Some(field) = args.field {
-            return self.rate_suggestion((&reading, &config), args, field.into()).await;
+            return self.rate_suggestion((&reading, &config), args, field).await;
         }
         let rating = (args.item.as_str(), opinion, args.note.as_str());
         let key = give(&reading, &config, &self.clock, rating).await?;
@@ -98,7 +55,7 @@ impl Context {
         let key = show::find_key(reading, config, &args.item).await?;
         let item = self.name_of(&key);
         let journal = Journal::open(Store::open(reading.folder())?, self.clock.clone(), None)?;
-        let right = args.opinion != OpinionWord::Wrong;
+        let right = args.opinion != Opinion::Wrong;
         let name = field.into_str();
         if !journal.suggestions().rate(key.clone(), field, right).await? {
             return Err(CommandError::NotFound(format!(

@@ -5,7 +5,7 @@ use toml::Value;
 use super::error::CommandError;
 use super::init_checks::check_address;
 use crate::fetch::filters::words;
-use crate::fetch::github::{Filter, Scope};
+use crate::fetch::github::{Filter, RepoScope};
 
 const KINDS: [&str; 3] = ["ado", "github", "jira"];
 
@@ -191,7 +191,7 @@ impl NamedSource {
 
     pub(super) fn check_project(&self, project: &str) -> Result<(), String> {
         match self.needs_project() {
-            true => Scope::parse(project).map(drop).map_err(|error| error.to_string()),
+            true => RepoScope::parse(project).map(drop).map_err(|error| error.to_string()),
             false => Ok(()),
         }
     }

@@ -165,8 +165,8 @@ impl Context {
             overrides: self.global.overrides(),
             environment: self.environment.clone(),
             clock: self.clock.clone(),
-            log_level: self.global.log_level.map(Into::into),
-            log_format: self.global.log_format.map(Into::into),
+            log_level: self.global.log_level,
+            log_format: self.global.log_format,
             progress: self.progress(),
             demo,
         }
@@ -350,12 +350,12 @@ impl Context {
 
     async fn simulate_ado(
         &self,
-        args: crate::simulate::ado::SimulateAdoArgs,
+        options: crate::simulate::ado::SimulatorOptions,
     ) -> Result<Code, CommandError> {
         let ready = |simulator: &crate::simulate::ado::Simulator| {
             self.print_simulator(&simulator.base_url(), crate::simulate::ado::PROJECT);
         };
-        served(crate::simulate::ado::run(args, ready).await)
+        served(crate::simulate::ado::Simulator::run(options, ready).await)
     }
 
     /// Prints the address for scripts on standard output, and the command that uses it on standard

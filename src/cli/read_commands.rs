@@ -11,7 +11,7 @@ use crate::report::names::Names;
 use crate::settings::Config;
 use crate::store::{RunLock, Store};
 
-enum Found {
+enum FoundState {
     /// A state, and the configuration to read it with.
     Here(Store, Box<Config>),
     /// No state in this folder.
@@ -91,15 +91,15 @@ impl Context {
     }
 
     /// The state for reading, if there is one, and the configuration.
-    fn state(&self) -> Result<Found, CommandError> {
+    fn state(&self) -> Result<FoundState, CommandError> {
         let (config, fault) = self.load_for_reading()?;
         if let Some(fault) = fault {
             say_error(&fault.into());
         }
         let folder = app::state_folder(&config, &self.environment)?;
         match Store::open_for_reading(&folder)? {
-            Some(store) => Ok(Found::Here(store, Box::new(config))),
-            None => Ok(Found::Nothing(folder)),
+            Some(store) => Ok(FoundState::Here(store, Box::new(config))),
+            None => Ok(FoundState::Nothing(folder)),
         }
     }
 
@@ -113,8 +113,8 @@ impl Context {
     /// For commands that need an existing state.
     pub(super) fn needed_state(&self) -> Result<(Store, Config), CommandError> {
         match self.state()? {
-            Found::Here(store, config) => Ok((store, *config)),
-            Found::Nothing(folder) => Err(CommandError::NotFound(nothing_in(&folder))),
+            FoundState::Here(store, config) => Ok((store, *config)),
+            FoundState::Nothing(folder) => Err(CommandError::NotFound(nothing_in(&folder))),
         }
     }
 
@@ -124,11 +124,11 @@ impl Context {
         show: impl AsyncFnOnce(Store, Config) -> Result<(), CommandError>,
     ) -> Result<Code, CommandError> {
         match self.state()? {
-            Found::Here(store, config) => {
+            FoundState::Here(store, config) => {
                 self.learn_names(&store).await?;
                 show(store, *config).await?;
             }
-            Found::Nothing(folder) => {
+            FoundState::Nothing(folder) => {
                 self.print(&serde_json::Value::Null, |_| format!("{}\n", nothing_in(&folder)))?;
             }
         }

@@ -36,7 +36,7 @@ pub struct ShareArgs {
 }
 
 #[derive(Debug, Serialize)]
-struct Shared {
+struct SharedFinding {
     #[serde(skip_serializing_if = "Option::is_none")]
     link: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ impl Context {
             let (path, until) =
                 made.map_err(CommandError::io("cannot write the secret of shared links"))?;
             let link = format!("{}{path}", page_address(served).trim_end_matches('/'));
-            let shared = Shared { link: Some(link), until: Some(until), file: None };
+            let shared = SharedFinding { link: Some(link), until: Some(until), file: None };
             self.print(&shared, |shared| {
                 format!(
                     "{}\nopens only the finding on {name}, until {}; `heartbeat share --revoke` \
@@ -97,7 +97,7 @@ impl Context {
         let file = args.out.clone().unwrap_or_else(usual);
         let what = format!("cannot write {}", file.display());
         private::replace(&file, page.as_bytes()).map_err(CommandError::io(what))?;
-        let shared = Shared { link: None, until: None, file: Some(file) };
+        let shared = SharedFinding { link: None, until: None, file: Some(file) };
         self.print(&shared, |shared| {
             let file = shared.file.as_deref().map(|file| file.display().to_string());
             format!("wrote the finding on {name} to {}\n", file.unwrap_or_default())

@@ -20,7 +20,7 @@ use crate::report::why;
 use crate::settings::{Config, Source, SourceKind};
 
 #[derive(Debug, Serialize)]
-struct Answer {
+struct WhyAnswer {
     /// The name that people use.
     item: String,
     why: String,
@@ -39,7 +39,7 @@ impl Context {
                 Ok(Some(key)) => Ok(key),
                 Ok(None) => other,
                 Err(why) => {
-                    return self.say_why(Answer { item: item.to_owned(), why });
+                    return self.say_why(WhyAnswer { item: item.to_owned(), why });
                 }
             },
         }?;
@@ -55,14 +55,14 @@ impl Context {
                 told => told,
             },
         };
-        self.say_why(Answer { item: self.name_of(&key), why })
+        self.say_why(WhyAnswer { item: self.name_of(&key), why })
     }
 
     pub(super) fn name_of(&self, key: &ItemKey) -> String {
         self.names.get().map_or_else(|| short_key(key), |names| names.name(key))
     }
 
-    fn say_why(&self, answer: Answer) -> Result<Code, CommandError> {
+    fn say_why(&self, answer: WhyAnswer) -> Result<Code, CommandError> {
         self.print(&answer, |answer| format!("{}: {}\n", answer.item, answer.why))?;
         Ok(Code::Done)
     }

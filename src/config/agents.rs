@@ -2,24 +2,17 @@
 
 use super::error::Origin;
 use super::source;
-use super::validate::{Checker, is_variable_name_or_empty};
+use super::validate::ConfigChecker;
 use crate::model::Stage;
 use crate::settings::{AgentKind, Config, Containment, CopilotProvider};
 
 /// Checks only agents that a stage uses.
-pub(super) fn other_agents(checker: &mut Checker<'_>, config: &Config) {
+pub(super) fn other_agents(checker: &mut ConfigChecker<'_>, config: &Config) {
     for (command, key) in
         [(&config.codex.command, "codex.command"), (&config.copilot.command, "copilot.command")]
     {
         let named = command.first().is_some_and(|program| !program.trim().is_empty());
         checker.require(named, key, "put the agent's program first");
-    }
-    for (variable, key) in [
-        (&config.codex.credential_env, "codex.credential_env"),
-        (&config.copilot.credential_env, "copilot.credential_env"),
-    ] {
-        let holds = is_variable_name_or_empty(variable);
-        checker.require(holds, key, "write the name of a variable, not its value");
     }
     let used = config.agents();
     let address = "write an http or https address, such as https://api.openai.com/v1";
@@ -65,8 +58,8 @@ pub(super) fn other_agents(checker: &mut Checker<'_>, config: &Config) {
     only_claude_has(checker, config);
 }
 
-fn only_claude_has(checker: &mut Checker<'_>, config: &Config) {
-    let written = |checker: &Checker<'_>, key: &str| checker.place(key) != Origin::Default;
+fn only_claude_has(checker: &mut ConfigChecker<'_>, config: &Config) {
+    let written = |checker: &ConfigChecker<'_>, key: &str| checker.place(key) != Origin::Default;
     let fallback =
         !config.analyze.fallback_model.is_empty() && written(checker, "analyze.fallback_model");
     checker.require_consistent(
@@ -100,7 +93,7 @@ fn parts(address: &str) -> (&str, &str) {
 
 /// Checks the two address forms of Azure OpenAI. The service answers a wrong address with "resource
 /// not found", which does not name the setting.
-fn azure(checker: &mut Checker<'_>, config: &Config) {
+fn azure(checker: &mut ConfigChecker<'_>, config: &Config) {
     let (codex, copilot) = (&config.codex, &config.copilot);
     let (host, path) = parts(&codex.base_url);
     if AZURE_HOSTS.iter().any(|end| host.ends_with(end)) {

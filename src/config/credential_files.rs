@@ -2,12 +2,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::validate::Checker;
+use super::validate::ConfigChecker;
 use crate::settings::Config;
 
 const MOVE_IT: &str = "an agent can read every file of a code base; move the file out of it";
 
-pub(super) fn check(checker: &mut Checker<'_>, config: &Config) {
+pub(super) fn check(checker: &mut ConfigChecker<'_>, config: &Config) {
     let fleet = &config.fleet;
     let mut files = vec![
         (fleet.key_file.as_path(), "fleet.key_file".to_owned()),

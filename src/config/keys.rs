@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::error::{Origin, Problem, Suggestion};
 use super::validate::is_variable_name_or_empty;
 use super::{DEFAULT_TOML, list};
-use crate::settings::{Config, Environment, Rule, credential_in};
+use crate::settings::{Config, Environment, RuleSettings, credential_in};
 
 /// Keys whose value is a path; relative paths start at the folder of the file that sets them.
 const PATH_KEYS: [&str; 16] = [
@@ -179,7 +179,7 @@ impl Keys {
         let error = match key.split_once('.').filter(|_| get(&self.examples, &key).is_some()) {
             Some((_, key)) => {
                 let trial = Table::from_iter([(key.to_owned(), entry.value.clone())]);
-                trial.try_into::<Rule>().err()?
+                trial.try_into::<RuleSettings>().err()?
             }
             None => {
                 let mut trial = self.defaults();

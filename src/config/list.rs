@@ -121,9 +121,9 @@ fn unknown(place: Origin, full: &str, keys: &Keys) -> Problem {
 
 /// The list entries while the layers are merged.
 #[derive(Debug, Default)]
-pub(super) struct Entries(BTreeMap<(String, usize), Table>);
+pub(super) struct ListEntries(BTreeMap<(String, usize), Table>);
 
-impl Entries {
+impl ListEntries {
     /// Takes a value if its key belongs to a list; returns whether it did.
     pub fn take(&mut self, key: &str, value: &Value) -> bool {
         let (section, key) = key.split_once('.').map_or((key, None), |(s, k)| (s, Some(k)));

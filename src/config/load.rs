@@ -161,7 +161,7 @@ fn lay_over(keys: &Keys, entries: Vec<Entry>, problems: &mut Vec<Problem>) -> La
         origins: keys.names().map(|name| (name, Origin::Default)).collect(),
         refused: BTreeSet::new(),
     };
-    let mut lists = list::Entries::default();
+    let mut lists = list::ListEntries::default();
     for entry in entries {
         if let Some(problem) = keys.refuse(&entry) {
             layered.refused.insert(entry.key);

@@ -1,10 +1,10 @@
 //! Validates `[[rules]]`, each rule and all together.
 
-use super::validate::Checker;
+use super::validate::ConfigChecker;
 use crate::model::Usd;
-use crate::settings::{Config, Rule};
+use crate::settings::{Config, RuleSettings};
 
-pub(super) fn check(checker: &mut Checker<'_>, config: &Config) {
+pub(super) fn check(checker: &mut ConfigChecker<'_>, config: &Config) {
     for (n, rule) in config.rules.iter().enumerate() {
         let section = format!("rules[{}]", n + 1);
         one(checker, config, rule, &section);
@@ -17,7 +17,7 @@ pub(super) fn check(checker: &mut Checker<'_>, config: &Config) {
     }
 }
 
-fn one(checker: &mut Checker<'_>, config: &Config, rule: &Rule, section: &str) {
+fn one(checker: &mut ConfigChecker<'_>, config: &Config, rule: &RuleSettings, section: &str) {
     let key = |name: &str| format!("{section}.{name}");
     let known: Vec<&str> = config.sources().iter().map(|source| source.name.as_str()).collect();
     checker.require(

@@ -1,11 +1,11 @@
 //! Validates the sources, each and all together.
 
 use super::error::{Origin, Problem};
-use super::validate::{Checker, is_variable_name_or_empty, positive};
+use super::validate::{ConfigChecker, is_variable_name_or_empty, positive};
 use crate::schedule::Schedule;
 use crate::settings::{Config, Source, SourceAuth, SourceKind};
 
-pub(super) fn check(checker: &mut Checker<'_>, config: &Config) {
+pub(super) fn check(checker: &mut ConfigChecker<'_>, config: &Config) {
     for (n, source) in config.sources().iter().enumerate() {
         one(checker, source, &config.source_section(n));
         let schedule = &source.schedule;
@@ -18,7 +18,7 @@ pub(super) fn check(checker: &mut Checker<'_>, config: &Config) {
     }
 }
 
-fn one(checker: &mut Checker<'_>, source: &Source, section: &str) {
+fn one(checker: &mut ConfigChecker<'_>, source: &Source, section: &str) {
     let key = |name: &str| format!("{section}.{name}");
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     checker.require(
@@ -97,7 +97,7 @@ const OF_KIND: [(&str, &[SourceKind], &str); 10] = {
 /// Refuses a key of another kind where it is written. What an entry inherits from `[source]` may
 /// be meant for another entry, and a file that lists every key has those of other kinds with their
 /// defaults.
-fn of_kind(checker: &mut Checker<'_>, source: &Source, section: &str) {
+fn of_kind(checker: &mut ConfigChecker<'_>, source: &Source, section: &str) {
     let written = toml::Table::try_from(source).unwrap_or_default();
     let default: toml::Table = toml::from_str(super::DEFAULT_TOML).unwrap_or_default();
     let default = default.get("source");
@@ -116,7 +116,7 @@ fn of_kind(checker: &mut Checker<'_>, source: &Source, section: &str) {
     }
 }
 
-fn filters(checker: &mut Checker<'_>, source: &Source, section: &str) {
+fn filters(checker: &mut ConfigChecker<'_>, source: &Source, section: &str) {
     let key = |name: &str| format!("{section}.{name}");
     for (name, names) in source.filters() {
         checker.require_consistent(
@@ -133,7 +133,7 @@ fn filters(checker: &mut Checker<'_>, source: &Source, section: &str) {
     checker.require(!has_torn_text(&source.where_clause), &key("where"), NOT_ONE_LINE);
 }
 
-fn commands(checker: &mut Checker<'_>, source: &Source, section: &str) {
+fn commands(checker: &mut ConfigChecker<'_>, source: &Source, section: &str) {
     let key = |name: &str| format!("{section}.{name}");
     checker.require_consistent(
         !source.commands || source.write_back,
@@ -148,7 +148,7 @@ fn commands(checker: &mut Checker<'_>, source: &Source, section: &str) {
 }
 
 /// Items are stored under the name of their source, so names must differ.
-fn different_names(checker: &mut Checker<'_>, config: &Config, position: usize) {
+fn different_names(checker: &mut ConfigChecker<'_>, config: &Config, position: usize) {
     let sources = config.sources();
     let Some(source) = sources.get(position) else { return };
     let before = sources.iter().take(position);

@@ -8,14 +8,14 @@ use super::load::Layered;
 use super::{agents, credential_files, keys, list, source};
 use crate::model::{Field, Stage, Usd};
 use crate::schedule::{Schedule, ScheduleError};
-use crate::settings::{AgentKind, Config, Route, WatchedField};
+use crate::settings::{AgentKind, Config, RouteSettings, WatchedField};
 
 /// Variables that make an agent trust the repository that it reads.
 const UNSAFE: [&str; 1] = ["COPILOT_ALLOW_ALL"];
 
 /// The problems of a configuration whose values are well formed one by one.
 pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem> {
-    let mut checker = Checker { layered, problems: Vec::new() };
+    let mut checker = ConfigChecker { layered, problems: Vec::new() };
     source::check(&mut checker, config);
     credential_files::check(&mut checker, config);
     schedule(&mut checker, config);
@@ -30,15 +30,16 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     http(&mut checker, config);
     fleet(&mut checker, config);
     check_log_and_report(&mut checker, config);
+    variables(&mut checker, config);
     checker.problems
 }
 
-pub(super) struct Checker<'a> {
+pub(super) struct ConfigChecker<'a> {
     layered: &'a Layered,
     problems: Vec<Problem>,
 }
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// Rejects one value, unless it is already rejected.
     pub(super) fn require(&mut self, holds: bool, key: &str, allowed: &str) {
         let key = self.written_as(key);
@@ -100,7 +101,7 @@ impl Checker<'_> {
     }
 }
 
-fn repository(checker: &mut Checker<'_>, config: &Config) {
+fn repository(checker: &mut ConfigChecker<'_>, config: &Config) {
     let name = &config.repository.branch;
     // Nothing that git could take for an option or for two references.
     let is_plain = !name.starts_with(['-', '+', '/'])
@@ -113,7 +114,7 @@ fn repository(checker: &mut Checker<'_>, config: &Config) {
         .map(|routes| (routes, "source.routes"))
         .chain([(&config.repository.routes, "repository.routes")])
     {
-        let why = routes.iter().find_map(Route::contradiction);
+        let why = routes.iter().find_map(RouteSettings::contradiction);
         checker.require(why.is_none(), key, why.as_deref().unwrap_or_default());
         checker.require_consistent(
             !config.fleet.is_on() || routes.iter().all(|route| route.also.is_empty()),
@@ -131,7 +132,7 @@ fn repository(checker: &mut Checker<'_>, config: &Config) {
     }
 }
 
-fn suggest(checker: &mut Checker<'_>, config: &Config) {
+fn suggest(checker: &mut ConfigChecker<'_>, config: &Config) {
     let suggest = &config.suggest;
     checker.require(
         (0.5..=1.0).contains(&suggest.min_precision),
@@ -162,7 +163,7 @@ fn suggest(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn schedule(checker: &mut Checker<'_>, config: &Config) {
+fn schedule(checker: &mut ConfigChecker<'_>, config: &Config) {
     let schedule = &config.schedule;
     let parsed = Schedule::parse(&schedule.cron, &schedule.timezone);
     match &parsed {
@@ -182,17 +183,12 @@ fn schedule(checker: &mut Checker<'_>, config: &Config) {
     }
 }
 
-fn agent(checker: &mut Checker<'_>, config: &Config) {
+fn agent(checker: &mut ConfigChecker<'_>, config: &Config) {
     let agent = &config.agent;
     checker.require(
         agent.command.first().is_some_and(|program| !program.trim().is_empty()),
         "agent.command",
         "put the agent's program first, such as [\"claude\"]",
-    );
-    checker.require(
-        is_variable_name_or_empty(&agent.credential_env),
-        "agent.credential_env",
-        "write the name of a variable, not its value",
     );
     checker.require(
         agent.pass_env.iter().all(|name| is_variable_name(name)),
@@ -234,7 +230,7 @@ fn agent(checker: &mut Checker<'_>, config: &Config) {
     }
 }
 
-fn sessions(checker: &mut Checker<'_>, config: &Config) {
+fn sessions(checker: &mut ConfigChecker<'_>, config: &Config) {
     let (triage, analyze, timeouts) = (&config.triage, &config.analyze, &config.timeouts);
     for (duration, key) in [
         (triage.timeout, "triage.timeout"),
@@ -281,7 +277,7 @@ fn sessions(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn limits(checker: &mut Checker<'_>, config: &Config) {
+fn limits(checker: &mut ConfigChecker<'_>, config: &Config) {
     let limits = &config.limits;
     for (count, key) in [
         (limits.max_live_sessions, "limits.max_live_sessions"),
@@ -313,7 +309,7 @@ fn limits(checker: &mut Checker<'_>, config: &Config) {
     positive(checker, config.state.keep_events, "state.keep_events");
 }
 
-fn ranking(checker: &mut Checker<'_>, config: &Config) {
+fn ranking(checker: &mut ConfigChecker<'_>, config: &Config) {
     let ranking = &config.ranking;
     for (names, key) in
         [(&ranking.prefer, "ranking.prefer"), (&ranking.set_aside, "ranking.set_aside")]
@@ -333,7 +329,7 @@ fn ranking(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn money(checker: &mut Checker<'_>, config: &Config) {
+fn money(checker: &mut ConfigChecker<'_>, config: &Config) {
     let (triage, analyze, budget) = (&config.triage, &config.analyze, &config.budget);
     for (amount, key) in [
         (triage.max_cost, "triage.max_cost"),
@@ -378,18 +374,8 @@ fn money(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn http(checker: &mut Checker<'_>, config: &Config) {
+fn http(checker: &mut ConfigChecker<'_>, config: &Config) {
     let http = &config.http;
-    checker.require(
-        is_variable_name_or_empty(&http.token_env),
-        "http.token_env",
-        "write the name of a variable, not its value",
-    );
-    checker.require(
-        is_variable_name_or_empty(&http.hooks_env),
-        "http.hooks_env",
-        "write the name of a variable, not its value",
-    );
     positive(checker, http.min_interval, "http.min_interval");
     checker.require_consistent(
         http.hooks_env.is_empty() || !http.listen.is_empty(),
@@ -415,7 +401,7 @@ fn http(checker: &mut Checker<'_>, config: &Config) {
 }
 
 /// Without an address there is no fleet, and the other keys are not checked.
-fn fleet(checker: &mut Checker<'_>, config: &Config) {
+fn fleet(checker: &mut ConfigChecker<'_>, config: &Config) {
     let fleet = &config.fleet;
     let plain = |text: &str| {
         text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
@@ -423,11 +409,6 @@ fn fleet(checker: &mut Checker<'_>, config: &Config) {
     let name = "write a short name of letters, digits, `-`, `_` and `.`";
     checker.require(!fleet.pool.is_empty() && plain(&fleet.pool), "fleet.pool", name);
     checker.require(plain(&fleet.host), "fleet.host", name);
-    checker.require(
-        is_variable_name_or_empty(&fleet.api_key_env),
-        "fleet.api_key_env",
-        "write the name of a variable, not its value",
-    );
     checker.require(
         fleet.mirrors.iter().all(|mirror| !mirror.name.is_empty() && plain(&mirror.name)),
         "fleet.mirrors",
@@ -473,18 +454,13 @@ fn fleet(checker: &mut Checker<'_>, config: &Config) {
     );
 }
 
-fn check_log_and_report(checker: &mut Checker<'_>, config: &Config) {
+fn check_log_and_report(checker: &mut ConfigChecker<'_>, config: &Config) {
     checker.require(
         config.log.max_size >= 64 * 1024,
         "log.max_size",
         "write a size of 64 KiB or more",
     );
     checker.require(config.log.keep <= 1000, "log.keep", "write 0 to 1000");
-    checker.require(
-        is_variable_name_or_empty(&config.report.webhook_env),
-        "report.webhook_env",
-        "write the name of a variable, not its value",
-    );
     let digest = &config.report.digest;
     checker.require(
         digest.is_empty() || Schedule::parse(digest, &config.schedule.timezone).is_ok(),
@@ -498,18 +474,30 @@ fn check_log_and_report(checker: &mut Checker<'_>, config: &Config) {
         "write an http or https address without query, such as https://heartbeat.contoso.test",
     );
     checker.require(
-        is_variable_name_or_empty(&config.monitor.ping_env),
-        "monitor.ping_env",
-        "write the name of a variable, not its value",
-    );
-    checker.require(
         config.report.dir.as_os_str().is_empty() || !config.report.formats.is_empty(),
         "report.formats",
         "write at least one of \"md\", \"html\" and \"json\"",
     );
 }
 
-pub(super) fn positive(checker: &mut Checker<'_>, duration: Duration, key: &str) {
+/// Keys that hold the name of a variable, and never a secret.
+fn variables(checker: &mut ConfigChecker<'_>, config: &Config) {
+    for (name, key) in [
+        (&config.agent.credential_env, "agent.credential_env"),
+        (&config.codex.credential_env, "codex.credential_env"),
+        (&config.copilot.credential_env, "copilot.credential_env"),
+        (&config.http.token_env, "http.token_env"),
+        (&config.http.hooks_env, "http.hooks_env"),
+        (&config.fleet.api_key_env, "fleet.api_key_env"),
+        (&config.report.webhook_env, "report.webhook_env"),
+        (&config.monitor.ping_env, "monitor.ping_env"),
+    ] {
+        let is_name = is_variable_name_or_empty(name);
+        checker.require(is_name, key, "write the name of a variable, not its value");
+    }
+}
+
+pub(super) fn positive(checker: &mut ConfigChecker<'_>, duration: Duration, key: &str) {
     checker.require(!duration.is_zero(), key, "write a duration above zero, such as 10m");
 }
 

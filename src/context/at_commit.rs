@@ -16,12 +16,12 @@ use crate::private::beneath;
 #[derive(Debug)]
 pub struct CommitCode<'a> {
     root: PathBuf,
-    at: Option<At>,
+    at: Option<CommitObjects>,
     index: Words<'a>,
 }
 
 #[derive(Debug)]
-struct At {
+struct CommitObjects {
     root: PathBuf,
     commit: String,
     /// Where the code base is in its repository: `web/` or empty.
@@ -44,7 +44,7 @@ impl<'a> CommitCode<'a> {
     }
 
     pub(super) fn with(root: &Path, commit: Option<&str>, index: Words<'a>) -> Self {
-        let at = commit.map(|commit| At {
+        let at = commit.map(|commit| CommitObjects {
             root: root.to_owned(),
             commit: commit.to_owned(),
             prefix: BorrowedTree::prefix_of(root).unwrap_or_default(),
@@ -71,7 +71,7 @@ impl<'a> CommitCode<'a> {
     }
 }
 
-impl At {
+impl CommitObjects {
     fn file(&self, path: &str) -> Option<File> {
         let name = format!("{}:{}{path}", self.commit, self.prefix);
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,7 @@ use super::upstream::{CodeCommit, CodeSource, Upstream, has_files};
 use super::{subject_of, weights_of};
 use crate::evidence;
 use crate::model::{AnalysedCode, BoxFuture, CleanItem, Verdict, is_within_area};
-use crate::settings::{Config, MAX_CODE_BASES, Repository, Route, code_base_name};
+use crate::settings::{Config, MAX_CODE_BASES, RepositorySettings, RouteSettings, code_base_name};
 use code_context::git::{self, Bounds};
 use code_context::{
     BuildReport, Choice, Chosen, ContextError, Index, Options, Part, Query, Weights, choices_of,
@@ -290,7 +290,7 @@ fn led_to<'a>(
     areas: &[&str],
     item_type: &str,
 ) -> (&'a PathBuf, &'a [PathBuf]) {
-    let led = |routes: &'a [Route]| {
+    let led = |routes: &'a [RouteSettings]| {
         let route = route_for(routes, areas, item_type)?;
         Some((&route.path, route.also.as_slice()))
     };
@@ -299,19 +299,24 @@ fn led_to<'a>(
         let own = Some(&source.repository).filter(|path| !path.as_os_str().is_empty());
         led(&source.routes).or(own.map(alone))
     });
-    let Repository { path, routes, .. } = &config.repository;
+    let RepositorySettings { path, routes, .. } = &config.repository;
     own.or_else(|| led(routes)).unwrap_or_else(|| alone(path))
 }
 
 /// The most specific route: the longest area path, then the one that names the type.
-fn route_for<'a>(routes: &'a [Route], areas: &[&str], item_type: &str) -> Option<&'a Route> {
-    let leads_here = |route: &&Route| {
+fn route_for<'a>(
+    routes: &'a [RouteSettings],
+    areas: &[&str],
+    item_type: &str,
+) -> Option<&'a RouteSettings> {
+    let leads_here = |route: &&RouteSettings| {
         let typed = route.item_type.to_lowercase() == item_type.to_lowercase();
         let within = areas.iter().any(|area| is_within_area(area, &route.area));
         (within || route.area.is_empty()) && (route.item_type.is_empty() || typed)
     };
     // Of equal ones the first wins.
-    let says = |route: &&Route| (route.area.len(), usize::from(!route.item_type.is_empty()));
+    let says =
+        |route: &&RouteSettings| (route.area.len(), usize::from(!route.item_type.is_empty()));
     routes.iter().rev().filter(leads_here).max_by_key(says)
 }
 
@@ -498,7 +503,7 @@ impl CodeBase for CodeBases {
 
 /// The hints of one code base, as far as the time suffices: they are worth a moment, not a run.
 fn hints_of(
-    opened: &Shared,
+    opened: &OpenedIndexes,
     root: &Path,
     cache: &Path,
     how: &How,
@@ -542,7 +547,7 @@ fn known_commit(root: &Path, id: &str) -> Option<KnownCommit> {
     Some(KnownCommit { title, files: parts.take(MAX_TOUCHED).map(str::to_owned).collect() })
 }
 
-type Shared = Mutex<HashMap<PathBuf, Arc<Opened>>>;
+type OpenedIndexes = Mutex<HashMap<PathBuf, Arc<Opened>>>;
 
 struct How {
     /// Tokens of context and overview together.
@@ -568,7 +573,7 @@ fn titled(name: &str, overview: &str) -> String {
 
 /// What `question` finds in these code bases; damaged indexes are rebuilt once.
 fn with_code<T>(
-    opened: &Shared,
+    opened: &OpenedIndexes,
     places: &[(String, PathBuf)],
     cache: &Path,
     budget: u32,
@@ -608,7 +613,7 @@ fn with_code<T>(
 
 /// The first caller builds; the others wait for it and share the result.
 fn open(
-    opened: &Shared,
+    opened: &OpenedIndexes,
     root: &Path,
     cache: &Path,
     budget: u32,
@@ -623,7 +628,7 @@ fn open(
 
 /// Rebuilds a damaged index; the first caller that notices builds for all.
 fn reopen(
-    opened: &Shared,
+    opened: &OpenedIndexes,
     root: &Path,
     cache: &Path,
     budget: u32,
@@ -731,9 +736,9 @@ async fn bounded<T: Send + 'static>(
 mod tests {
     use super::*;
 
-    fn route(area: &str, item_type: &str, path: &str) -> Route {
+    fn route(area: &str, item_type: &str, path: &str) -> RouteSettings {
         let (area, item_type, path) = (area.into(), item_type.into(), path.into());
-        Route { area, item_type, path, also: Vec::new() }
+        RouteSettings { area, item_type, path, also: Vec::new() }
     }
 
     #[test]

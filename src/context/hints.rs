@@ -46,7 +46,7 @@ impl CodeHint {
 /// The hints for items, by key.
 pub type CodeHints = HashMap<ItemKey, CodeHint>;
 
-struct Commit {
+struct HintedCommit {
     id: String,
     at: i64,
     title: String,
@@ -56,7 +56,7 @@ struct Commit {
 /// The newest commits of a code base, by file.
 #[derive(Default)]
 pub(super) struct Lately {
-    commits: Vec<Commit>,
+    commits: Vec<HintedCommit>,
     people: Vec<(String, String)>,
     by_file: HashMap<String, Vec<usize>>,
 }
@@ -98,7 +98,7 @@ impl Lately {
             self.people.len() - 1
         });
         let number = self.commits.len();
-        self.commits.push(Commit { id: id.to_owned(), at, title, author });
+        self.commits.push(HintedCommit { id: id.to_owned(), at, title, author });
         for file in lines.filter(|line| !line.is_empty()) {
             self.by_file.entry(file.to_owned()).or_default().push(number);
         }

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::exec::{self, HelperCommand};
 use crate::private;
-use crate::settings::{Environment, Repository};
+use crate::settings::{Environment, RepositorySettings};
 use code_context::git::{self, Bounds};
 use code_context::tree::{BorrowedTree, TreeError};
 
@@ -81,7 +81,11 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    pub fn new(settings: &Repository, environment: &Environment, copies: CodeCopies) -> Self {
+    pub fn new(
+        settings: &RepositorySettings,
+        environment: &Environment,
+        copies: CodeCopies,
+    ) -> Self {
         Self {
             environment: environment.clone(),
             copies: if settings.fetch { copies } else { CodeCopies::None },

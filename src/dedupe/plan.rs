@@ -10,7 +10,7 @@ use super::queue::{Queue, QueuedItem};
 use super::words::ItemWords;
 use crate::event::{Decision, DecisionCounts, Reason};
 use crate::model::{CleanItem, ItemFields, ItemId, ItemKey};
-use crate::settings::{Config, Order};
+use crate::settings::{Config, OrderSettings};
 
 /// An item as read by a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +76,7 @@ pub struct Queues {
 /// Collects the items of a run, page by page.
 #[derive(Debug)]
 pub struct Plan {
-    order: Order,
+    order: OrderSettings,
     max_attempts: u32,
     untriaged: Queue<QueuedItem>,
     triaged: Queue<QueuedItem>,

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::event::Reason;
 use crate::model::{CleanItem, Complexity, ItemId, ItemKey, Verdict, WorkItem};
-use crate::settings::{Order, OrderBy};
+use crate::settings::{OrderBy, OrderSettings};
 
 /// An item with work to do: its text for the agent, why it is queued, and triage's verdict if an
 /// earlier run has one.
@@ -53,7 +53,7 @@ impl QueuedItem {
         self.facts().rev
     }
 
-    pub fn position(&self, order: &Order) -> QueuePosition {
+    pub fn position(&self, order: &OrderSettings) -> QueuePosition {
         let complexity = self.verdict.as_ref().map(|verdict| verdict.complexity);
         QueuePosition::of(self.facts(), self.deferrals, complexity, order)
     }
@@ -93,7 +93,7 @@ impl QueuePosition {
         item: &WorkItem,
         deferrals: u32,
         complexity: Option<Complexity>,
-        order: &Order,
+        order: &OrderSettings,
     ) -> Self {
         let rank = |by: &OrderBy| match by {
             OrderBy::Deferrals => -i64::from(deferrals),
@@ -145,17 +145,17 @@ pub struct Queue<T> {
 #[derive(Debug, Default)]
 struct Lanes {
     lanes: [BTreeSet<QueuePosition>; LANES],
-    turn: Turn,
+    turn: SourceTurn,
 }
 
 /// Who came last, where two lanes alternate.
 #[derive(Debug, Clone, Copy, Default)]
-struct Turn {
+struct SourceTurn {
     urgent: bool,
     newcomer: bool,
 }
 
-impl Turn {
+impl SourceTurn {
     /// The lane that is next, by the first entry of each.
     fn next(&mut self, first: [Option<&QueuePosition>; LANES]) -> Option<QueuePosition> {
         let [newcomer, urgent, rest] = first;
@@ -216,7 +216,7 @@ impl<T> Queue<T> {
     pub fn into_order(mut self) -> (Vec<T>, Vec<T>) {
         let mut order: Vec<T> = Vec::with_capacity(self.entries.len());
         let mut turns = self.turns();
-        let (several, mut turn) = (turns.len() > 1, Turn::default());
+        let (several, mut turn) = (turns.len() > 1, SourceTurn::default());
         loop {
             let next = match several && order.len() % 2 == 1 {
                 true => self.next_of_a_source(&mut turns),
@@ -262,7 +262,7 @@ impl<T> Queue<T> {
 }
 
 /// All items in the queue's order. A verdict may have changed their positions.
-pub fn in_order(items: Vec<QueuedItem>, order: &Order) -> Vec<QueuedItem> {
+pub fn in_order(items: Vec<QueuedItem>, order: &OrderSettings) -> Vec<QueuedItem> {
     let mut queue = Queue::new(usize::MAX);
     for item in items {
         queue.push(item.position(order), item);
@@ -276,9 +276,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn order() -> Order {
+    fn order() -> OrderSettings {
         let by = vec![OrderBy::Deferrals, OrderBy::Priority, OrderBy::Severity, OrderBy::Age];
-        Order { by, urgent_priority: 1 }
+        OrderSettings { by, urgent_priority: 1 }
     }
 
     fn place(id: i64, deferrals: u32, priority: Option<i64>) -> QueuePosition {
@@ -325,7 +325,8 @@ mod tests {
 
     #[test]
     fn the_order_is_as_configured() {
-        let order = Order { by: vec![OrderBy::Complexity, OrderBy::Age], urgent_priority: 0 };
+        let order =
+            OrderSettings { by: vec![OrderBy::Complexity, OrderBy::Age], urgent_priority: 0 };
         let at =
             |id, complexity| QueuePosition::of(&item(id, "").facts, 9, Some(complexity), &order);
         let mut queue = Queue::new(3);

@@ -50,7 +50,7 @@ impl Around {
     }
 
     /// Adds files that a text shows. They may be anything, so omitted ones are not counted.
-    pub fn add_shown(&mut self, text: &str, is_wanted: impl Fn(&Shown) -> bool) {
+    pub fn add_shown(&mut self, text: &str, is_wanted: impl Fn(&ShownAddress) -> bool) {
         for shown in addresses(text).into_iter().filter(is_wanted) {
             let name = file_name(&shown);
             self.take_file(Attachment { name, address: shown.address, size: None });
@@ -96,7 +96,7 @@ const MAX_WORDS_LEN: usize = 300;
 
 /// An address in a text, with its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct ShownAddress {
     pub words: String,
     pub address: String,
     /// Embedded as a picture, not only linked.
@@ -104,13 +104,13 @@ pub(super) struct Shown {
 }
 
 /// Addresses of pictures and links in a text, in HTML or Markdown.
-fn addresses(text: &str) -> Vec<Shown> {
+fn addresses(text: &str) -> Vec<ShownAddress> {
     let mut found = Vec::new();
     for tag in text.split("<img").skip(1) {
         let tag = tag.split('>').next().unwrap_or_default();
         let Some(address) = attribute(tag, "src=") else { continue };
         let words = attribute(tag, "alt=").unwrap_or_default();
-        found.push(Shown { words, address, is_picture: true });
+        found.push(ShownAddress { words, address, is_picture: true });
     }
     // `[label](address "title")`, with a leading `!` for a picture.
     for (at, _) in text.match_indices("](") {
@@ -119,7 +119,7 @@ fn addresses(text: &str) -> Vec<Shown> {
         let before = &text[text.floor_char_boundary(at.saturating_sub(MAX_WORDS_LEN))..at];
         let Some((before, words)) = before.rsplit_once('[') else { continue };
         let (words, address) = (words.to_owned(), address.replace("&amp;", "&"));
-        found.push(Shown { words, address, is_picture: before.ends_with('!') });
+        found.push(ShownAddress { words, address, is_picture: before.ends_with('!') });
     }
     found.retain(|shown| shown.address.starts_with("http"));
     found
@@ -136,7 +136,7 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
 }
 
 /// `fileName` of the address; else its last segment, or the label if that is not a name.
-fn file_name(shown: &Shown) -> String {
+fn file_name(shown: &ShownAddress) -> String {
     let Ok(url) = Url::parse(&shown.address) else { return shown.words.clone() };
     let named = url.query_pairs().find(|(name, _)| name.eq_ignore_ascii_case("fileName"));
     if let Some((_, name)) = named {
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<(String, String, bool)> {
-        let one = |shown: Shown| (file_name(&shown), shown.address, shown.is_picture);
+        let one = |shown: ShownAddress| (file_name(&shown), shown.address, shown.is_picture);
         addresses(text).into_iter().map(one).collect()
     }
 

@@ -37,13 +37,13 @@ pub(super) struct Said {
 }
 
 /// A refused request, as the rows of a table see it.
-pub(super) struct Refusal<'a> {
+pub(super) struct RefusedRequest<'a> {
     pub head: &'a Head,
     pub said: &'a Said,
     pub writes: bool,
 }
 
-impl Refusal<'_> {
+impl RefusedRequest<'_> {
     pub fn has_code(&self, code: &str) -> bool {
         self.said.code.as_deref() == Some(code)
     }
@@ -57,7 +57,7 @@ impl Refusal<'_> {
 /// `{credential}` and `{location}` to fill in.
 pub(super) struct Row(
     pub RangeInclusive<u16>,
-    pub fn(&Refusal<'_>) -> bool,
+    pub fn(&RefusedRequest<'_>) -> bool,
     pub FailureClass,
     pub &'static str,
 );
@@ -71,15 +71,15 @@ pub(super) struct Table {
 
 pub(super) const ANY: RangeInclusive<u16> = 0..=u16::MAX;
 
-pub(super) fn always(_: &Refusal<'_>) -> bool {
+pub(super) fn always(_: &RefusedRequest<'_>) -> bool {
     true
 }
 
-pub(super) fn is_html(refusal: &Refusal<'_>) -> bool {
+pub(super) fn is_html(refusal: &RefusedRequest<'_>) -> bool {
     refusal.head.content_type().contains("html")
 }
 
-pub(super) fn writes(refusal: &Refusal<'_>) -> bool {
+pub(super) fn writes(refusal: &RefusedRequest<'_>) -> bool {
     refusal.writes
 }
 
@@ -122,7 +122,7 @@ pub(super) fn classify(
 ) -> FetchError {
     let said = dialect.said(head, body);
     let table = dialect.table();
-    let refusal = Refusal { head, said: &said, writes: asked.writes };
+    let refusal = RefusedRequest { head, said: &said, writes: asked.writes };
     let fits = |row: &&Row| row.0.contains(&head.status) && (row.1)(&refusal);
     let (class, words) = match table.rows.iter().chain(COMMON).find(fits) {
         Some(row) => (row.2, row.3),

@@ -55,14 +55,14 @@ pub fn conditions(source: &Source) -> Vec<String> {
         SourceKind::Ado | SourceKind::Jira | SourceKind::File => parts(text),
     };
     let filters = [
-        (Subject::Area, &source.areas, true),
-        (Subject::Area, &source.not_areas, false),
-        (Subject::Type, &source.types, true),
-        (Subject::Type, &source.not_types, false),
-        (Subject::State, &source.states, true),
-        (Subject::State, &source.not_states, false),
-        (Subject::Tag, &source.tags, true),
-        (Subject::Tag, &source.not_tags, false),
+        (FilterSubject::Area, &source.areas, true),
+        (FilterSubject::Area, &source.not_areas, false),
+        (FilterSubject::Type, &source.types, true),
+        (FilterSubject::Type, &source.not_types, false),
+        (FilterSubject::State, &source.states, true),
+        (FilterSubject::State, &source.not_states, false),
+        (FilterSubject::Tag, &source.tags, true),
+        (FilterSubject::Tag, &source.not_tags, false),
     ];
     for (subject, names, wanted) in filters {
         if !names.is_empty() {
@@ -78,7 +78,7 @@ pub fn conditions(source: &Source) -> Vec<String> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Subject {
+enum FilterSubject {
     Area,
     Type,
     State,
@@ -86,7 +86,7 @@ enum Subject {
 }
 
 /// Areas include those below them, as everywhere.
-fn wiql(subject: Subject, names: &[String], wanted: bool) -> String {
+fn wiql(subject: FilterSubject, names: &[String], wanted: bool) -> String {
     let each = |field: &str, operator: &str, joined: &str| {
         let one = |name: &String| format!("[{field}] {operator} {}", ado::literal(name));
         let all: Vec<String> = names.iter().map(one).collect();
@@ -98,33 +98,33 @@ fn wiql(subject: Subject, names: &[String], wanted: bool) -> String {
         format!("[{field}] {not}IN ({})", names.join(", "))
     };
     match (subject, wanted) {
-        (Subject::Area, true) => each("System.AreaPath", "UNDER", " OR "),
-        (Subject::Area, false) => each("System.AreaPath", "NOT UNDER", " AND "),
-        (Subject::Tag, true) => each("System.Tags", "CONTAINS", " OR "),
-        (Subject::Tag, false) => each("System.Tags", "NOT CONTAINS", " AND "),
-        (Subject::Type, _) => list("System.WorkItemType"),
-        (Subject::State, _) => list("System.State"),
+        (FilterSubject::Area, true) => each("System.AreaPath", "UNDER", " OR "),
+        (FilterSubject::Area, false) => each("System.AreaPath", "NOT UNDER", " AND "),
+        (FilterSubject::Tag, true) => each("System.Tags", "CONTAINS", " OR "),
+        (FilterSubject::Tag, false) => each("System.Tags", "NOT CONTAINS", " AND "),
+        (FilterSubject::Type, _) => list("System.WorkItemType"),
+        (FilterSubject::State, _) => list("System.State"),
     }
 }
 
 /// An area is a component, with or without its project: `Checkout` or `SHOP/Checkout`. What has no
 /// component or label at all is admitted by `not_…`, which Jira would leave out.
-fn jql(subject: Subject, names: &[String], wanted: bool) -> String {
+fn jql(subject: FilterSubject, names: &[String], wanted: bool) -> String {
     let field = match subject {
-        Subject::Area => "component",
-        Subject::Type => "issuetype",
-        Subject::State => "status",
-        Subject::Tag => "labels",
+        FilterSubject::Area => "component",
+        FilterSubject::Type => "issuetype",
+        FilterSubject::State => "status",
+        FilterSubject::Tag => "labels",
     };
     let bare = |name: &String| match subject {
-        Subject::Area => name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned(),
+        FilterSubject::Area => name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned(),
         _ => name.clone(),
     };
     let names: Vec<String> = names.iter().map(|name| jira::literal(&bare(name))).collect();
     let names = names.join(", ");
     match (subject, wanted) {
         (_, true) => format!("{field} in ({names})"),
-        (Subject::Area | Subject::Tag, false) => {
+        (FilterSubject::Area | FilterSubject::Tag, false) => {
             format!("({field} not in ({names}) OR {field} is EMPTY)")
         }
         (_, false) => format!("{field} not in ({names})"),
@@ -132,14 +132,14 @@ fn jql(subject: Subject, names: &[String], wanted: bool) -> String {
 }
 
 /// An area is a label with one of the prefixes of `area_labels`.
-fn terms(subject: Subject, names: &[String], wanted: bool, source: &Source) -> String {
+fn terms(subject: FilterSubject, names: &[String], wanted: bool, source: &Source) -> String {
     let name = match subject {
-        Subject::Area | Subject::Tag => "label",
-        Subject::Type => "type",
-        Subject::State => "state",
+        FilterSubject::Area | FilterSubject::Tag => "label",
+        FilterSubject::Type => "type",
+        FilterSubject::State => "state",
     };
     let values: Vec<String> = match subject {
-        Subject::Area => names
+        FilterSubject::Area => names
             .iter()
             .map(|area| area.rsplit(['/', '\\']).next().unwrap_or_default())
             .flat_map(|area| source.area_labels.iter().map(move |prefix| format!("{prefix}{area}")))
@@ -152,7 +152,7 @@ fn terms(subject: Subject, names: &[String], wanted: bool, source: &Source) -> S
 }
 
 /// In words: a file has no language of its own, [`admits`] decides.
-fn plain(subject: Subject, names: &[String], wanted: bool) -> String {
+fn plain(subject: FilterSubject, names: &[String], wanted: bool) -> String {
     let (name, not) = (format!("{subject:?}").to_lowercase(), if wanted { "" } else { "not " });
     format!("{name} {not}{}", names.join(" or "))
 }

@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use crate::model::{FailureClass, RateLimit, Untrusted};
 use crate::settings::Source;
 
-pub(super) use download::Wanted;
+pub(super) use download::WantedFile;
 
 /// A run waits at most this long for the tracker's "not before"; for a longer wait it ends.
 const MAX_WAIT: SignedDuration = SignedDuration::from_secs(30);
@@ -186,7 +186,7 @@ impl Request {
 
 /// A successful response with an unparsed body.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub head: Head,
     /// The address that answered.
     pub url: Url,
@@ -198,12 +198,12 @@ pub(super) struct Answer {
 /// Serialises requests: one at a time per organisation, however many sources read it. Each entry
 /// holds the organisation's "not before".
 #[derive(Debug, Clone, Default)]
-pub struct Turns(Arc<std::sync::Mutex<HashMap<String, Turn>>>);
+pub struct Turns(Arc<std::sync::Mutex<HashMap<String, RequestTurn>>>);
 
-type Turn = Arc<Mutex<Option<Timestamp>>>;
+type RequestTurn = Arc<Mutex<Option<Timestamp>>>;
 
 impl Turns {
-    fn of(&self, organisation: &str) -> Turn {
+    fn of(&self, organisation: &str) -> RequestTurn {
         let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(turns.entry(organisation.to_ascii_lowercase()).or_default())
     }
@@ -221,7 +221,7 @@ pub(super) struct Http {
     pub notebook: Arc<Notebook>,
     retry: RetryPolicy,
     /// Held while a request is in flight.
-    turn: Turn,
+    turn: RequestTurn,
     requests: Arc<AtomicU64>,
     /// Consecutive refusals without a stated wait.
     unstated: AtomicU32,
@@ -311,7 +311,7 @@ impl Http {
     }
 
     /// Sends a request, with retries where they are safe and may help.
-    pub async fn send(&self, request: &Request) -> Result<Answer, FetchError> {
+    pub async fn send(&self, request: &Request) -> Result<HttpAnswer, FetchError> {
         let policy = if request.repeat == Repeat::Never { RetryPolicy::ONCE } else { self.retry };
         let attempt = || self.send_with_fresh_credential(request);
         let is_retryable = |error: &FetchError| self.is_retryable(error);
@@ -319,7 +319,10 @@ impl Http {
     }
 
     /// Renews a refused credential once.
-    async fn send_with_fresh_credential(&self, request: &Request) -> Result<Answer, FetchError> {
+    async fn send_with_fresh_credential(
+        &self,
+        request: &Request,
+    ) -> Result<HttpAnswer, FetchError> {
         match self.send_once(request).await {
             Err(failure) if failure.class == FailureClass::Auth => {
                 match self.credential.refresh().await {
@@ -331,7 +334,7 @@ impl Http {
         }
     }
 
-    async fn send_once(&self, request: &Request) -> Result<Answer, FetchError> {
+    async fn send_once(&self, request: &Request) -> Result<HttpAnswer, FetchError> {
         let mut turn = self.turn.lock().await;
         self.wait_until_allowed(&turn).await?;
         let secret = self.credential.current().await?;
@@ -354,7 +357,7 @@ impl Http {
         let body = body.map_err(|failure| failure.with_request_id(request_id.as_deref()))?;
         if success {
             self.unstated.store(0, Ordering::Relaxed);
-            return Ok(Answer { head, url: request.url.clone(), body, request_id });
+            return Ok(HttpAnswer { head, url: request.url.clone(), body, request_id });
         }
         let origin = self.credential.origin();
         let asked = RequestInfo {
@@ -462,10 +465,10 @@ impl Http {
     /// Parses a response's JSON; an unexpected shape is a separate failure.
     pub fn decode<T: DeserializeOwned>(
         &self,
-        answer: &Answer,
+        answer: &HttpAnswer,
         what: &str,
     ) -> Result<T, FetchError> {
-        let Answer { body, request_id, .. } = answer;
+        let HttpAnswer { body, request_id, .. } = answer;
         json::from_json(body).map_err(|error| {
             // The decoder's error may quote names of the response.
             let error = Untrusted::new(error.to_string()).line(200);

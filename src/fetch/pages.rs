@@ -53,14 +53,14 @@ pub(super) struct Batch {
 }
 
 /// Reads one page after another.
-struct Reader<L> {
+struct ItemReader<L> {
     listing: L,
     also: VecDeque<ItemId>,
     delivered: HashSet<ItemId>,
     started: bool,
 }
 
-impl<L: Listing> Reader<L> {
+impl<L: Listing> ItemReader<L> {
     async fn next(&mut self) -> Result<Option<Read>, FetchError> {
         if !self.started {
             self.listing.begin().await?;
@@ -114,7 +114,7 @@ impl Reading {
     ) -> Self {
         let (sender, receiver) = mpsc::channel(1);
         let also = request.also.into();
-        let mut reader = Reader { listing, also, delivered: HashSet::new(), started: false };
+        let mut reader = ItemReader { listing, also, delivered: HashSet::new(), started: false };
         let requests_before = requests.load(Ordering::Relaxed);
         let task = tokio::spawn(async move {
             while let Ok(slot) = sender.reserve().await {

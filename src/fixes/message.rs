@@ -55,7 +55,7 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
     found.extend(Line { place: Place::Subject, above: "", rules }.links(subject));
     // The subject is the host's, and its number is the pull request's.
     let is_merged_request = commit.merge && pull_request(commit).is_some();
-    let body = Body::read(commit.body, is_merged_request, rules);
+    let body = MessageBody::read(commit.body, is_merged_request, rules);
     found.extend(body.named);
     let request = pull_request(commit);
     let is_request = |named: &Named| Some(named.link.item) == request;
@@ -87,7 +87,7 @@ fn strongest(found: Vec<Named>) -> Vec<Link> {
 fn resolved_by_merge(body: &str, rules: &Rules) -> Vec<Link> {
     let is_own = |line: &&str| !line.starts_with([' ', '\t', '*', '-', '#']);
     let own: Vec<&str> = body.lines().filter(is_own).collect();
-    let mut named = Body::read(&own.join("\n"), false, rules).named;
+    let mut named = MessageBody::read(&own.join("\n"), false, rules).named;
     named.retain(|named| named.settles);
     strongest(named)
 }
@@ -127,7 +127,7 @@ fn begins_with_key(subject: &str, rules: &Rules) -> bool {
 
 /// The items in the body of a message.
 #[derive(Default)]
-struct Body {
+struct MessageBody {
     named: Vec<Named>,
     /// On lines of numbers only.
     lone: Vec<Named>,
@@ -135,7 +135,7 @@ struct Body {
     pointed_to: Vec<i64>,
 }
 
-impl Body {
+impl MessageBody {
     /// `titled`: the first line is the title of a pull request.
     fn read(body: &str, titled: bool, rules: &Rules) -> Self {
         let mut found = Self::default();

@@ -10,7 +10,7 @@ use crate::breaker::provider::{
     Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request, is_outage,
 };
 use crate::model::{BoxFuture, Outcome, SessionEnd};
-use crate::settings::{Account, AgentKind};
+use crate::settings::{AgentKind, FleetAccount};
 use crate::store::StoreError;
 
 /// Computes a keyed fingerprint of an agent's credential on this host; `None` if it is unknown.
@@ -24,7 +24,7 @@ impl Worker {
         agent: AgentKind,
         end: &SessionEnd,
     ) -> Result<(), StoreError> {
-        if self.config.fleet.account == Account::Shared || is_outage(&end.outcome) {
+        if self.config.fleet.account == FleetAccount::Shared || is_outage(&end.outcome) {
             return Ok(());
         }
         let mut credential = None;
@@ -85,7 +85,7 @@ impl Worker {
 
     /// Records that are not empty.
     async fn accounts(&self) -> Vec<(AgentKind, ProviderRecord)> {
-        if self.config.fleet.account == Account::Shared {
+        if self.config.fleet.account == FleetAccount::Shared {
             return Vec::new();
         }
         let all = self.journal.store().provider().all(AgentKind::ALL.to_vec()).await;

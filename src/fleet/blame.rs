@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::engine::Taken;
 use super::keys::SessionKey;
 use crate::model::{FailureKind, Outcome, SessionEnd, Untrusted};
-use crate::settings::Account;
+use crate::settings::FleetAccount;
 
 /// How long a faulty host does not ask for work.
 pub(super) const PAUSE: Duration = Duration::from_mins(10);
@@ -29,30 +29,30 @@ impl Token {
 }
 
 /// Whether an end concerns the work or this host.
-pub(super) enum Blame {
+pub(super) enum HostBlame {
     Session(Box<SessionEnd>),
     Host(String),
 }
 
-pub(super) fn blame(end: &SessionEnd, account: Account) -> Blame {
-    let own_account = account == Account::PerHost;
+pub(super) fn blame(end: &SessionEnd, account: FleetAccount) -> HostBlame {
+    let own_account = account == FleetAccount::PerHost;
     match &end.outcome {
         Outcome::SpawnFailed { .. } => {
             let line = end.stderr_tail.last_line(400);
             let outcome = end.outcome.to_string();
-            Blame::Host(if line.is_empty() { outcome } else { line })
+            HostBlame::Host(if line.is_empty() { outcome } else { line })
         }
         Outcome::ProviderLimit { .. }
             if own_account && end.usage.cost.is_none_or(|cost| cost.micros() == 0) =>
         {
-            Blame::Host(end.outcome.to_string())
+            HostBlame::Host(end.outcome.to_string())
         }
         // It has a cost, which must be booked; it says nothing about other hosts' accounts.
         Outcome::ProviderLimit { why } if own_account => {
             let outcome = Outcome::Cancelled { why: *why };
-            Blame::Session(Box::new(SessionEnd { outcome, ..end.clone() }))
+            HostBlame::Session(Box::new(SessionEnd { outcome, ..end.clone() }))
         }
-        _ => Blame::Session(Box::new(end.clone())),
+        _ => HostBlame::Session(Box::new(end.clone())),
     }
 }
 

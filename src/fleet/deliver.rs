@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::blame::{Blame, Token, blame};
+use super::blame::{HostBlame, Token, blame};
 use super::engine::{Cover, EngineError, Taken};
 use super::order::{Done, Report, Task};
 use super::queue_of;
@@ -40,10 +40,10 @@ impl Worker {
         let end = self.journal.store().sessions().whole_end(session).await;
         let report = match end {
             Ok(Some(end)) => match blame(&end, self.config.fleet.account) {
-                Blame::Session(end) => {
+                HostBlame::Session(end) => {
                     Report::Ended(Done { session, host: self.host.clone(), end: *end })
                 }
-                Blame::Host(why) => Report::NotStarted(why),
+                HostBlame::Host(why) => Report::NotStarted(why),
             },
             Ok(None) if self.live.ids().contains(&session) => Report::Running,
             _ => Report::Unknown,
@@ -77,8 +77,8 @@ impl Worker {
         let seal = key.map(|key| key.seal());
         let cover = seal.as_ref().map_or(Cover::Signed, Cover::Key);
         let result = match blame(&one.end, self.config.fleet.account) {
-            Blame::Host(why) => self.engine.return_task(&id, &token, &cover, &why).await,
-            Blame::Session(end) => {
+            HostBlame::Host(why) => self.engine.return_task(&id, &token, &cover, &why).await,
+            HostBlame::Session(end) => {
                 let done = Done { session: one.session, host: self.host.clone(), end: *end };
                 match self.engine.complete(&id, &token, &cover, &done).await {
                     Err(EngineError::TooLarge(_)) => {

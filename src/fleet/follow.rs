@@ -51,8 +51,8 @@ pub(super) struct Follower {
     looked: Instant,
 }
 
-type Answer = Result<Option<Ended>, EngineError>;
-type Look = Result<Option<Described>, EngineError>;
+type EngineAnswer = Result<Option<Ended>, EngineError>;
+type EngineLook = Result<Option<Described>, EngineError>;
 type Claimed = Result<Option<Taken>, EngineError>;
 /// A host's report; `None` if it does not answer.
 type HostReport = Result<Option<Report>, EngineError>;
@@ -111,8 +111,8 @@ impl Follower {
         let mut timer = tokio::time::interval(self.shared.config.timeouts.liveness);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut again = tokio::time::interval(AGAIN);
-        let mut waiting: BoxFuture<'static, Answer> = self.wait(Duration::ZERO);
-        let mut looking: Option<BoxFuture<'static, Look>> = None;
+        let mut waiting: BoxFuture<'static, EngineAnswer> = self.wait(Duration::ZERO);
+        let mut looking: Option<BoxFuture<'static, EngineLook>> = None;
         let mut claiming = self.next_claim(Duration::ZERO);
         let ended = loop {
             tokio::select! {
@@ -183,7 +183,7 @@ impl Follower {
         }
     }
 
-    fn wait(&self, after: Duration) -> BoxFuture<'static, Answer> {
+    fn wait(&self, after: Duration) -> BoxFuture<'static, EngineAnswer> {
         let (engine, id) = (self.shared.engine.clone(), self.id.clone());
         Box::pin(async move {
             tokio::time::sleep(after).await;
@@ -242,7 +242,7 @@ impl Follower {
         Some(self.shared.engine.keys().of_session(self.session.id, host).1)
     }
 
-    fn look(&mut self) -> BoxFuture<'static, Look> {
+    fn look(&mut self) -> BoxFuture<'static, EngineLook> {
         self.looked = Instant::now();
         let (engine, id) = (self.shared.engine.clone(), self.id.clone());
         Box::pin(async move { engine.describe(&id).await })
@@ -255,7 +255,7 @@ impl Follower {
     }
 
     /// Whether a liveness event is due because of it.
-    async fn take_look(&mut self, found: Look) -> Result<bool, LedgerError> {
+    async fn take_look(&mut self, found: EngineLook) -> Result<bool, LedgerError> {
         match found {
             Ok(Some(described)) => {
                 self.note_reached();

@@ -19,7 +19,7 @@ pub const POLLER_SEEN: Duration = Duration::from_secs(75);
 /// How long the server's answer is valid.
 const FRESH: Duration = Duration::from_secs(2);
 
-type Answer = Result<(), (Reason, String)>;
+type GateAnswer = Result<(), (Reason, String)>;
 
 /// Checks the rows, the right to run, the server and its hosts, in this order.
 pub struct FleetGate {
@@ -27,7 +27,7 @@ pub struct FleetGate {
     right: Arc<RunRight>,
     /// This machine, for sessions while the server is unreachable.
     machine: Arc<dyn Gate>,
-    last: Mutex<Option<(Instant, Answer)>>,
+    last: Mutex<Option<(Instant, GateAnswer)>>,
 }
 
 impl FleetGate {
@@ -35,7 +35,7 @@ impl FleetGate {
         Self { shared, right, machine, last: Mutex::new(None) }
     }
 
-    async fn ask(&self) -> Answer {
+    async fn ask(&self) -> GateAnswer {
         let down = |why: String| Err((Reason::EngineUnavailable, why));
         match self.right.take().await {
             Ok(()) => {}
@@ -81,13 +81,13 @@ impl FleetGate {
         pollers.iter().any(recent)
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Answer)>> {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<(Instant, GateAnswer)>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Gate for FleetGate {
-    fn admit(&self) -> BoxFuture<'_, Answer> {
+    fn admit(&self) -> BoxFuture<'_, GateAnswer> {
         Box::pin(async move {
             let rows = self.shared.journal.open_rows().await.unwrap_or_default();
             let live = u32::try_from(rows.len()).unwrap_or(u32::MAX);

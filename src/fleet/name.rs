@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::engine::{Cover, Engine, EngineError, Held, Start, Started, What};
+use super::engine::{Cover, Engine, EngineError, HeldActivity, Start, Started, What};
 use super::faults::CallFaults;
 use super::order::Task;
 use super::queue_of;
@@ -48,7 +48,7 @@ pub enum ServeError {
 
 /// Report of the holder of a name with every heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Holder {
+struct NameHolder {
     /// A state has one process: its next one takes over the name.
     state: String,
     /// Unique to this process, also among processes on a copy of the state.
@@ -65,7 +65,7 @@ pub(super) struct Name {
     pool: String,
     host: String,
     heartbeat_timeout: Duration,
-    own: Holder,
+    own: NameHolder,
     /// The server's task token.
     token: Mutex<Vec<u8>>,
 }
@@ -80,7 +80,7 @@ impl Name {
             queue: format!("{}-name-{process}", queue_of(&fleet.pool, &host)),
             pool: fleet.pool.clone(),
             heartbeat_timeout: HEARTBEAT_TIMEOUT.min(fleet.lease),
-            own: Holder { state, process, machine: host_name(), pid: std::process::id() },
+            own: NameHolder { state, process, machine: host_name(), pid: std::process::id() },
             token: Mutex::default(),
             host,
         }
@@ -98,7 +98,7 @@ impl Name {
     async fn take(&self, just_started: bool) -> Result<(), NameError> {
         if let Some(found) = self.engine.describe(&self.id).await?.filter(|found| found.is_open) {
             let (details, own) = (found.details.as_ref(), self.engine.keys().own());
-            match details.map(|it| Engine::open::<Holder>(own, What::Beat, &self.id, it)) {
+            match details.map(|it| Engine::open::<NameHolder>(own, What::Beat, &self.id, it)) {
                 Some(Ok(holder))
                     if holder.process == self.own.process
                         || (just_started && holder.state == self.own.state) =>
@@ -135,7 +135,7 @@ impl Name {
         Ok(())
     }
 
-    async fn beat(&self, token: &[u8], limit: Duration) -> Result<Held, EngineError> {
+    async fn beat(&self, token: &[u8], limit: Duration) -> Result<HeldActivity, EngineError> {
         let own = (self.engine.keys().own(), &self.own);
         self.engine.beat(&self.id, token, own, limit).await
     }
@@ -145,7 +145,7 @@ impl Name {
         let (every, token) = (self.heartbeat_timeout / 6, self.token().clone());
         loop {
             tokio::time::sleep(every).await;
-            if let Ok(Held::No) = self.beat(&token, every).await {
+            if let Ok(HeldActivity::No) = self.beat(&token, every).await {
                 return;
             }
         }

@@ -13,7 +13,7 @@ use crate::model::text::clip;
 use crate::model::{SessionEnd, SessionId, SessionRef};
 use crate::prompt::Rendered;
 use crate::session::{Attached, AttachedFile, Job};
-use crate::settings::{Analyze, Config, Timeouts, Triage};
+use crate::settings::{Analyze, Config, Timeouts, TriageSettings};
 
 /// Protocol version. Increase it with every change that an older worker or coordinator would
 /// misunderstand; it is part of the queue's name.
@@ -68,7 +68,7 @@ pub struct Order {
     pub prompt_text: PromptText,
     /// The code base it may read; `None`: an empty folder.
     pub checkout: Option<Checkout>,
-    pub triage: Triage,
+    pub triage: TriageSettings,
     pub analyze: Analyze,
     pub timeouts: Timeouts,
     /// Files of the item that the agent may read.

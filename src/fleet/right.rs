@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::engine::{Cover, Described, Engine, EngineError, Held, Start, Started, What};
+use super::engine::{Cover, Described, Engine, EngineError, HeldActivity, Start, Started, What};
 use super::order::{Holder, Task};
 use super::{Names, own_host};
 use crate::process;
@@ -52,12 +52,12 @@ pub struct RunRight {
     fleet: Fleet,
     /// Ends the run when the right is lost.
     run: StopHandle,
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<KeptRight>>,
     /// How far the server's clock is ahead of this machine's, in milliseconds.
     ahead: AtomicI64,
 }
 
-struct Kept {
+struct KeptRight {
     id: String,
     token: Vec<u8>,
     beats: JoinHandle<()>,
@@ -134,7 +134,7 @@ impl RunRight {
             heartbeat_timeout: self.heartbeat_timeout(),
             run: self.run.clone(),
         };
-        *kept = Some(Kept { id, token: task.token, beats: tokio::spawn(renewer.renew()) });
+        *kept = Some(KeptRight { id, token: task.token, beats: tokio::spawn(renewer.renew()) });
         Ok(())
     }
 
@@ -201,8 +201,8 @@ impl RightRenewer {
                 .beat(&self.id, &self.token, (self.engine.keys().own(), &self.holder), limit)
                 .await
             {
-                Ok(Held::Yes | Held::CancelRequested) => heard = sent,
-                Ok(Held::No) => break,
+                Ok(HeldActivity::Yes | HeldActivity::CancelRequested) => heard = sent,
+                Ok(HeldActivity::No) => break,
                 Err(_) if heard.elapsed() < longest => {}
                 // Sessions of this run continue at their hosts; the next run gets their ends.
                 Err(_) => break,

@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::account::Fingerprint;
-use super::blame::{Blame, PAUSE, Token, blame, not_started};
+use super::blame::{HostBlame, PAUSE, Token, blame, not_started};
 use super::checkout::WorkTree;
-use super::engine::{Cover, Engine, EngineError, Held, Taken};
+use super::engine::{Cover, Engine, EngineError, HeldActivity, Taken};
 use super::faults::CallFaults;
 use super::follow::ready;
 use super::hand_over::NoOrder;
@@ -354,7 +354,7 @@ impl Worker {
         // The fence: without this answer the server may have given the session to another host.
         let held = self.engine.beat(&taken.id, &taken.token, (&seal, &first), times.call()).await;
         let end = match held {
-            Ok(Held::Yes) => {
+            Ok(HeldActivity::Yes) => {
                 let lease = Lease::begin(&times, sent);
                 self.perform(&order, (taken, &seal), times, lease).await
             }
@@ -476,15 +476,15 @@ impl Worker {
             let beat = self.beats().get(&session).cloned().unwrap_or_default();
             let call = self.engine.beat(&taken.id, &taken.token, (seal, &beat), times.call());
             match tokio::time::timeout(left.min(times.call()), call).await {
-                Ok(Ok(Held::Yes)) => {
+                Ok(Ok(HeldActivity::Yes)) => {
                     lease.acknowledge(sent);
                     pid_reported = beat.pid.is_some();
                 }
-                Ok(Ok(Held::CancelRequested)) => {
+                Ok(Ok(HeldActivity::CancelRequested)) => {
                     lease.acknowledge(sent);
                     stop.stop(StopReason::Operator);
                 }
-                Ok(Ok(Held::No)) => {
+                Ok(Ok(HeldActivity::No)) => {
                     tracing::warn!(session_id = %session, "the session is no longer assigned to this host; killing it");
                     return stop.stop_now(StopReason::LeaseLost);
                 }
@@ -500,7 +500,7 @@ impl Worker {
         let agent = order.config_on(&self.config).agent_of(order.session.stage);
         self.note_account(agent, end).await?;
         if let Outcome::SpawnFailed { .. } = end.outcome
-            && let Blame::Host(why) = blame(end, self.config.fleet.account)
+            && let HostBlame::Host(why) = blame(end, self.config.fleet.account)
         {
             self.pause(PAUSE, &why);
         }

@@ -17,7 +17,7 @@ use crate::model::{CleanItem, ItemKey, Tier, Verdict, estimate_tokens};
 use crate::prompt::{
     Detail, Fence, LOCATE_SCHEMA, PromptError, Prompts, Rendered, Template, item_text, schema,
 };
-use crate::settings::Triage;
+use crate::settings::TriageSettings;
 
 /// Files offered per item. On the measured sets the right one was among the first 20 in 98 % of the
 /// cases, and each line costs about 30 tokens.
@@ -82,7 +82,7 @@ impl Batch {
         OVERHEAD_TOKENS + self.0.iter().map(Question::tokens).sum::<u64>()
     }
 
-    fn has_room(&self, question: &Question, config: &Triage) -> bool {
+    fn has_room(&self, question: &Question, config: &TriageSettings) -> bool {
         !question.alone
             && !self.0.iter().any(|known| known.alone)
             && self.0.len() < MAX_ITEMS
@@ -102,7 +102,7 @@ impl Batch {
 
 /// Packs the questions into as few batches as triage's limit of a prompt allows. One without files
 /// is not asked.
-pub fn plan_batches(questions: Vec<Question>, config: &Triage) -> Vec<Batch> {
+pub fn plan_batches(questions: Vec<Question>, config: &TriageSettings) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for question in questions.into_iter().filter(|question| question.files.len() > 1) {
         match batches.iter_mut().find(|batch| batch.has_room(&question, config)) {

@@ -7,14 +7,26 @@ use serde::{Deserialize, Serialize};
 pub const MAX_NOTE_LEN: usize = 2_000;
 
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::Display,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::Display,
+    clap::ValueEnum,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Opinion {
+    /// It helped
     Useful,
+    /// It names the wrong cause or the wrong place
     Wrong,
-    /// The item needs no further work.
+    /// The item is done; nothing is left to do
     Done,
 }
 

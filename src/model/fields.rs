@@ -17,6 +17,7 @@ use super::{ItemKey, WorkItem};
     Serialize,
     Deserialize,
     strum::IntoStaticStr,
+    clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]

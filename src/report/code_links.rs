@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::analyze;
 use crate::analyze::parts::{Body, NOT_THERE, Part};
 use crate::model::{Finding, Proof};
-use crate::settings::{Config, Route, code_base_name};
+use crate::settings::{Config, RouteSettings, code_base_name};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeLinks {
@@ -38,7 +38,7 @@ impl CodeLinks {
         let routes = config.sources().iter().flat_map(|source| &source.routes);
         let several = routes.chain(&config.repository.routes).filter(|one| !one.also.is_empty());
         let mut named = BTreeMap::new();
-        for path in several.flat_map(Route::paths) {
+        for path in several.flat_map(RouteSettings::paths) {
             let name = code_base_name(path);
             // A pattern for one code base does not lead to others.
             let links = match pattern.contains("{code_base}") {
@@ -261,7 +261,7 @@ mod tests {
             std::fs::write(git.join("config"), url).unwrap();
         }
         let mut config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
-        config.repository.routes = vec![Route {
+        config.repository.routes = vec![RouteSettings {
             area: String::new(),
             item_type: String::new(),
             path: folder.path().join("web"),

@@ -26,7 +26,7 @@ use crate::model::{FailureKind, ItemKey, Outcome, SessionEnd, Stage, Usd};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::session::{Job, StopHandle};
-use crate::settings::{AgentAuth, AgentKind, Config, Triage};
+use crate::settings::{AgentAuth, AgentKind, Config, TriageSettings};
 use crate::store::{Claim, StoreError, fault};
 
 /// A run asks no provider whether it can be reached if it answered a session this recently.
@@ -140,15 +140,15 @@ pub(super) const fn reason_of(kind: HoldKind) -> Reason {
 }
 
 /// Settings of a probe: the model of its stage.
-fn probe_settings(config: &Config, stage: Stage) -> Triage {
-    let own = Triage {
+fn probe_settings(config: &Config, stage: Stage) -> TriageSettings {
+    let own = TriageSettings {
         agent: Some(config.agent_of(stage)),
         max_cost: PROBE_COST,
         ..config.triage.clone()
     };
     match stage {
         Stage::Triage | Stage::Locate => own,
-        Stage::Deep => Triage {
+        Stage::Deep => TriageSettings {
             model: config.model_of(stage).to_owned(),
             effort: config.analyze.effort.clone(),
             ..own

@@ -27,7 +27,7 @@ pub struct MachineGate {
 }
 
 impl MachineGate {
-    pub fn new(limits: &settings::Limits, ledger: Arc<dyn Ledger>) -> Self {
+    pub fn new(limits: &settings::LimitsSettings, ledger: Arc<dyn Ledger>) -> Self {
         let (limits, slots) = (Limits::from_config(limits), slots_of(limits));
         Self { limits, slots, ledger, agents: Vec::new() }
     }
@@ -75,7 +75,7 @@ impl Gate for MachineGate {
 }
 
 /// The slots that all states of this user on this machine share, by the configuration.
-pub fn slots_of(limits: &settings::Limits) -> Slots {
+pub fn slots_of(limits: &settings::LimitsSettings) -> Slots {
     let limit = match limits.max_live_sessions_per_machine {
         0 => limits.max_live_sessions,
         limit => limit,
@@ -118,7 +118,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub fn from_config(limits: &settings::Limits) -> Self {
+    pub fn from_config(limits: &settings::LimitsSettings) -> Self {
         Self {
             max_live_sessions: limits.max_live_sessions,
             max_load_per_core: limits.max_load_per_core,

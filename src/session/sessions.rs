@@ -17,7 +17,7 @@ use crate::model::{BoxFuture, FailureKind, Outcome, SessionEnd, SessionRef, Stag
 use crate::ports::LedgerError;
 use crate::private;
 use crate::prompt::Rendered;
-use crate::settings::{AgentKind, Analyze, Config, Environment, Triage};
+use crate::settings::{AgentKind, Analyze, Config, Environment, TriageSettings};
 
 /// One session's work, ready to start.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct Job {
     /// More code bases that it may read; their folders are named in the prompt.
     pub beside: Vec<PathBuf>,
     /// Agent, model and limits of triage, as changed by a probe; `None`: as configured.
-    pub triage: Option<Triage>,
+    pub triage: Option<TriageSettings>,
     /// The same for an analysis, as changed by a rule.
     pub analyze: Option<Analyze>,
     /// Files of the item that the agent may read.

@@ -51,7 +51,7 @@ impl AgentKind {
 /// `[agent]`: settings for all agents, and those of Claude Code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Agent {
+pub struct AgentSettings {
     pub kind: AgentKind,
     pub command: Vec<String>,
     pub credential_env: String,
@@ -114,7 +114,7 @@ impl Price {
 /// `[codex]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Codex {
+pub struct CodexSettings {
     pub command: Vec<String>,
     pub base_url: String,
     pub api_version: String,
@@ -125,7 +125,7 @@ pub struct Codex {
 /// `[copilot]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Copilot {
+pub struct CopilotSettings {
     pub command: Vec<String>,
     pub provider: CopilotProvider,
     pub base_url: String,

@@ -31,7 +31,7 @@ pub struct Fleet {
     pub tls_key_file: PathBuf,
     pub tls_domain: String,
     pub api_key_env: String,
-    pub account: Account,
+    pub account: FleetAccount,
     pub when_down: WhenDown,
     pub mirrors: Vec<Mirror>,
 }
@@ -45,7 +45,7 @@ impl Fleet {
 /// Scope of the agent's account, and so of the provider's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Account {
+pub enum FleetAccount {
     /// One account for all hosts: a provider limit stops all of them.
     Shared,
     /// One account per host: a provider limit stops only that host.

@@ -12,10 +12,11 @@ mod secrets;
 mod source;
 
 pub use agent::{
-    Agent, AgentAuth, AgentKind, Codex, Copilot, CopilotProvider, CopilotWire, Price, stage_agent,
+    AgentAuth, AgentKind, AgentSettings, CodexSettings, CopilotProvider, CopilotSettings,
+    CopilotWire, Price, stage_agent,
 };
-pub use fleet::{Account, Fleet, Mirror, WhenDown};
-pub use rule::Rule;
+pub use fleet::{Fleet, FleetAccount, Mirror, WhenDown};
+pub use rule::RuleSettings;
 pub use secrets::{HeldSecrets, REMOVED, credential_in, is_credential_name};
 pub use source::{Source, SourceAuth, SourceKind};
 pub use supervisor::{Containment, Environment};
@@ -42,31 +43,31 @@ pub struct Config {
     pub source_list: Vec<Source>,
     /// `[[rules]]`; the first match applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<Rule>,
-    pub schedule: Schedule,
-    pub repository: Repository,
+    pub rules: Vec<RuleSettings>,
+    pub schedule: ScheduleSettings,
+    pub repository: RepositorySettings,
     pub ranking: Ranking,
     pub fixes: Fixes,
-    pub agent: Agent,
-    pub codex: Codex,
-    pub copilot: Copilot,
-    pub triage: Triage,
+    pub agent: AgentSettings,
+    pub codex: CodexSettings,
+    pub copilot: CopilotSettings,
+    pub triage: TriageSettings,
     pub suggest: Suggest,
     pub analyze: Analyze,
-    pub limits: Limits,
-    pub order: Order,
+    pub limits: LimitsSettings,
+    pub order: OrderSettings,
     pub timeouts: Timeouts,
-    pub budget: Budget,
+    pub budget: BudgetSettings,
     pub dedupe: Dedupe,
-    pub text: Text,
-    pub state: State,
-    pub prompts: Prompts,
+    pub text: TextSettings,
+    pub state: StateSettings,
+    pub prompts: PromptsSettings,
     pub record: Record,
-    pub http: Http,
-    pub log: Log,
-    pub report: Report,
+    pub http: HttpSettings,
+    pub log: LogSettings,
+    pub report: ReportSettings,
     pub verify: Verify,
-    pub monitor: Monitor,
+    pub monitor: MonitorSettings,
     pub fleet: Fleet,
 }
 
@@ -102,7 +103,7 @@ impl Config {
 /// `[schedule]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Schedule {
+pub struct ScheduleSettings {
     pub cron: String,
     pub timezone: String,
     #[serde(with = "human::duration")]
@@ -127,7 +128,7 @@ pub enum FirstRun {
 /// `[repository]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Repository {
+pub struct RepositorySettings {
     pub path: PathBuf,
     /// Whether the remote's newest commit is fetched and analysed instead of the folder as it is.
     pub fetch: bool,
@@ -136,14 +137,14 @@ pub struct Repository {
     pub branch: String,
     #[serde(with = "human::duration")]
     pub fetch_timeout: Duration,
-    pub routes: Vec<Route>,
+    pub routes: Vec<RouteSettings>,
     pub context_tokens: u32,
 }
 
 /// A code base for items below an area path, of a type, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Route {
+pub struct RouteSettings {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub area: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -154,7 +155,7 @@ pub struct Route {
     pub also: Vec<PathBuf>,
 }
 
-impl Route {
+impl RouteSettings {
     /// `path` first.
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         std::iter::once(&self.path).chain(&self.also)
@@ -221,7 +222,7 @@ pub enum FixNumbers {
 /// `[triage]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Triage {
+pub struct TriageSettings {
     #[serde(with = "stage_agent")]
     pub agent: Option<AgentKind>,
     pub model: String,
@@ -302,7 +303,7 @@ pub enum Reanalyse {
 /// `[limits]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct LimitsSettings {
     pub max_live_sessions: u32,
     pub max_live_sessions_per_machine: u32,
     pub slots_dir: PathBuf,
@@ -336,7 +337,7 @@ pub struct Suggest {
 /// `[order]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Order {
+pub struct OrderSettings {
     pub by: Vec<OrderBy>,
     pub urgent_priority: i64,
 }
@@ -375,7 +376,7 @@ pub struct Timeouts {
 /// `[budget]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Budget {
+pub struct BudgetSettings {
     pub per_run: Usd,
     pub per_day: Usd,
     /// Zero means no limit.
@@ -410,7 +411,7 @@ pub enum WatchedField {
 /// `[text]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Text {
+pub struct TextSettings {
     pub doubtful: UnclearTextPolicy,
     #[serde(with = "human::duration")]
     pub page_timeout: Duration,
@@ -419,7 +420,7 @@ pub struct Text {
 /// `[state]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct StateSettings {
     pub dir: PathBuf,
     /// Names the default folder; empty: the name of the configuration's folder.
     pub name: String,
@@ -438,7 +439,7 @@ pub struct Record {
 /// `[prompts]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Prompts {
+pub struct PromptsSettings {
     pub triage_system: PathBuf,
     pub triage_user: PathBuf,
     pub deep_system: PathBuf,
@@ -448,7 +449,7 @@ pub struct Prompts {
 /// `[http]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Http {
+pub struct HttpSettings {
     pub listen: String,
     pub token_env: String,
     /// The dashboard's address as people reach it; empty if they do not.
@@ -461,7 +462,7 @@ pub struct Http {
 /// `[log]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Log {
+pub struct LogSettings {
     pub level: LogLevel,
     pub format: LogFormat,
     pub file: PathBuf,
@@ -470,7 +471,7 @@ pub struct Log {
     pub keep: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogLevel {
     Error,
@@ -480,18 +481,18 @@ pub enum LogLevel {
     Trace,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
     Human,
-    /// One object per line.
+    // One object per line.
     Json,
 }
 
 /// `[report]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct ReportSettings {
     pub dir: PathBuf,
     pub formats: Vec<ReportFormat>,
     pub code_url: String,
@@ -506,7 +507,7 @@ pub struct Report {
 /// `[monitor]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Monitor {
+pub struct MonitorSettings {
     pub ping_env: String,
     /// Zero means never.
     pub missed_runs: u32,

@@ -13,7 +13,7 @@ use crate::model::{Usd, WorkItem, is_within_area};
 /// value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Rule {
+pub struct RuleSettings {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -40,7 +40,7 @@ pub struct Rule {
     pub triage_only: bool,
 }
 
-impl Rule {
+impl RuleSettings {
     fn matches(&self, item: &WorkItem) -> bool {
         let same = |wanted: &str, is: &str| wanted.to_lowercase() == is.to_lowercase();
         let any = |wanted: &str, fits: &dyn Fn() -> bool| wanted.is_empty() || fits();
@@ -74,7 +74,7 @@ impl Rule {
 
 impl Config {
     /// The first rule that matches the item, with its name.
-    pub fn rule_for(&self, item: &WorkItem) -> Option<(String, &Rule)> {
+    pub fn rule_for(&self, item: &WorkItem) -> Option<(String, &RuleSettings)> {
         let found = self.rules.iter().enumerate().find(|(_, rule)| rule.matches(item));
         found.map(|(n, rule)| match rule.name.as_str() {
             "" => (format!("rules[{}]", n + 1), rule),
@@ -83,8 +83,8 @@ impl Config {
     }
 
     /// Looks up a rule by the name that [`Config::rule_for`] returned.
-    pub fn rule_named(&self, name: &str) -> Option<&Rule> {
-        let named = |(n, rule): &(usize, &Rule)| match rule.name.as_str() {
+    pub fn rule_named(&self, name: &str) -> Option<&RuleSettings> {
+        let named = |(n, rule): &(usize, &RuleSettings)| match rule.name.as_str() {
             "" => name == format!("rules[{}]", n + 1),
             own => own == name,
         };
@@ -116,7 +116,7 @@ impl Config {
 
     /// Whether findings of this source may be written to its tracker, by its own setting or a rule.
     pub fn may_write_back(&self, source: &super::Source) -> bool {
-        let by_rule = |rule: &Rule| {
+        let by_rule = |rule: &RuleSettings| {
             rule.write_back == Some(true) && (rule.source.is_empty() || rule.source == source.name)
         };
         source.write_back || self.rules.iter().any(by_rule)

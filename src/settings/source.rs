@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Config, FixNumbers, Fixes, Route, human};
+use super::{Config, FixNumbers, Fixes, RouteSettings, human};
 use crate::model::{ItemKey, Usd};
 
 /// One tracker project or query. `default.toml` says which fields belong to only one kind of
@@ -55,7 +55,7 @@ pub struct Source {
     /// Whether comments may command.
     pub commands: bool,
     pub repository: PathBuf,
-    pub routes: Vec<Route>,
+    pub routes: Vec<RouteSettings>,
     pub schedule: String,
     /// Zero means no limit for this source.
     pub budget_per_day: Usd,
@@ -125,10 +125,10 @@ impl Config {
     /// Without duplicates.
     pub fn code_bases(&self) -> Vec<PathBuf> {
         let mut all = vec![self.repository.path.clone()];
-        all.extend(self.repository.routes.iter().flat_map(Route::paths).cloned());
+        all.extend(self.repository.routes.iter().flat_map(RouteSettings::paths).cloned());
         for source in self.sources() {
             all.push(source.repository.clone());
-            all.extend(source.routes.iter().flat_map(Route::paths).cloned());
+            all.extend(source.routes.iter().flat_map(RouteSettings::paths).cloned());
         }
         all.retain(|path| !path.as_os_str().is_empty());
         all.sort_unstable();

@@ -1,5 +1,6 @@
 //! A simulator's response before it is sent. Each tracker adds its own error bodies and headers.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use axum::body::{Body, Bytes};
@@ -7,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The usual compression level of web servers for dynamic responses.
 const PACKING: Compression = Compression::new(4);
@@ -20,11 +21,47 @@ pub struct Reply {
     pub status: u16,
     /// Empty for none.
     pub content_type: String,
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
+/// A response in a table of faults.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct StoredReply {
+    status: u16,
+    /// The parts of an error, which each tracker puts into its own shape.
+    error: Vec<String>,
+    /// The title of a page.
+    page: Option<String>,
+    text: String,
+    content_type: Option<String>,
+    headers: BTreeMap<String, String>,
+    byte_order_mark: bool,
+}
+
 impl Reply {
+    /// The response to a fault in a table; `None` if the table has none.
+    pub fn of_fault(
+        table: &str,
+        fault: &str,
+        error: impl FnOnce(u16, &[String]) -> Self,
+    ) -> Option<Self> {
+        let mut all: BTreeMap<String, StoredReply> = serde_json::from_str(table).ok()?;
+        let stored = all.remove(fault)?;
+        let mut reply = match (&stored.page, stored.error.as_slice()) {
+            (Some(title), _) => Self::page(stored.status, title),
+            (None, []) => Self::bytes(stored.status, "", stored.text.into_bytes()),
+            (None, parts) => error(stored.status, parts),
+        };
+        reply.content_type = stored.content_type.unwrap_or(reply.content_type);
+        reply.headers.extend(stored.headers);
+        if stored.byte_order_mark {
+            reply.body.splice(0..0, *b"\xEF\xBB\xBF");
+        }
+        Some(reply)
+    }
+
     /// 200 with JSON.
     pub fn json(value: &impl Serialize) -> Self {
         Self::with_status(200, value)
@@ -49,8 +86,8 @@ impl Reply {
 
     /// Adds a header.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.headers.push((name.to_owned(), value.into()));
         self
     }
 
@@ -95,10 +132,10 @@ impl Reply {
     }
 }
 
-fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value)
+fn insert(headers: &mut HeaderMap, name: &str, value: &str) {
+    if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value))
         && !value.is_empty()
     {
-        headers.insert(HeaderName::from_static(name), value);
+        headers.insert(name, value);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::answer::Numbers;
 use crate::model::{Background, CleanItem, ItemId, ItemKey, KnownTitle, estimate_tokens};
 use crate::prompt::{Detail, ItemText, earlier_text, item_text, known_text};
-use crate::settings::Triage;
+use crate::settings::TriageSettings;
 
 /// Estimated tokens of a session besides its items: system prompt, schema, the agent's own prompt.
 /// A test checks the first two.
@@ -143,7 +143,7 @@ impl Batch {
         candidates
     }
 
-    fn has_room(&self, item: &BatchItem, config: &Triage) -> bool {
+    fn has_room(&self, item: &BatchItem, config: &TriageSettings) -> bool {
         self.items.len() < MAX_ITEMS
             && self.tokens() + item.tokens() <= u64::from(config.max_prompt_tokens)
     }
@@ -156,7 +156,7 @@ pub fn plan_batches(
     items: &[CleanItem],
     background: &HashMap<ItemKey, Background>,
     code: &str,
-    config: &Triage,
+    config: &TriageSettings,
 ) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for item in items {
@@ -184,7 +184,11 @@ fn within_bound(similar: &[KnownTitle]) -> Vec<KnownTitle> {
     kept
 }
 
-fn batch_item(item: &CleanItem, background: Option<&Background>, config: &Triage) -> BatchItem {
+fn batch_item(
+    item: &CleanItem,
+    background: Option<&Background>,
+    config: &TriageSettings,
+) -> BatchItem {
     let parent = background.and_then(|known| known.parent.as_deref());
     let earlier = background.and_then(|known| known.earlier.as_ref());
     let mut text = item_text(item, parent, Detail::Tight, config.max_item_tokens);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use heartbeat::event::{RunOutcome, Trigger};
 use heartbeat::model::{Stage, Usd};
-use heartbeat::settings::{Config, Rule, Source};
+use heartbeat::settings::{Config, RuleSettings, Source};
 
 use crate::world::{World, config};
 
-fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
-    let mut rule = Rule::default();
+fn rule(change: impl FnOnce(&mut RuleSettings)) -> RuleSettings {
+    let mut rule = RuleSettings::default();
     change(&mut rule);
     rule
 }

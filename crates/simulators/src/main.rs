@@ -9,9 +9,9 @@ use heartbeat_simulators::{github, jira};
 #[derive(Parser)]
 enum TrackerCommand {
     /// A GitHub server with two repositories and their issues
-    Github(github::SimulateGithubArgs),
+    Github(github::SimulatorOptions),
     /// A Jira server, Cloud or Data Center, with a project and its issues
-    Jira(jira::SimulateJiraArgs),
+    Jira(jira::SimulatorOptions),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -21,13 +21,13 @@ async fn main() -> io::Result<()> {
             let ready = |simulator: &github::Simulator| {
                 announce("github", &simulator.base_url(), github::REPOSITORY);
             };
-            github::run(args, ready).await
+            github::Simulator::run(args, ready).await
         }
         TrackerCommand::Jira(args) => {
             let ready = |simulator: &jira::Simulator| {
                 announce("jira", &simulator.base_url(), jira::PROJECT);
             };
-            jira::run(args, ready).await
+            jira::Simulator::run(args, ready).await
         }
     }
 }

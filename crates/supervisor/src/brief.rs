@@ -94,6 +94,26 @@ pub enum BriefError {
 impl Briefly {
     /// Runs it to its end; returns its standard output if it succeeded.
     pub async fn run(&self, brief: &Brief) -> Result<String, BriefError> {
+        let (out, complaint, end) = self.follow_to_end(brief).await?;
+        let failed = |status: String, complaint| Err(BriefError::Failed { status, complaint });
+        match end {
+            _ if out.cut => failed("too much output".to_owned(), out.text),
+            BriefEnd::Code(0) => Ok(out.text),
+            BriefEnd::Code(code) => failed(format!("exit status {code}"), complaint.last_line()),
+            BriefEnd::Signal(signal) => failed(format!("signal {signal}"), complaint.last_line()),
+            BriefEnd::TimedOut | BriefEnd::NoRoom => Err(BriefError::TimedOut(brief.timeout)),
+        }
+    }
+
+    /// Runs it to its end, whatever that is; returns the first part of its standard output too.
+    pub async fn watch(&self, brief: &Brief) -> Result<(String, BriefEnd), BriefError> {
+        self.follow_to_end(brief).await.map(|(out, _, end)| (out.text, end))
+    }
+
+    async fn follow_to_end(
+        &self,
+        brief: &Brief,
+    ) -> Result<(KeptOutput, KeptOutput, BriefEnd), BriefError> {
         let not_started = |error: &dyn std::fmt::Display| BriefError::NotStarted(error.to_string());
         let session = uuid::Uuid::now_v7();
         let order = order(brief, session).map_err(|error| not_started(&error))?;
@@ -101,40 +121,6 @@ impl Briefly {
         let mut keeper = launched.map_err(|error| not_started(&error))?;
         keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
         // The keeper ends it at its limit; if it does not, dropping its socket does.
-        let limit = brief.timeout + END_WITHIN;
-        let Keeper { from, stdout, stderr, .. } = &mut keeper;
-        let over = tokio::time::timeout(limit, follow(from, stdout, stderr)).await;
-        let Ok((out, complaint, ended)) = over else {
-            return Err(BriefError::TimedOut(brief.timeout));
-        };
-        match ended? {
-            _ if out.cut => Err(BriefError::Failed {
-                status: "too much output".to_owned(),
-                complaint: out.text,
-            }),
-            Some(Exit::Code(0)) => Ok(out.text),
-            Some(Exit::Code(code)) => Err(BriefError::Failed {
-                status: format!("exit status {code}"),
-                complaint: complaint.last_line(),
-            }),
-            Some(Exit::Signal(signal)) => Err(BriefError::Failed {
-                status: format!("signal {signal}"),
-                complaint: complaint.last_line(),
-            }),
-            None => Err(BriefError::TimedOut(brief.timeout)),
-        }
-    }
-}
-
-impl Briefly {
-    /// Runs it to its end, whatever that is; returns the first part of its standard output too.
-    pub async fn watch(&self, brief: &Brief) -> Result<(String, BriefEnd), BriefError> {
-        let not_started = |error: &dyn std::fmt::Display| BriefError::NotStarted(error.to_string());
-        let session = uuid::Uuid::now_v7();
-        let order = order(brief, session).map_err(|error| not_started(&error))?;
-        let launched = launch::launch(&self.keeper, session, self.containment, None).await;
-        let mut keeper = launched.map_err(|error| not_started(&error))?;
-        keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
         let limit = brief.timeout + END_WITHIN;
         let Keeper { identity, to, from, stdout, stderr, .. } = &mut keeper;
         let mut has_room = true;
@@ -149,18 +135,16 @@ impl Briefly {
                 }
             }
         };
-        match over {
-            Ok((out, _, Ok(_))) if !has_room => Ok((out.text, BriefEnd::NoRoom)),
-            Err(_) => Ok((String::new(), BriefEnd::TimedOut)),
-            Ok((out, _, ended)) => Ok((
-                out.text,
-                match ended? {
-                    Some(Exit::Code(code)) => BriefEnd::Code(code),
-                    Some(Exit::Signal(signal)) => BriefEnd::Signal(signal),
-                    None => BriefEnd::TimedOut,
-                },
-            )),
-        }
+        let Ok((out, complaint, ended)) = over else {
+            return Ok((KeptOutput::default(), KeptOutput::default(), BriefEnd::TimedOut));
+        };
+        let end = match ended? {
+            _ if !has_room => BriefEnd::NoRoom,
+            Some(Exit::Code(code)) => BriefEnd::Code(code),
+            Some(Exit::Signal(signal)) => BriefEnd::Signal(signal),
+            None => BriefEnd::TimedOut,
+        };
+        Ok((out, complaint, end))
     }
 }
 
@@ -186,7 +170,7 @@ fn order(brief: &Brief, session: SessionId) -> io::Result<Order> {
 }
 
 /// Output, complaints, and how it ended; `None`: it was ended at its limit.
-type Followed = (Output, Output, Result<Option<Exit>, BriefError>);
+type Followed = (KeptOutput, KeptOutput, Result<Option<Exit>, BriefError>);
 
 async fn follow(
     from: &mut Receiver,
@@ -213,12 +197,13 @@ async fn follow(
     tokio::join!(read(stdout), read(stderr), messages)
 }
 
-struct Output {
+#[derive(Default)]
+struct KeptOutput {
     text: String,
     cut: bool,
 }
 
-impl Output {
+impl KeptOutput {
     fn last_line(&self) -> String {
         let line = self.text.lines().rev().find(|line| !line.trim().is_empty());
         line.unwrap_or("no output").chars().take(400).collect()
@@ -226,9 +211,9 @@ impl Output {
 }
 
 /// Reads to the end, so that a program that writes much is not held up; keeps the first part.
-async fn read(from: &mut (impl AsyncRead + Unpin)) -> Output {
+async fn read(from: &mut (impl AsyncRead + Unpin)) -> KeptOutput {
     let mut kept = Vec::new();
     (&mut *from).take(MAX_OUTPUT).read_to_end(&mut kept).await.ok();
     let rest = tokio::io::copy(from, &mut tokio::io::sink()).await.unwrap_or_default();
-    Output { text: String::from_utf8_lossy(&kept).into_owned(), cut: rest > 0 }
+    KeptOutput { text: String::from_utf8_lossy(&kept).into_owned(), cut: rest > 0 }
 }

@@ -43,7 +43,7 @@ fn registered() -> MutexGuard<'static, HashSet<u32>> {
 
 /// Starts a child and registers it, so that it is not mistaken for an escaped process.
 ///
-/// Every start of a process in heartbeat goes through here or through [`start_registered_std`].
+/// Every start of a process in heartbeat goes through here.
 pub fn start_registered(
     command: &mut tokio::process::Command,
 ) -> io::Result<(tokio::process::Child, Registration)> {
@@ -52,17 +52,6 @@ pub fn start_registered(
     let pid = child.id().unwrap_or_default();
     known.insert(pid);
     Ok((child, Registration(pid)))
-}
-
-/// As [`start_registered`], without a runtime.
-pub fn start_registered_std(
-    command: &mut std::process::Command,
-) -> io::Result<(std::process::Child, Registration)> {
-    let mut known = registered();
-    let child = command.spawn()?;
-    known.insert(child.id());
-    let registration = Registration(child.id());
-    Ok((child, registration))
 }
 
 /// Makes heartbeat the reaper of processes that its keepers leave. Call it once, early.

@@ -6,4 +6,4 @@ mod rig;
 
 pub use agent::HostileAgent;
 pub use ledger::{EventRecorder, FolderLedger};
-pub use rig::{Observed, Rig, Shape, limits};
+pub use rig::{Observed, Rig, SessionShape, limits};

@@ -35,7 +35,7 @@ const NO_GATEWAY: u16 = 9;
 
 /// How sessions are confined, by what their agents need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum SessionShape {
     /// The usual one.
     BehindGateway,
     /// The agent connects itself.
@@ -44,7 +44,7 @@ pub enum Shape {
     OwnSandbox,
 }
 
-impl Shape {
+impl SessionShape {
     pub const ALL: [Self; 3] = [Self::BehindGateway, Self::OwnLogin, Self::OwnSandbox];
 
     pub const fn name(self) -> &'static str {
@@ -152,17 +152,17 @@ impl Rig {
 
     /// Confines a session like that of an agent behind the gateway: to its own folder.
     pub fn confine(&self, spec: &mut SessionSpec) {
-        self.confine_as(Shape::BehindGateway, spec);
+        self.confine_as(SessionShape::BehindGateway, spec);
     }
 
-    pub fn confine_as(&self, shape: Shape, spec: &mut SessionSpec) {
+    pub fn confine_as(&self, shape: SessionShape, spec: &mut SessionSpec) {
         let allowed = Allowed::default();
         let needs = Confinement::for_program(&spec.program, &spec.env, &[]);
         let mut made = needs.with(&spec.scratch, &spec.cwd, &self.folder, &allowed);
-        if shape != Shape::OwnLogin {
+        if shape != SessionShape::OwnLogin {
             made = made.behind_gateway(NO_GATEWAY, &allowed);
         }
-        made.makes_own_sandbox = shape == Shape::OwnSandbox;
+        made.makes_own_sandbox = shape == SessionShape::OwnSandbox;
         // The observer's pipe, which no real agent has.
         made.devices.push(self.canary(spec.session.id));
         spec.confinement = Some(made);

@@ -31,9 +31,9 @@ impl Lines {
 
 /// The fields of a line or a span.
 #[derive(Debug, Clone, Default)]
-struct Fields(Vec<(&'static str, AnyValue)>);
+struct LogFields(Vec<(&'static str, AnyValue)>);
 
-impl Fields {
+impl LogFields {
     fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| *known == name)
     }
@@ -47,7 +47,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for LogFields {
     fn record_i64(&mut self, field: &Field, value: i64) {
         self.0.push((field.name(), value.into()));
     }
@@ -79,7 +79,7 @@ where
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         attributes.record(&mut fields);
         span.extensions_mut().insert(fields);
     }
@@ -92,10 +92,10 @@ where
         if !is_ours || *data.level() > Level::INFO || data.target() == collector::TARGET {
             return;
         }
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         event.record(&mut fields);
         for span in context.event_scope(event).into_iter().flatten() {
-            if let Some(outer) = span.extensions().get::<Fields>() {
+            if let Some(outer) = span.extensions().get::<LogFields>() {
                 let missing = outer.0.iter().filter(|(name, _)| !fields.has(name));
                 let missing: Vec<_> = missing.cloned().collect();
                 fields.0.extend(missing);
@@ -108,7 +108,7 @@ where
 }
 
 #[expect(clippy::disallowed_methods, reason = "a log line is stamped where it is written")]
-fn fill(record: &mut SdkLogRecord, level: Level, target: &'static str, fields: Fields) {
+fn fill(record: &mut SdkLogRecord, level: Level, target: &'static str, fields: LogFields) {
     let (severity, name) = match level {
         Level::ERROR => (Severity::Error, "ERROR"),
         Level::WARN => (Severity::Warn, "WARN"),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Check, DoctorInput};
+use super::{DoctorCheck, DoctorInput};
 use crate::gateway::prices::listed;
 use crate::model::{SessionId, Stage};
 use crate::session::agent::capability::{About, Findings, Problem, install, problems, questions};
@@ -16,7 +16,7 @@ use crate::session::resolve_program;
 use crate::session::trial::Bench;
 use crate::settings::{AgentAuth, AgentKind, CopilotProvider, Environment};
 
-pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
+pub(super) async fn checks(input: &DoctorInput) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     for kind in input.config.agents() {
         checks.extend(of_kind(input, kind).await);
@@ -25,7 +25,7 @@ pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
     checks
 }
 
-async fn of_kind(input: &DoctorInput, kind: AgentKind) -> Vec<Check> {
+async fn of_kind(input: &DoctorInput, kind: AgentKind) -> Vec<DoctorCheck> {
     let command = input.config.command_of(kind);
     let (section, install) = (kind.section(), install(kind));
     let program = resolve_program(&command[0], &input.environment);
@@ -35,15 +35,15 @@ async fn of_kind(input: &DoctorInput, kind: AgentKind) -> Vec<Check> {
             "install it ({install}), or set {section}.command to its full path; a service has a \
              different PATH than a terminal"
         );
-        let skipped = Check::skipped("agent login", "there is no agent");
-        return vec![Check::failed("agent", found, fix), skipped];
+        let skipped = DoctorCheck::skipped("agent login", "there is no agent");
+        return vec![DoctorCheck::failed("agent", found, fix), skipped];
     }
     let answers = ask_all(input, kind).await;
     if let Some(Err(why)) = answers.first() {
         let fix =
             format!("run `{} --version` by hand; reinstall it with {install}", program.display());
-        let skipped = Check::skipped("agent login", "the agent does not answer");
-        return vec![Check::failed("agent", why, fix), skipped];
+        let skipped = DoctorCheck::skipped("agent login", "the agent does not answer");
+        return vec![DoctorCheck::failed("agent", why, fix), skipped];
     }
     let variable = input.config.credential_env_of(kind);
     let findings = Findings {
@@ -110,20 +110,20 @@ async fn ask_all(input: &DoctorInput, kind: AgentKind) -> Vec<Result<String, Str
     answers
 }
 
-fn judged(name: &'static str, good: String, problems: &[Problem]) -> Check {
+fn judged(name: &'static str, good: String, problems: &[Problem]) -> DoctorCheck {
     let join =
         |part: fn(&Problem) -> &str| problems.iter().map(part).collect::<Vec<_>>().join("; ");
     let (causes, fixes) = (join(|problem| &problem.cause), join(|problem| &problem.fix));
     match (problems.is_empty(), problems.iter().any(|problem| problem.fatal)) {
-        (true, _) => Check::ok(name, good),
-        (false, true) => Check::failed(name, causes, fixes),
-        (false, false) => Check::warning(name, causes, fixes),
+        (true, _) => DoctorCheck::ok(name, good),
+        (false, true) => DoctorCheck::failed(name, causes, fixes),
+        (false, false) => DoctorCheck::warning(name, causes, fixes),
     }
 }
 
 /// Without a price, a model counts as the dearest known one, and without a gateway every session as
 /// its worst case.
-fn prices(input: &DoctorInput) -> Option<Check> {
+fn prices(input: &DoctorInput) -> Option<DoctorCheck> {
     let config = &input.config;
     let unpriced: Vec<&str> = [Stage::Triage, Stage::Deep]
         .into_iter()
@@ -143,7 +143,7 @@ fn prices(input: &DoctorInput) -> Option<Check> {
         .map(|stage| config.model_of(stage))
         .collect();
     (!unpriced.is_empty()).then(|| {
-        Check::warning(
+        DoctorCheck::warning(
             "agent prices",
             format!(
                 "no price for {}: it counts as the dearest model known, or each session at its \

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::source::failed;
-use super::{Check, DoctorInput};
+use super::{DoctorCheck, DoctorInput};
 use crate::app::ConfiguredCredential;
 use crate::clean::{Budget, clean_item};
 use crate::context::{Query, git, subject_of};
@@ -27,7 +27,7 @@ const FEW: usize = 3;
 /// Listing the files of a code base.
 const LIST: git::Bounds = git::Bounds { time: Duration::from_secs(20), output: 64 << 20 };
 
-pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
+pub(super) async fn checks(input: &DoctorInput) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     for kind in input.config.agents() {
         checks.push(provider(input, kind).await);
@@ -65,7 +65,7 @@ fn files_named_by(item: WorkItem) -> impl Iterator<Item = String> {
 }
 
 /// Whether the code base has the files that items name: if it has none, it may be another product's.
-async fn named_files(input: &DoctorInput, named: &BTreeSet<String>) -> Option<Check> {
+async fn named_files(input: &DoctorInput, named: &BTreeSet<String>) -> Option<DoctorCheck> {
     let name = "named files";
     let repository = &input.config.repository;
     let roots = repository.routes.iter().flat_map(|route| route.paths().cloned());
@@ -86,24 +86,24 @@ async fn named_files(input: &DoctorInput, named: &BTreeSet<String>) -> Option<Ch
     let examples: Vec<&str> = named.iter().take(FEW).map(String::as_str).collect();
     Some(match (known, named.len()) {
         (_, 0) => return None,
-        (0, FEW..) => Check::warning(
+        (0, FEW..) => DoctorCheck::warning(
             name,
             format!("{found}, such as {}", examples.join(", ")),
             "set repository.path to the code base of these items, or add [[repository.routes]] for \
              their areas",
         ),
-        _ => Check::ok(name, found),
+        _ => DoctorCheck::ok(name, found),
     })
 }
 
-async fn provider(input: &DoctorInput, kind: AgentKind) -> Check {
+async fn provider(input: &DoctorInput, kind: AgentKind) -> DoctorCheck {
     let name = "provider";
     let lookup = |name: &str| input.environment.raw(name).map(std::ffi::OsStr::to_owned);
     let agent = of_kind(kind, &input.config, Path::new(""), lookup);
     let Some(provider) = agent.provider() else {
         let found = "the agent's own login or another way to the provider is used, which only a \
                      session can try: heartbeat --once";
-        return Check::skipped(name, found);
+        return DoctorCheck::skipped(name, found);
     };
     let address = provider.address.clone();
     let upstream = match Upstream::new(provider) {
@@ -111,26 +111,26 @@ async fn provider(input: &DoctorInput, kind: AgentKind) -> Check {
         Err(why) => {
             let fix = "correct the provider's address and the files with certificates \
                        (NODE_EXTRA_CA_CERTS, SSL_CERT_FILE)";
-            return Check::failed(name, why, fix);
+            return DoctorCheck::failed(name, why, fix);
         }
     };
     match upstream.greet(input.clock.now()).await {
         Greeting::Accepted => {
-            Check::ok(name, format!("{address} answers and accepts the credential"))
+            DoctorCheck::ok(name, format!("{address} answers and accepts the credential"))
         }
-        Greeting::Unproven => Check::ok(
+        Greeting::Unproven => DoctorCheck::ok(
             name,
             format!("{address} answers; it has no free request that would prove the credential"),
         ),
         Greeting::Refused(failure) | Greeting::Unreachable(failure) => {
             let fix = failure.fix(input.config.credential_env_of(kind));
-            Check::failed(name, upstream.told(&failure), fix)
+            DoctorCheck::failed(name, upstream.told(&failure), fix)
         }
     }
 }
 
 /// Whether the tracker would take a comment. It is not written.
-async fn writing(source: &Source, tracker: &Tracker) -> Check {
+async fn writing(source: &Source, tracker: &Tracker) -> DoctorCheck {
     let name = "write-back";
     let item = match some_items(tracker, 1).await {
         Ok(items) => items.into_iter().next(),
@@ -138,7 +138,7 @@ async fn writing(source: &Source, tracker: &Tracker) -> Check {
     };
     let Some(item) = item else {
         let found = "the query matches no item on which the right to write could be tried";
-        return Check::skipped(name, found);
+        return DoctorCheck::skipped(name, found);
     };
     let write = WriteBack {
         id: item.id,
@@ -149,12 +149,12 @@ async fn writing(source: &Source, tracker: &Tracker) -> Check {
         may_be_there: false,
     };
     match tracker.validate_write_back(&write).await {
-        Ok(()) => Check::ok(name, format!("a comment on item {} would be accepted", item.id)),
+        Ok(()) => DoctorCheck::ok(name, format!("a comment on item {} would be accepted", item.id)),
         Err(error) if matches!(error.class, FailureClass::Auth | FailureClass::Denied) => {
             let fix = "give the token the right to write work items (Azure DevOps: Work Items, read & \
                        write; GitHub: Issues, write; Jira: add comments, edit issues), or set \
                        source.write_back = false";
-            Check::failed(name, error.message, fix)
+            DoctorCheck::failed(name, error.message, fix)
         }
         Err(error) => failed(source.kind, name, &error),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Check, DoctorInput};
+use super::{DoctorCheck, DoctorInput};
 use crate::context::{CodeCommit, CodeCopies, CodeError, Upstream, commit_of, has_files};
 use crate::model::Stage;
 use crate::outbound::ping::{Monitor, Signal};
@@ -17,20 +17,20 @@ use crate::settings::AgentKind;
 use crate::settings::Containment;
 use crate::web::facts::report_fault;
 
-pub(super) async fn repository(input: &DoctorInput) -> Check {
+pub(super) async fn repository(input: &DoctorInput) -> DoctorCheck {
     let name = "repository";
     let configured = &input.config.repository.path;
     let path = if configured.as_os_str().is_empty() { &input.cwd } else { configured };
     let fix = "set repository.path to the folder of the code base that analyses read";
     if let Err(error) = std::fs::read_dir(path) {
         let found = format!("cannot read {}: {error}", path.display());
-        return Check::failed(name, found, fix);
+        return DoctorCheck::failed(name, found, fix);
     }
     for route in &input.config.repository.routes {
         for path in route.paths() {
             if let Err(error) = std::fs::read_dir(path) {
                 let found = format!("cannot read {} (for {}): {error}", path.display(), route.area);
-                return Check::failed(name, found, "correct the path in repository.routes");
+                return DoctorCheck::failed(name, found, "correct the path in repository.routes");
             }
         }
     }
@@ -40,10 +40,10 @@ pub(super) async fn repository(input: &DoctorInput) -> Check {
     if !has_files {
         let said = CodeError::Empty(path.clone()).to_string();
         let (found, fix) = said.split_once(": ").unwrap_or((&said, fix));
-        return Check::failed(name, found, fix);
+        return DoctorCheck::failed(name, found, fix);
     }
     let Some(commit) = commit else {
-        return Check::warning(
+        return DoctorCheck::warning(
             name,
             format!("{} is readable, but has no git history that can be read", path.display()),
             "without git, ranking cannot use the commit history and nothing keeps the code up to \
@@ -59,7 +59,7 @@ async fn freshness(
     path: &std::path::Path,
     commit: &CodeCommit,
     now: jiff::Timestamp,
-) -> Check {
+) -> DoctorCheck {
     let name = "repository";
     let days = now.duration_since(commit.at).as_hours() / 24;
     let here = format!("{} at {}, {days} days old", path.display(), short(&commit.id));
@@ -67,20 +67,20 @@ async fn freshness(
     let copies = CodeCopies::Existing(std::path::PathBuf::new());
     match Upstream::new(settings, &input.environment, copies).probe(path).await {
         Ok(Some(newest)) if newest == commit.id => {
-            Check::ok(name, format!("{here}, the newest commit of its remote"))
+            DoctorCheck::ok(name, format!("{here}, the newest commit of its remote"))
         }
-        Ok(Some(newest)) => Check::ok(
+        Ok(Some(newest)) => DoctorCheck::ok(
             name,
             format!("{here}; runs fetch and analyse {} of its remote", short(&newest)),
         ),
-        Ok(None) if days > OLD_CODE_DAYS => Check::warning(
+        Ok(None) if days > OLD_CODE_DAYS => DoctorCheck::warning(
             name,
             here,
             "analyses read code that nothing updates: set repository.fetch = true, or update the \
              clone before each run (a code base without a remote has nothing newer)",
         ),
-        Ok(None) => Check::ok(name, here),
-        Err(why) => Check::warning(
+        Ok(None) => DoctorCheck::ok(name, here),
+        Err(why) => DoctorCheck::warning(
             name,
             format!("{here}; the newest commit cannot be fetched: {why}"),
             "runs continue with the code that is there; run `git ls-remote` there as the user of the \
@@ -98,7 +98,7 @@ fn short(commit: &str) -> &str {
 }
 
 /// Found by testing.
-pub(super) async fn containment(input: &DoctorInput) -> Check {
+pub(super) async fn containment(input: &DoctorInput) -> DoctorCheck {
     let name = "containment";
     let wanted = input.config.state.containment;
     let strength = Strength::of_this_machine();
@@ -111,18 +111,18 @@ pub(super) async fn containment(input: &DoctorInput) -> Check {
         Err(error) => (Err(error), String::new()),
     };
     match tried {
-        Err(error) => Check::failed(
+        Err(error) => DoctorCheck::failed(
             name,
             format!("cannot start a keeper: {error}"),
             "heartbeat starts its own executable for each session; check that it is allowed to",
         ),
-        Ok(tier) if strength != Strength::Full => Check::warning(
+        Ok(tier) if strength != Strength::Full => DoctorCheck::warning(
             name,
             format!("{tier}{strength}: {}; {}", tier.explanation(), strength.explanation()),
             "use a kernel with Landlock 6 or later (Linux 6.12), with landlock in the lsm= list; \
              state.containment = \"strict\" starts no session without it",
         ),
-        Ok(tier) if !tier.has_namespace() && codex_analyses(input) => Check::warning(
+        Ok(tier) if !tier.has_namespace() && codex_analyses(input) => DoctorCheck::warning(
             name,
             format!(
                 "{tier}{strength}: only Codex' own sandbox keeps its commands from files of this \
@@ -131,7 +131,7 @@ pub(super) async fn containment(input: &DoctorInput) -> Check {
             ),
             "allow user namespaces, or set analyze.agent to another agent",
         ),
-        Ok(tier) if tier.has_namespace() => Check::ok(
+        Ok(tier) if tier.has_namespace() => DoctorCheck::ok(
             name,
             format!(
                 "{tier}{strength}: {}; {}{sampled}",
@@ -140,11 +140,11 @@ pub(super) async fn containment(input: &DoctorInput) -> Check {
             ),
         ),
         Ok(tier) if wanted == Containment::Subreaper => {
-            Check::ok(name, format!("{tier}{strength}, as set by state.containment{sampled}"))
+            DoctorCheck::ok(name, format!("{tier}{strength}, as set by state.containment{sampled}"))
         }
         Ok(tier) => {
             let found = format!("{tier}{strength}: {}", tier.explanation());
-            Check::warning(name, found, fix_for(tier))
+            DoctorCheck::warning(name, found, fix_for(tier))
         }
     }
 }
@@ -180,18 +180,18 @@ const fn fix_for(tier: Tier) -> &'static str {
 }
 
 /// Whether a session would be admitted now.
-pub(super) fn free_resources(input: &DoctorInput) -> Check {
+pub(super) fn free_resources(input: &DoctorInput) -> DoctorCheck {
     let readings = admission::read_machine();
     let limits = Limits::from_config(&input.config.limits);
     match admission::decide(&readings, &limits) {
-        Ok(()) => Check::ok(
+        Ok(()) => DoctorCheck::ok(
             "room",
             format!(
                 "load {:.1} on {} cores, a session could start now",
                 readings.load, readings.cores
             ),
         ),
-        Err((_, why)) => Check::warning(
+        Err((_, why)) => DoctorCheck::warning(
             "room",
             format!("a session would wait now: {why}"),
             "wait, raise limits.max_load_per_core, or lower limits.min_free_memory",
@@ -199,33 +199,37 @@ pub(super) fn free_resources(input: &DoctorInput) -> Check {
     }
 }
 
-pub(super) fn schedule(input: &DoctorInput) -> Check {
+pub(super) fn schedule(input: &DoctorInput) -> DoctorCheck {
     let config = &input.config.schedule;
     match Schedule::parse(&config.cron, &config.timezone) {
-        Err(error) => Check::failed("schedule", error.to_string(), "correct [schedule]"),
+        Err(error) => DoctorCheck::failed("schedule", error.to_string(), "correct [schedule]"),
         Ok(schedule) => {
             let next: Vec<String> =
                 schedule.ticks_after(input.clock.now()).take(3).map(minute).collect();
             if next.is_empty() {
                 let fix = "correct schedule.cron; `heartbeat schedule` shows what it means";
-                return Check::warning("schedule", format!("{} never fires", config.cron), fix);
+                return DoctorCheck::warning(
+                    "schedule",
+                    format!("{} never fires", config.cron),
+                    fix,
+                );
             }
-            Check::ok("schedule", format!("next: {}", next.join(", ")))
+            DoctorCheck::ok("schedule", format!("next: {}", next.join(", ")))
         }
     }
 }
 
-pub(super) async fn port(input: &DoctorInput) -> Check {
+pub(super) async fn port(input: &DoctorInput) -> DoctorCheck {
     let (name, listen) = ("http", input.config.http.listen.as_str());
     if listen.is_empty() {
-        return Check::skipped(name, "off: http.listen is empty");
+        return DoctorCheck::skipped(name, "off: http.listen is empty");
     }
     match tokio::net::TcpListener::bind(listen).await {
-        Ok(_free) => Check::ok(name, format!("{listen} is free")),
+        Ok(_free) => DoctorCheck::ok(name, format!("{listen} is free")),
         Err(_) if is_heartbeat(listen).await => {
-            Check::ok(name, format!("a running heartbeat already listens on {listen}"))
+            DoctorCheck::ok(name, format!("a running heartbeat already listens on {listen}"))
         }
-        Err(error) => Check::failed(
+        Err(error) => DoctorCheck::failed(
             name,
             format!("{listen} is in use or not permitted: {error}"),
             "choose another port in http.listen, or stop the process that uses it (`ss -ltnp` \
@@ -245,31 +249,31 @@ async fn is_heartbeat(listen: &str) -> bool {
     matches!(tokio::time::timeout(Duration::from_secs(5), ask).await, Ok(Some(())))
 }
 
-pub(super) fn reports(input: &DoctorInput) -> Check {
+pub(super) fn reports(input: &DoctorInput) -> DoctorCheck {
     let (name, folder) = ("reports", &input.config.report.dir);
     if folder.as_os_str().is_empty() {
-        return Check::skipped(name, "off: report.dir is empty");
+        return DoctorCheck::skipped(name, "off: report.dir is empty");
     }
     match report_fault(folder) {
-        None => Check::ok(name, format!("are written to {}", folder.display())),
+        None => DoctorCheck::ok(name, format!("are written to {}", folder.display())),
         Some(fault) => {
             let fix = "create the folder, make it writable for the user of the service, or change \
                        report.dir";
-            Check::failed(name, fault, fix)
+            DoctorCheck::failed(name, fault, fix)
         }
     }
 }
 
-pub(super) fn webhook(input: &DoctorInput) -> Check {
+pub(super) fn webhook(input: &DoctorInput) -> DoctorCheck {
     let (name, report) = ("webhook", &input.config.report);
     if report.webhook_env.is_empty() {
-        return Check::skipped(name, "off: report.webhook_env is empty");
+        return DoctorCheck::skipped(name, "off: report.webhook_env is empty");
     }
     match input.environment.text(&report.webhook_env) {
         Some(address) if address.starts_with("https://") => {
-            Check::ok(name, format!("the variable {} holds a URL", report.webhook_env))
+            DoctorCheck::ok(name, format!("the variable {} holds a URL", report.webhook_env))
         }
-        _ => Check::warning(
+        _ => DoctorCheck::warning(
             name,
             format!("the variable {} does not hold an https URL", report.webhook_env),
             "set it to the URL that Slack or the Teams workflow shows",
@@ -278,13 +282,13 @@ pub(super) fn webhook(input: &DoctorInput) -> Check {
 }
 
 /// Sends a ping that the monitor only records.
-pub(super) async fn ping(input: &DoctorInput) -> Check {
+pub(super) async fn ping(input: &DoctorInput) -> DoctorCheck {
     let (name, variable) = ("ping", input.config.monitor.ping_env.as_str());
     let monitor = match Monitor::named(variable, &input.environment) {
-        Ok(None) => return Check::skipped(name, "off: monitor.ping_env is empty"),
+        Ok(None) => return DoctorCheck::skipped(name, "off: monitor.ping_env is empty"),
         Ok(Some(monitor)) => monitor,
         Err(_) => {
-            return Check::failed(
+            return DoctorCheck::failed(
                 name,
                 format!("the variable {variable} does not hold an https URL"),
                 "set it to the ping URL that the monitor shows, where the service reads its \
@@ -294,13 +298,13 @@ pub(super) async fn ping(input: &DoctorInput) -> Check {
     };
     match monitor.send(Signal::Log, None, "heartbeat doctor").await {
         // Healthchecks answers so, with status 200, when the address is wrong.
-        Ok(said) if said.contains("not found") => Check::failed(
+        Ok(said) if said.contains("not found") => DoctorCheck::failed(
             name,
             format!("the monitor knows no check with the address in {variable}"),
             "copy the ping URL of the check again",
         ),
-        Ok(_) => Check::ok(name, format!("the monitor named by {variable} answers")),
-        Err(error) => Check::warning(
+        Ok(_) => DoctorCheck::ok(name, format!("the monitor named by {variable} answers")),
+        Err(error) => DoctorCheck::warning(
             name,
             format!("a ping (URL/log) failed: {error}"),
             "check the URL and that this machine can reach it; a monitor that does not know /log \

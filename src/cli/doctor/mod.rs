@@ -30,7 +30,7 @@ pub enum Status {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct DoctorCheck {
     /// Stable.
     pub name: &'static str,
     pub status: Status,
@@ -40,7 +40,7 @@ pub struct Check {
     pub fix: Option<String>,
 }
 
-impl Check {
+impl DoctorCheck {
     fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, status: Status::Ok, found: found.into(), fix: None }
     }
@@ -63,11 +63,11 @@ pub struct Diagnosis {
     /// No check failed.
     pub healthy: bool,
     /// In the order in which a run needs them.
-    pub checks: Vec<Check>,
+    pub checks: Vec<DoctorCheck>,
 }
 
 impl Diagnosis {
-    fn new(checks: Vec<Check>) -> Self {
+    fn new(checks: Vec<DoctorCheck>) -> Self {
         Self { healthy: checks.iter().all(|check| check.status != Status::Failed), checks }
     }
 
@@ -75,9 +75,9 @@ impl Diagnosis {
     pub fn of_broken_config(error: &ConfigError) -> Self {
         let found = error.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let fix = "fix the lines named above; `heartbeat init --print` shows every key";
-        let mut checks = vec![Check::failed("config", found, fix)];
+        let mut checks = vec![DoctorCheck::failed("config", found, fix)];
         let others = ["credential", "source", "agent", "repository", "state", "schedule"];
-        checks.extend(others.map(|name| Check::skipped(name, "needs a valid configuration")));
+        checks.extend(others.map(|name| DoctorCheck::skipped(name, "needs a valid configuration")));
         Self::new(checks)
     }
 }
@@ -95,19 +95,23 @@ pub struct DoctorInput {
     pub live: bool,
 }
 
-async fn fleet(input: &DoctorInput) -> Vec<Check> {
+async fn fleet(input: &DoctorInput) -> Vec<DoctorCheck> {
     let DoctorInput { config, environment, clock, .. } = input;
     if config.fleet.is_on() && !crate::fleet::BUILT {
         let fix =
             "build it with `cargo build --release --features fleet`, or remove [fleet] address";
-        return vec![Check::failed("fleet", "this heartbeat was built without the feature", fix)];
+        return vec![DoctorCheck::failed(
+            "fleet",
+            "this heartbeat was built without the feature",
+            fix,
+        )];
     }
     let checked = crate::app::fleet::check_fleet(config, environment, clock).await;
     let check = |result: crate::app::fleet::FleetCheck| match (result.found, result.fix) {
-        (Ok(found), None) => Check::ok(result.name, found),
-        (Ok(found), Some(fix)) => Check::warning(result.name, found, fix),
+        (Ok(found), None) => DoctorCheck::ok(result.name, found),
+        (Ok(found), Some(fix)) => DoctorCheck::warning(result.name, found, fix),
         (Err(found), fix) => {
-            Check::failed(result.name, found, fix.unwrap_or_else(|| "see [fleet]".to_owned()))
+            DoctorCheck::failed(result.name, found, fix.unwrap_or_else(|| "see [fleet]".to_owned()))
         }
     };
     checked.into_iter().map(check).collect()
@@ -134,7 +138,7 @@ pub async fn diagnose(input: &DoctorInput) -> Diagnosis {
 }
 
 /// Already loaded; checks what a run requires beyond that.
-fn config(input: &DoctorInput) -> Check {
+fn config(input: &DoctorInput) -> DoctorCheck {
     let from = input.config_file.as_deref().map_or_else(
         || "the built-in defaults, the environment and the flags".into(),
         |file| file.display().to_string(),
@@ -145,7 +149,7 @@ fn config(input: &DoctorInput) -> Check {
     }
     if input.config_file.is_none() && !config.has_source() {
         let fix = "run `heartbeat init` to write one, or pass one with --config";
-        return Check::failed("config", "no heartbeat.toml found", fix);
+        return DoctorCheck::failed("config", "no heartbeat.toml found", fix);
     }
     if let Err(error) = config.require_for_run() {
         let found = error.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -155,14 +159,18 @@ fn config(input: &DoctorInput) -> Check {
                      --config"
                 .into(),
         };
-        return Check::failed("config", found, fix);
+        return DoctorCheck::failed("config", found, fix);
     }
     if let Err(error) =
         crate::prompt::Prompts::load(&input.config, |path: &Path| std::fs::read_to_string(path))
     {
-        return Check::failed("config", error.to_string(), "fix the template named in [prompts]");
+        return DoctorCheck::failed(
+            "config",
+            error.to_string(),
+            "fix the template named in [prompts]",
+        );
     }
-    Check::ok("config", format!("read from {from}"))
+    DoctorCheck::ok("config", format!("read from {from}"))
 }
 
 pub fn render(diagnosis: &Diagnosis, paint: Paint) -> String {

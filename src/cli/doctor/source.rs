@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::{Check, DoctorInput};
+use super::{DoctorCheck, DoctorInput};
 use crate::app::ConfiguredCredential;
 use crate::config::credential::source_credential;
 use crate::fetch::retry::RetryPolicy;
@@ -24,7 +24,7 @@ const TWICE: RetryPolicy =
 const SKEW_TOLD: SignedDuration = SignedDuration::from_secs(60);
 
 /// With several sources, each check names its source.
-pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
+pub(super) async fn checks(input: &DoctorInput) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let sources = input.config.sources();
     for source in sources {
@@ -38,12 +38,12 @@ pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
     checks
 }
 
-async fn of_source(input: &DoctorInput, source: &Source) -> Vec<Check> {
+async fn of_source(input: &DoctorInput, source: &Source) -> Vec<DoctorCheck> {
     if source.kind == SourceKind::File {
         return ask(input, source).await;
     }
     if source.base_url.is_empty() || source.project.is_empty() {
-        let skipped = |name| Check::skipped(name, "needs a valid configuration");
+        let skipped = |name| DoctorCheck::skipped(name, "needs a valid configuration");
         return ["credential", "source", "project", "query"].map(skipped).into();
     }
     let secret = source_credential(source, &input.config, &input.environment).await;
@@ -64,11 +64,11 @@ async fn of_source(input: &DoctorInput, source: &Source) -> Vec<Check> {
                      personal access token (Data Center) and store it where the configuration points"
                 }
             };
-            checks.push(Check::failed("credential", error.to_string(), fix));
-            checks.push(Check::skipped("source", "needs a credential"));
+            checks.push(DoctorCheck::failed("credential", error.to_string(), fix));
+            checks.push(DoctorCheck::skipped("source", "needs a credential"));
         }
         Ok(_) => {
-            checks.push(Check::ok("credential", "found"));
+            checks.push(DoctorCheck::ok("credential", "found"));
             checks.extend(ask(input, source).await);
         }
     }
@@ -78,7 +78,7 @@ async fn of_source(input: &DoctorInput, source: &Source) -> Vec<Check> {
 }
 
 /// Sends real requests, without the breaker and without changing the state.
-async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
+async fn ask(input: &DoctorInput, source: &Source) -> Vec<DoctorCheck> {
     let credential = ConfiguredCredential::new(source, &input.config, &input.environment);
     let credential = Arc::new(credential);
     let mut config = source.clone();
@@ -101,8 +101,8 @@ async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
     let mut stuck = false;
     for (name, part) in parts {
         checks.push(match part {
-            _ if stuck => Check::skipped(name, "an earlier check failed"),
-            Ok(found) if name == "query" && is_empty(&found) => Check::warning(
+            _ if stuck => DoctorCheck::skipped(name, "an earlier check failed"),
+            Ok(found) if name == "query" && is_empty(&found) => DoctorCheck::warning(
                 name,
                 found,
                 format!(
@@ -111,7 +111,7 @@ async fn ask(input: &DoctorInput, source: &Source) -> Vec<Check> {
                     conditions(source)
                 ),
             ),
-            Ok(found) => Check::ok(name, found),
+            Ok(found) => DoctorCheck::ok(name, found),
             Err(error) => {
                 stuck = true;
                 failed(source.kind, name, &error)
@@ -146,72 +146,36 @@ fn conditions(source: &Source) -> String {
     }
 }
 
-pub(super) fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> Check {
+pub(super) fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> DoctorCheck {
     let fix = match kind {
-        SourceKind::Ado => fix_of(error.class),
-        SourceKind::Github => github_fix_of(error.class),
-        SourceKind::Jira => jira_fix_of(error.class),
         SourceKind::File => "correct source.path or the file itself, then try again",
+        _ => fix_of(error.class),
     };
-    Check::failed(name, error.message.clone(), fix)
+    DoctorCheck::failed(name, error.message.clone(), fix)
 }
 
-const fn github_fix_of(class: FailureClass) -> &'static str {
+/// The message has what is particular to the tracker.
+const fn fix_of(class: FailureClass) -> &'static str {
     match class {
-        FailureClass::Auth => "create a new token and check that it has not expired",
-        FailureClass::Denied => "give the token Issues: read, and authorise it for single sign-on",
-        FailureClass::Config => {
-            "check source.project (owner/repository), source.base_url, and that the token may see \
-             the repository"
+        FailureClass::Auth => {
+            "create a new token with the rights named above, and check that it belongs to this \
+             organisation (Jira Cloud needs source.user, Data Center needs it empty)"
         }
-        FailureClass::BadQuery => "correct source.where, such as label:bug -label:wontfix",
-        FailureClass::Version => "set source.api_version to 2022-11-28",
+        FailureClass::Denied => "give the account of the token the rights named above",
+        FailureClass::Config => "check source.base_url and source.project against the address bar",
+        FailureClass::BadQuery | FailureClass::TooMany | FailureClass::TooSlow => {
+            "try the condition of source.where in the tracker's own search and correct it"
+        }
+        FailureClass::Version => "set source.api_version to a version that the server supports",
         FailureClass::Throttled => "wait until the account's rate limit resets",
         _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
     }
 }
 
-const fn jira_fix_of(class: FailureClass) -> &'static str {
-    match class {
-        FailureClass::Auth => {
-            "create a new token; Cloud needs source.user, Data Center needs it empty, and a scoped token \
-             needs the address https://api.atlassian.com/ex/jira/CLOUD-ID"
-        }
-        FailureClass::Denied => "give the account Browse Projects, and the token read:jira-work",
-        FailureClass::Config => {
-            "check source.base_url (with the server's path) and source.project (the key, such as SHOP)"
-        }
-        FailureClass::BadQuery | FailureClass::TooSlow => {
-            "try the condition of source.where in Jira's own search and correct it"
-        }
-        FailureClass::Throttled => "wait until the rate limit resets",
-        _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
-    }
-}
-
-const fn fix_of(class: FailureClass) -> &'static str {
-    match class {
-        FailureClass::Auth => {
-            "renew the token (scope Work Items: Read) and check that it belongs to this \
-             organisation"
-        }
-        FailureClass::Denied => "give the token's owner read access to the project's work items",
-        FailureClass::Config => "check source.base_url and source.project against the address bar",
-        FailureClass::BadQuery | FailureClass::TooMany | FailureClass::TooSlow => {
-            "try the condition of source.where in the tracker's query editor and correct it"
-        }
-        FailureClass::Version => {
-            "set source.api_version to a version the server supports, such \
-                                  as 6.0"
-        }
-        _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
-    }
-}
-
 /// State left by earlier runs: an open breaker blocks the next run.
-async fn breaker(input: &DoctorInput, source: &Source) -> Check {
+async fn breaker(input: &DoctorInput, source: &Source) -> DoctorCheck {
     let Some(remembered) = remembered(input, source).await else {
-        return Check::ok("breaker", "closed: no request yet");
+        return DoctorCheck::ok("breaker", "closed: no request yet");
     };
     let now = input.clock.now();
     let until = match remembered.breaker.state {
@@ -219,8 +183,8 @@ async fn breaker(input: &DoctorInput, source: &Source) -> Check {
         _ => remembered.not_before.filter(|until| *until > now),
     };
     match until {
-        None => Check::ok("breaker", "closed"),
-        Some(until) => Check::warning(
+        None => DoctorCheck::ok("breaker", "closed"),
+        Some(until) => DoctorCheck::warning(
             "breaker",
             format!("no request is sent before {}", date_time(until)),
             "once the cause is fixed, `heartbeat retry --source` closes it at once",
@@ -235,17 +199,20 @@ async fn remembered(input: &DoctorInput, source: &Source) -> Option<SourceRecord
 }
 
 /// Compares the two clocks by the `Date` of any response.
-async fn skew(input: &DoctorInput, source: &Source) -> Check {
+async fn skew(input: &DoctorInput, source: &Source) -> DoctorCheck {
     let Some(theirs) = their_time(&source.base_url).await else {
-        return Check::skipped("clock", "the server sent no date");
+        return DoctorCheck::skipped("clock", "the server sent no date");
     };
     let off = input.clock.now().duration_since(theirs);
     if off.abs() <= SKEW_TOLD {
-        return Check::ok("clock", format!("within {} s of the server's", off.abs().as_secs()));
+        return DoctorCheck::ok(
+            "clock",
+            format!("within {} s of the server's", off.abs().as_secs()),
+        );
     }
     let (seconds, way) =
         (off.abs().as_secs(), if off.is_negative() { "behind" } else { "ahead of" });
-    Check::warning(
+    DoctorCheck::warning(
         "clock",
         format!("this machine's clock is {seconds} s {way} the server's"),
         "turn on time synchronisation (timedatectl set-ntp true), or raise source.overlap",

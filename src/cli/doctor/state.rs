@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Check, DoctorInput};
+use super::{DoctorCheck, DoctorInput};
 use crate::ports::{Ledger, LedgerRow};
 use crate::process;
 use crate::settings::FirstRun;
@@ -12,26 +12,26 @@ use crate::store::{FirstRunFact, HolderHealth, Journal, RunLock, Store, refuse_f
 
 const MOVE: &str = "choose a folder that this user can write, with --state-dir or [state] dir";
 
-pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
+pub(super) async fn checks(input: &DoctorInput) -> Vec<DoctorCheck> {
     let folder = match &input.state {
         Ok(folder) => folder,
-        Err(why) => return vec![Check::failed("state", why, MOVE)],
+        Err(why) => return vec![DoctorCheck::failed("state", why, MOVE)],
     };
     if let Err(error) = refuse_foreign(folder) {
-        return vec![Check::failed("state", error.to_string(), MOVE)];
+        return vec![DoctorCheck::failed("state", error.to_string(), MOVE)];
     }
     if let Err(error) = try_writing(folder) {
         let found = format!("cannot write {}: {error}", folder.display());
-        return vec![Check::failed("state", found, MOVE)];
+        return vec![DoctorCheck::failed("state", found, MOVE)];
     }
     match Store::open_for_reading(folder) {
         Err(error) => {
             let fix = "see the message above; nothing was changed";
-            vec![Check::failed("state", error.to_string(), fix)]
+            vec![DoctorCheck::failed("state", error.to_string(), fix)]
         }
         Ok(None) => {
             let found = format!("{} is ready; nothing has run on it yet", folder.display());
-            let mut checks = vec![Check::ok("state", found)];
+            let mut checks = vec![DoctorCheck::ok("state", found)];
             checks.extend(first_run(input, None));
             checks
         }
@@ -46,7 +46,7 @@ pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
             let orphans = orphans(input, &store).await;
             let budget = budget(input, &store).await;
             let last_session = last_session(input, &store).await;
-            let mut checks = vec![Check::ok("state", found), database, lock];
+            let mut checks = vec![DoctorCheck::ok("state", found), database, lock];
             checks.extend([orphans, last_session, budget]);
             let mut came = Some(FirstRunFact::Over);
             for source in input.config.sources() {
@@ -60,24 +60,24 @@ pub(super) async fn checks(input: &DoctorInput) -> Vec<Check> {
 }
 
 /// Warns before the first scheduled run about its open decision.
-fn first_run(input: &DoctorInput, came: Option<FirstRunFact>) -> Option<Check> {
+fn first_run(input: &DoctorInput, came: Option<FirstRunFact>) -> Option<DoctorCheck> {
     let asks = input.config.schedule.first_run == FirstRun::Ask && came.is_none();
     asks.then(|| {
         let found =
             "the first scheduled run will abort: schedule.first_run does not say what to do with existing items";
         let fix = "set schedule.first_run to \"baseline\" (mark them as seen) or \"process\" \
                    (analyse them); `heartbeat --once` processes them";
-        Check::warning("first run", found, fix)
+        DoctorCheck::warning("first run", found, fix)
     })
 }
 
 /// Reads the whole database: damage shows only where it is read.
-async fn database(store: &Store) -> Check {
+async fn database(store: &Store) -> DoctorCheck {
     match store.check_integrity().await {
-        Ok(()) => Check::ok("database", "no damage found"),
+        Ok(()) => DoctorCheck::ok("database", "no damage found"),
         Err(error) => {
             let fix = "see the message above; the findings may still be readable: heartbeat report";
-            Check::failed("database", error.to_string(), fix)
+            DoctorCheck::failed("database", error.to_string(), fix)
         }
     }
 }
@@ -103,17 +103,17 @@ fn try_writing(folder: &Path) -> io::Result<()> {
     tried
 }
 
-fn lock(input: &DoctorInput, folder: &Path) -> Check {
+fn lock(input: &DoctorInput, folder: &Path) -> DoctorCheck {
     match RunLock::look(folder, &input.clock) {
-        Err(error) => Check::failed("run lock", error.to_string(), MOVE),
-        Ok(None) => Check::ok("run lock", "free"),
+        Err(error) => DoctorCheck::failed("run lock", error.to_string(), MOVE),
+        Ok(None) => DoctorCheck::ok("run lock", "free"),
         Ok(Some(held)) => {
             let (pid, purpose) = (held.holder.process.pid, &held.holder.purpose);
             match held.health {
                 HolderHealth::Alive => {
-                    Check::ok("run lock", format!("held by process {pid} ({purpose}), alive"))
+                    DoctorCheck::ok("run lock", format!("held by process {pid} ({purpose}), alive"))
                 }
-                HolderHealth::Hung => Check::failed(
+                HolderHealth::Hung => DoctorCheck::failed(
                     "run lock",
                     format!("held by process {pid} ({purpose}), which sends no heartbeat"),
                     format!("end it with `kill -9 {pid}`; its sessions then end automatically"),
@@ -124,16 +124,16 @@ fn lock(input: &DoctorInput, folder: &Path) -> Check {
 }
 
 /// Rows whose keeper is gone; the next run resolves them.
-async fn orphans(input: &DoctorInput, store: &Store) -> Check {
+async fn orphans(input: &DoctorInput, store: &Store) -> DoctorCheck {
     let rows = match Journal::open(store.clone(), input.clock.clone(), None) {
         Ok(journal) => journal.open_rows().await.unwrap_or_default(),
-        Err(error) => return Check::failed("sessions", error.to_string(), MOVE),
+        Err(error) => return DoctorCheck::failed("sessions", error.to_string(), MOVE),
     };
     describe_rows(&rows)
 }
 
 /// A row with a host has no process here: only its host and the server know whether it lives.
-fn describe_rows(rows: &[LedgerRow]) -> Check {
+fn describe_rows(rows: &[LedgerRow]) -> DoctorCheck {
     let mut on_hosts: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut live, mut gone) = (0_usize, 0_usize);
     for row in rows {
@@ -159,39 +159,41 @@ fn describe_rows(rows: &[LedgerRow]) -> Check {
         found.push(format!("{live} running{none}"));
     }
     if gone == 0 {
-        return Check::ok("sessions", found.join(", "));
+        return DoctorCheck::ok("sessions", found.join(", "));
     }
     found.push(format!("{gone} left by a heartbeat process that is gone"));
     let fix = "the next run ends them; `heartbeat --once` does it now";
-    Check::warning("sessions", found.join(", "), fix)
+    DoctorCheck::warning("sessions", found.join(", "), fix)
 }
 
 /// Problems that only a session can show, such as an unknown model.
-async fn last_session(input: &DoctorInput, store: &Store) -> Check {
+async fn last_session(input: &DoctorInput, store: &Store) -> DoctorCheck {
     let providers = store.provider().all(input.config.agents()).await;
     match providers.map(|providers| providers.agent_fault()) {
-        Err(error) => Check::failed("last session", error.to_string(), MOVE),
-        Ok(None) => Check::ok("last session", "reported no problem with the agent's settings"),
+        Err(error) => DoctorCheck::failed("last session", error.to_string(), MOVE),
+        Ok(None) => {
+            DoctorCheck::ok("last session", "reported no problem with the agent's settings")
+        }
         Ok(Some(fault)) => {
             let (found, fix) = fault.split_once(": ").unwrap_or((&fault, &fault));
-            Check::failed("last session", found, format!("{fix}; the next run tries again"))
+            DoctorCheck::failed("last session", found, format!("{fix}; the next run tries again"))
         }
     }
 }
 
-async fn budget(input: &DoctorInput, store: &Store) -> Check {
+async fn budget(input: &DoctorInput, store: &Store) -> DoctorCheck {
     let zone = &input.config.schedule.timezone;
     let day = crate::schedule::day_in(zone, input.clock.now());
     let committed = match store.budget().on_day(day).await {
         Ok(spending) => spending.committed(),
-        Err(error) => return Check::failed("budget", error.to_string(), MOVE),
+        Err(error) => return DoctorCheck::failed("budget", error.to_string(), MOVE),
     };
     let config = &input.config;
     let left = config.budget.per_day.saturating_sub(committed);
     let found = format!("{left} of {} left today", config.budget.per_day);
     if left < config.triage.max_cost {
         let fix = format!("raise budget.per_day, or wait for the next day ({zone})");
-        return Check::warning("budget", format!("{found}: no session can start"), fix);
+        return DoctorCheck::warning("budget", format!("{found}: no session can start"), fix);
     }
-    Check::ok("budget", found)
+    DoctorCheck::ok("budget", found)
 }

@@ -48,7 +48,7 @@ and rate it with `feedback` afterwards.";
 
 /// The tools on one state.
 #[derive(Clone)]
-struct Server(Arc<ServerParts>);
+struct McpServer(Arc<ServerParts>);
 
 struct ServerParts {
     config: Config,
@@ -71,7 +71,7 @@ impl Context {
         let transport = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout())
             .with_max_line_length(MAX_LINE_LEN);
         let failed = |error: Box<dyn std::error::Error + Send + Sync>| CommandError::Command(error);
-        let running = match rmcp::serve_server(Server(Arc::new(inner)), transport).await {
+        let running = match rmcp::serve_server(McpServer(Arc::new(inner)), transport).await {
             Ok(running) => running,
             // A client that went away before it said anything is no failure.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => {
@@ -151,7 +151,7 @@ fn internal(error: &CommandError) -> ErrorData {
     ErrorData::internal_error(crate::model::plain_text(&error.to_string()), None)
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
         let mut info = ServerConfig::new(capabilities);

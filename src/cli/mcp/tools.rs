@@ -77,23 +77,12 @@ struct ContextArgs {
     limit: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Rating {
-    /// It helped
-    Useful,
-    /// It names the wrong cause or the wrong place
-    Wrong,
-    /// The item is done; nothing is left to do
-    Done,
-}
-
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FeedbackArgs {
     /// The item as people name it
     item: String,
-    rating: Rating,
+    rating: Opinion,
     /// Why, in a sentence
     #[serde(default)]
     note: String,
@@ -308,13 +297,8 @@ fn code_base(server: &ServerParts, wanted: &str) -> Result<PathBuf, CommandError
 }
 
 async fn rate(server: &ServerParts, args: FeedbackArgs) -> Result<String, CommandError> {
-    let opinion = match args.rating {
-        Rating::Useful => Opinion::Useful,
-        Rating::Wrong => Opinion::Wrong,
-        Rating::Done => Opinion::Done,
-    };
     let ((store, names), config) = (server.named_store().await?, &server.config);
-    let key =
-        feedback::give(&store, config, &server.clock, (&args.item, opinion, &args.note)).await?;
-    Ok(format!("Marked the newest finding of {} as {opinion}.", names.name(&key)))
+    let rating = (args.item.as_str(), args.rating, args.note.as_str());
+    let key = feedback::give(&store, config, &server.clock, rating).await?;
+    Ok(format!("Marked the newest finding of {} as {}.", names.name(&key), args.rating))
 }

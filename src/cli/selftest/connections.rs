@@ -37,7 +37,7 @@ pub(super) async fn idle_connections(rig: &Rig) -> io::Result<AttackRow> {
     let mut holders = Vec::new();
     let mut held = 0;
     for _ in 0..HOLDERS {
-        let holder = Holder::start(&rig.program, address.port())?;
+        let holder = ConnectionHolder::start(&rig.program, address.port())?;
         held += holder.connections;
         holders.push(holder);
     }
@@ -112,12 +112,12 @@ fn probe(address: SocketAddr) -> io::Result<Duration> {
 }
 
 /// A process that holds connections and sends nothing. Killed on drop.
-struct Holder {
+struct ConnectionHolder {
     child: Child,
     connections: u32,
 }
 
-impl Holder {
+impl ConnectionHolder {
     #[expect(clippy::disallowed_methods, reason = "a client of the server, not an agent")]
     fn start(program: &Path, port: u16) -> io::Result<Self> {
         let attack = format!("idle-connections:{port}/{CONNECTIONS_EACH}");
@@ -139,7 +139,7 @@ impl Holder {
     }
 }
 
-impl Drop for Holder {
+impl Drop for ConnectionHolder {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();

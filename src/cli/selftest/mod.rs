@@ -20,7 +20,7 @@ use self::promises::PromiseRow;
 use super::Context;
 use super::error::CommandError;
 use super::exit::Code;
-use crate::app::selftest::{Rig, Shape};
+use crate::app::selftest::{Rig, SessionShape};
 use crate::event::{Event, LiveVerdict};
 use crate::model::SessionId;
 use crate::session::confinement::Strength;
@@ -86,7 +86,7 @@ pub struct Row {
 
 /// The report for `--json`.
 #[derive(Debug, Serialize)]
-struct Report {
+struct SelftestReport {
     /// Such as `pidns+cgroup+landlock`.
     containment: String,
     user: u32,
@@ -103,33 +103,14 @@ struct Report {
 }
 
 /// In the order of the report.
-const SCENARIOS: [Misbehaviour; 25] = [
-    Misbehaviour::WellBehaved,
-    Misbehaviour::HangBeforeInit,
-    Misbehaviour::SilentSleeper,
-    Misbehaviour::BusyQuiet,
-    Misbehaviour::PingOnly,
-    Misbehaviour::StuckTool,
-    Misbehaviour::OutputFlood,
-    Misbehaviour::ResultThenHang,
-    Misbehaviour::IgnoresTerm,
-    Misbehaviour::OwnSessions,
-    Misbehaviour::Daemons,
-    Misbehaviour::ScrubbedDaemons,
-    Misbehaviour::StoppedChildren,
-    Misbehaviour::NestedSubreaper,
-    Misbehaviour::Respawner,
-    Misbehaviour::Hoppers,
-    Misbehaviour::ManyChildren,
-    Misbehaviour::ExitsLeavingChildren,
-    Misbehaviour::KillsKeeper,
-    Misbehaviour::StopsKeeper,
-    Misbehaviour::DiesAtOnce,
-    Misbehaviour::BadJson,
-    Misbehaviour::InvalidUtf8,
-    Misbehaviour::HugeLine,
-    Misbehaviour::ClosesOutput,
-];
+fn scenarios() -> impl Iterator<Item = Misbehaviour> {
+    use Misbehaviour::{Attacks, ForksAndExits, MemoryHog, Mix, Searchers, Sleeper};
+    // Variants of others, and what other parts of this test start.
+    let is_one = |kind: &Misbehaviour| {
+        !matches!(kind, ForksAndExits | Searchers | MemoryHog | Mix | Attacks | Sleeper)
+    };
+    Misbehaviour::value_variants().iter().copied().filter(is_one)
+}
 
 /// Runs all scenarios in `folder` with `program` as keeper and agent; true if nothing survived.
 pub async fn run(
@@ -141,13 +122,13 @@ pub async fn run(
     become_outer_reaper()?;
     let (tier, walls) = containment::survey(program, args.tier.into()).await?;
     let strength = Strength::of_this_machine();
-    let shapes = Shape::ALL
+    let shapes = SessionShape::ALL
         .map(|shape| (shape, InForce::of(Some(&shape.confinement()), strength, tier, walls)));
     let rig = Rig::new(program, folder, args.tier.into())?;
     if !args.json {
         head(out, tier, &shapes)?;
     }
-    let mut report = Report {
+    let mut report = SelftestReport {
         containment: format!("{tier}{}", Strength::of_this_machine()),
         user: nix::unistd::getuid().as_raw(),
         in_force: shapes.iter().map(|(shape, held)| (shape.name(), held.clone())).collect(),
@@ -158,7 +139,7 @@ pub async fn run(
         survivors: 0,
         held: false,
     };
-    for misbehaviour in SCENARIOS {
+    for misbehaviour in scenarios() {
         if args.walls || (!args.only.is_empty() && !args.only.contains(&misbehaviour)) {
             continue;
         }
@@ -189,7 +170,7 @@ pub async fn run(
 }
 
 /// The promises that no single call breaks: they are tried by whole sessions.
-fn observed(report: &Report, walls: Walls) -> Vec<PromiseRow> {
+fn observed(report: &SelftestReport, walls: Walls) -> Vec<PromiseRow> {
     let row = |promise, attack: &str, confined: String, claimed, held| PromiseRow {
         promise,
         session: "of every kind",
@@ -237,7 +218,7 @@ impl Context {
     }
 }
 
-impl Report {
+impl SelftestReport {
     fn conclude(&mut self) {
         self.processes = self.scenarios.iter().map(|row| row.processes).sum();
         let of_scenarios = self.scenarios.iter().map(|row| row.survivors);
@@ -249,7 +230,7 @@ impl Report {
 }
 
 /// What does not hold is printed with what happened; the rest as numbers. `--json` has every row.
-fn print_promises(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+fn print_promises(out: &mut dyn Write, report: &SelftestReport) -> io::Result<()> {
     if !report.promises.is_empty() {
         writeln!(out, "\n{:<72} {:>9} {:>5} {:>9}", "promise", "attempts", "held", "possible")?;
     }
@@ -272,7 +253,7 @@ fn print_promises(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-fn print_attacks(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+fn print_attacks(out: &mut dyn Write, report: &SelftestReport) -> io::Result<()> {
     if !report.attacks.is_empty() {
         writeln!(out, "\n{:<48} {:<6} what happened", "attack", "held")?;
     }
@@ -340,7 +321,7 @@ fn verdicts(rig: &Rig, session: SessionId) -> Vec<LiveVerdict> {
     seen
 }
 
-fn head(out: &mut dyn Write, tier: Tier, shapes: &[(Shape, InForce)]) -> io::Result<()> {
+fn head(out: &mut dyn Write, tier: Tier, shapes: &[(SessionShape, InForce)]) -> io::Result<()> {
     let strength = Strength::of_this_machine();
     writeln!(out, "containment: {tier}{strength}")?;
     writeln!(out, "  {}\n  {}\n", tier.explanation(), strength.explanation())?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::app::selftest::{Rig, Shape};
+use crate::app::selftest::{Rig, SessionShape};
 use crate::session::StopHandle;
 use crate::session::confinement::Strength;
 use crate::session::in_force::{InForce, NOTHING};
@@ -78,15 +78,15 @@ impl Wall {
     }
 
     /// Whether a session of this shape is promised it.
-    fn is_claimed(self, shape: Shape, held: &InForce) -> bool {
+    fn is_claimed(self, shape: SessionShape, held: &InForce) -> bool {
         let has_mounts = held.files.contains("mounts");
         match self {
-            Self::Files => shape != Shape::OwnSandbox || has_mounts,
+            Self::Files => shape != SessionShape::OwnSandbox || has_mounts,
             Self::Mounts => has_mounts,
-            Self::Listing => shape != Shape::OwnSandbox,
+            Self::Listing => shape != SessionShape::OwnSandbox,
             Self::Landlock(_) | Self::Filter | Self::FilterOrAbsent => true,
-            Self::GatewayFilter => shape != Shape::OwnLogin,
-            Self::FilterWithoutSandbox => shape != Shape::OwnSandbox,
+            Self::GatewayFilter => shape != SessionShape::OwnLogin,
+            Self::FilterWithoutSandbox => shape != SessionShape::OwnSandbox,
             Self::FilterOfCrashes => crate::process::has_no_crash_handler(),
         }
     }
@@ -130,7 +130,7 @@ struct Tried {
 /// claimed.
 pub async fn run(
     rig: &Rig,
-    shapes: &[(Shape, InForce)],
+    shapes: &[(SessionShape, InForce)],
     without_landlock: bool,
 ) -> io::Result<Vec<PromiseRow>> {
     let secret = rig.folder.join("token");
@@ -138,7 +138,7 @@ pub async fn run(
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let tried = attacks(&rig.folder, &secret, listener.local_addr()?.port());
     let words: Vec<String> = tried.iter().map(|tried| tried.attack.clone()).collect();
-    let report = async |shape: Option<Shape>| {
+    let report = async |shape: Option<SessionShape>| {
         let mut spec = rig.attack(&words);
         spec.limits.hard = std::time::Duration::from_secs(60);
         if let Some(shape) = shape {

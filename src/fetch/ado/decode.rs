@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use super::fields::{
     ATTACHED_FILES, COMMENT_COUNT, LINKED_DEVELOPMENT, LINKED_ITEMS, LINKED_PAGES, TEST_STEPS,
 };
-use super::wire::{self, Fields};
+use super::wire::{self, AdoFields};
 use crate::fetch::text::{encode_segment, instant, without_controls};
 use crate::model::{Comment, Format, ItemId, ItemKey, Links, TextField, WorkItem};
 
 /// Context of decoding.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct AdoDecoder {
     pub source: String,
     /// The address up to the project.
     pub base_url: String,
@@ -28,17 +28,17 @@ pub struct Decoder {
 
 /// An item with what is needed for further requests about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decoded {
+pub struct AdoDecoded {
     pub item: WorkItem,
     /// Its current project, which may differ from the configured one.
     pub project: Option<String>,
     pub comment_count: i64,
 }
 
-impl Decoder {
+impl AdoDecoder {
     /// Decodes one item. Only the number is required: missing fields are left empty, and a missing
     /// change date becomes `unknown_change`.
-    pub fn item(&self, wire: wire::Item, unknown_change: Timestamp) -> Decoded {
+    pub fn item(&self, wire: wire::AdoItem, unknown_change: Timestamp) -> AdoDecoded {
         let mut fields = wire.fields.unwrap_or_default();
         let formats = wire.multiline_fields_format.unwrap_or_default();
         let id = ItemId(wire.id);
@@ -75,7 +75,7 @@ impl Decoder {
             texts: self.texts(&mut fields, &formats),
             comments: Vec::new(),
         };
-        Decoded { item, project, comment_count }
+        AdoDecoded { item, project, comment_count }
     }
 
     fn tags(&self, joined: &str) -> Vec<String> {
@@ -92,7 +92,7 @@ impl Decoder {
         }
     }
 
-    fn texts(&self, fields: &mut Fields, formats: &HashMap<String, String>) -> Vec<TextField> {
+    fn texts(&self, fields: &mut AdoFields, formats: &HashMap<String, String>) -> Vec<TextField> {
         let mut texts = Vec::new();
         for name in &self.text_fields {
             let Some(raw) = text(fields, name).filter(|raw| !raw.trim().is_empty()) else {
@@ -116,7 +116,7 @@ impl Decoder {
 pub fn saved_item(json: &str, text_fields: &[String]) -> Result<WorkItem, serde_json::Error> {
     let value: Value = serde_json::from_str(json)?;
     let discussion = value.get("comments").cloned().unwrap_or_default();
-    let decoder = Decoder {
+    let decoder = AdoDecoder {
         source: String::new(),
         base_url: String::new(),
         text_fields: text_fields.to_vec(),
@@ -125,14 +125,14 @@ pub fn saved_item(json: &str, text_fields: &[String]) -> Result<WorkItem, serde_
     };
     let mut item = decoder.item(serde_json::from_value(value)?, Timestamp::UNIX_EPOCH).item;
     if discussion.is_array() {
-        let entries: Vec<wire::CommentEntry> = serde_json::from_value(discussion)?;
+        let entries: Vec<wire::AdoComment> = serde_json::from_value(discussion)?;
         item.comments = entries.into_iter().filter_map(comment).collect();
     }
     Ok(item)
 }
 
 /// Decodes one comment; `None` if it is deleted or empty.
-pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
+pub fn comment(wire: wire::AdoComment) -> Option<Comment> {
     if wire.is_deleted || wire.text.trim().is_empty() {
         return None;
     }
@@ -148,7 +148,7 @@ pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
 }
 
 /// A value as text; also numbers and booleans, since custom fields may have any type.
-fn text(fields: &mut Fields, name: &str) -> Option<String> {
+fn text(fields: &mut AdoFields, name: &str) -> Option<String> {
     match fields.remove(name)? {
         Value::String(text) => Some(text),
         // A Markdown value may come with its format.
@@ -165,12 +165,12 @@ fn text_of(object: &mut Map<String, Value>, key: &str) -> Option<String> {
     }
 }
 
-fn date(fields: &Fields, name: &str) -> Option<Timestamp> {
+fn date(fields: &AdoFields, name: &str) -> Option<Timestamp> {
     fields.get(name)?.as_str().and_then(instant)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "counters and ids; the float form is exact")]
-fn number(fields: &Fields, name: &str) -> Option<i64> {
+fn number(fields: &AdoFields, name: &str) -> Option<i64> {
     match fields.get(name)? {
         Value::Number(number) => number.as_i64().or_else(|| Some(number.as_f64()? as i64)),
         Value::String(text) => text.trim().parse().ok(),
@@ -180,7 +180,7 @@ fn number(fields: &Fields, name: &str) -> Option<i64> {
 
 /// Links are counted, not followed: the tracker returns their targets only with every field of the
 /// item, in a second response.
-fn links(fields: &Fields, parent: Option<ItemId>) -> Links {
+fn links(fields: &AdoFields, parent: Option<ItemId>) -> Links {
     let count = |name| number(fields, name).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
     Links {
         items: count(LINKED_ITEMS).saturating_sub(u64::from(parent.is_some())),
@@ -213,8 +213,8 @@ mod tests {
     use super::super::fields::BASIC;
     use super::*;
 
-    fn decoder() -> Decoder {
-        Decoder {
+    fn decoder() -> AdoDecoder {
+        AdoDecoder {
             source: "ado".into(),
             base_url: "https://dev.azure.com/contoso".into(),
             text_fields: ["System.Description", "Custom.Note", TEST_STEPS].map(Into::into).to_vec(),
@@ -223,14 +223,14 @@ mod tests {
         }
     }
 
-    fn decode(value: Value) -> Decoded {
+    fn decode(value: Value) -> AdoDecoded {
         let unknown = "2026-01-01T00:00:00Z".parse().unwrap();
         decoder().item(serde_json::from_value(value).unwrap(), unknown)
     }
 
     #[test]
     fn an_item_with_nothing_but_its_number_is_an_item() {
-        let Decoded { item, project, comment_count } = decode(json!({ "id": 7 }));
+        let AdoDecoded { item, project, comment_count } = decode(json!({ "id": 7 }));
         assert_eq!((item.id, item.rev, item.title.as_str()), (ItemId(7), 0, ""));
         assert_eq!(item.changed_at.to_string(), "2026-01-01T00:00:00Z");
         assert_eq!(item.url, "https://dev.azure.com/contoso/_workitems/edit/7");
@@ -346,13 +346,13 @@ mod tests {
         let body = br#"{"comments":[{"id":1,"text":"new","format":"markdown","createdBy":
             {"displayName":"Ann"},"createdDate":"2026-01-01T00:00:00Z"},
             {"commentId":2,"text":"gone","isDeleted":true}]}"#;
-        let new: wire::Comments = crate::fetch::json::from_json(body).unwrap();
+        let new: wire::AdoComments = crate::fetch::json::from_json(body).unwrap();
         let new: Vec<_> = new.comments.into_iter().filter_map(comment).collect();
         assert_eq!(new.len(), 1);
         assert_eq!((new[0].author.as_str(), new[0].format), ("Ann", Format::Markdown));
         let body = br#"{"value":[{"revision":2,"text":"old","revisedBy":"Bob <b@c>",
             "revisedDate":"2014-12-29T20:49:24.67Z"}]}"#;
-        let old: wire::Comments = crate::fetch::json::from_json(body).unwrap();
+        let old: wire::AdoComments = crate::fetch::json::from_json(body).unwrap();
         let old = comment(old.comments.into_iter().next().unwrap()).unwrap();
         assert_eq!((old.author.as_str(), old.format), ("Bob", Format::Html));
         assert!(old.at.is_some());

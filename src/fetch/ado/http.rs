@@ -11,9 +11,9 @@ use super::version::version_for;
 use super::{AdoSource, wire};
 use crate::fetch::FetchError;
 use crate::fetch::failure::{
-    ANY, Refusal, Row, Said, Table, always, is_html, plain_message, writes,
+    ANY, RefusedRequest, Row, Said, Table, always, is_html, plain_message, writes,
 };
-use crate::fetch::http::{Answer, Dialect, Head, Repeat, Request};
+use crate::fetch::http::{Dialect, Head, HttpAnswer, Repeat, Request};
 use crate::model::{FailureClass as Class, Untrusted};
 use crate::settings::SourceAuth;
 
@@ -29,7 +29,7 @@ impl AdoSource {
         self.http.decode(&answer, &request.what)
     }
 
-    pub async fn send(&self, resource: &str, request: &Request) -> Result<Answer, FetchError> {
+    pub async fn send(&self, resource: &str, request: &Request) -> Result<HttpAnswer, FetchError> {
         self.loaded.get_or_try_init(|| self.load_agreed_versions()).await?;
         match self.http.send(&self.versioned(resource, request)).await {
             Err(error) if error.class == Class::Version && request.repeat == Repeat::Safe => {
@@ -60,7 +60,7 @@ impl AdoSource {
         let url = self.http.url(&["_apis", "wit"], &[]);
         let request =
             Request { method: Method::OPTIONS, ..Request::get(url, "its list of resources") };
-        let list: wire::Listing<wire::Location> = self.http.json(&request).await?;
+        let list: wire::AdoList<wire::Location> = self.http.json(&request).await?;
         let locations: Vec<_> = list.value.into_iter().flatten().collect();
         let agreed = super::version::negotiate(&self.config.api_version, &locations);
         let keep = agreed.clone();
@@ -120,22 +120,22 @@ impl Dialect for Ado {
     }
 }
 
-fn is_about_version(refusal: &Refusal<'_>) -> bool {
+fn is_about_version(refusal: &RefusedRequest<'_>) -> bool {
     refusal.said.kind.raw().starts_with("VssVersion")
         || refusal.is_kind("VssInvalidPreviewVersionException")
 }
 
-fn is_gone(refusal: &Refusal<'_>) -> bool {
+fn is_gone(refusal: &RefusedRequest<'_>) -> bool {
     refusal.has_code("TF401232") || refusal.is_kind("WorkItemUnauthorizedAccessException")
 }
 
-fn has_too_many_rows(refusal: &Refusal<'_>) -> bool {
+fn has_too_many_rows(refusal: &RefusedRequest<'_>) -> bool {
     refusal.has_code("VS402337")
         || refusal.is_kind("WorkItemTrackingQueryResultSizeLimitExceededException")
 }
 
 /// The only server error that needs a different query.
-fn is_bad_macro(refusal: &Refusal<'_>) -> bool {
+fn is_bad_macro(refusal: &RefusedRequest<'_>) -> bool {
     refusal.has_code("VS402612") || refusal.said.message.raw().contains("is not of the form")
 }
 

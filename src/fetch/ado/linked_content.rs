@@ -13,7 +13,7 @@ use super::wire::Relation;
 use crate::fetch::around::{
     Around, MAX_TOUCHED, first_line, is_file_id, is_hash, own_address, parent_of,
 };
-use crate::fetch::http::{Request, Wanted};
+use crate::fetch::http::{Request, WantedFile};
 use crate::fetch::{DevelopmentLink, FetchError, ItemFile};
 use crate::model::{
     Attachment, ChangeKind, FailureClass, ItemId, LinkKind, LinkedChange, LinkedContent, LinkedItem,
@@ -114,7 +114,7 @@ impl AdoSource {
             FetchError::new(FailureClass::Config, format!("not requested: {why}"))
         })?;
         let what = &format!("the file {:?}", file.name);
-        self.http.download(Wanted { url, what, limit, is_storage: &|_| false }).await
+        self.http.download(WantedFile { url, what, limit, is_storage: &|_| false }).await
     }
 
     /// Names and sizes of the files attached to these items.

@@ -84,7 +84,7 @@ impl AdoSource {
         let moment = at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
         let more = json!({ "fields": *names, "asOf": moment });
         let mut found = Vec::with_capacity(ids.len());
-        for wire in self.in_parts::<wire::Item>(ids, more).await? {
+        for wire in self.in_parts::<wire::AdoItem>(ids, more).await? {
             let mut item = self.with_comments(decoder.item(wire, at)).await?;
             // Comments have no history; later ones are dropped by their date.
             item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::AdoSource;
 use super::wire::{QueryResult, SavedQuery};
 use crate::fetch::FetchError;
-use crate::fetch::http::{Answer, Repeat, Request};
+use crate::fetch::http::{HttpAnswer, Repeat, Request};
 use crate::fetch::text::instant;
 use crate::model::{FailureClass, ItemId};
 
@@ -159,7 +159,7 @@ impl AdoSource {
         self.read_rows(&answer)
     }
 
-    fn read_rows(&self, answer: &Answer) -> Result<Rows, FetchError> {
+    fn read_rows(&self, answer: &HttpAnswer) -> Result<Rows, FetchError> {
         let result: QueryResult = self.http.decode(answer, "the rows of a query")?;
         if result.work_items.is_none() && result.work_item_relations.is_none() {
             let message = format!("{} returned no rows for a query", self.http.base_url());

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::decode::{self, Decoded, Decoder};
+use super::decode::{self, AdoDecoded, AdoDecoder};
 use super::fields::{BASIC, COMMENT_COUNT, WELL_KNOWN_TEXTS};
 use super::{AdoSource, wire};
 use crate::fetch::http::Request;
@@ -26,7 +26,7 @@ const UNKNOWN_FIELD: &str = "TF51535";
 /// The requested fields, reduced to those that the collection has.
 pub(super) struct Fields {
     names: RwLock<Arc<Vec<String>>>,
-    decoder: RwLock<Arc<Decoder>>,
+    decoder: RwLock<Arc<AdoDecoder>>,
     known: tokio::sync::OnceCell<()>,
 }
 
@@ -39,7 +39,7 @@ impl Fields {
         names.extend(config.text_fields.iter().cloned());
         let mut seen = HashSet::new();
         names.retain(|name| seen.insert(name.to_ascii_lowercase()));
-        let decoder = Decoder {
+        let decoder = AdoDecoder {
             source: config.name.clone(),
             base_url: base_url.to_owned(),
             text_fields: config.text_fields.clone(),
@@ -57,12 +57,12 @@ impl Fields {
         Arc::clone(&self.names.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn decoder(&self) -> Arc<Decoder> {
+    pub fn decoder(&self) -> Arc<AdoDecoder> {
         Arc::clone(&self.decoder.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Drops fields that the collection does not have, and records which ones are plain text.
-    fn narrow(&self, known: &[wire::Field]) {
+    fn narrow(&self, known: &[wire::AdoField]) {
         let kinds: HashMap<String, &str> = known
             .iter()
             .map(|field| (field.reference_name.to_ascii_lowercase(), field.kind.as_str()))
@@ -82,7 +82,7 @@ impl Fields {
         let plain = |name: &&String| {
             kinds.get(&name.to_ascii_lowercase()).is_some_and(|kind| *kind != "html")
         };
-        let decoder = Decoder {
+        let decoder = AdoDecoder {
             source: decoder.source.clone(),
             base_url: decoder.base_url.clone(),
             text_fields: decoder.text_fields.clone(),
@@ -104,7 +104,7 @@ impl AdoSource {
     ) -> Result<Batch, FetchError> {
         self.load_custom_fields().await?;
         let mut parts = Parts::of(ids, MAX_BATCH);
-        let mut found: HashMap<ItemId, Decoded> = HashMap::with_capacity(ids.len());
+        let mut found: HashMap<ItemId, AdoDecoded> = HashMap::with_capacity(ids.len());
         while let Some(part) = parts.next() {
             let mut read = self.read_fields(&part, &self.fields.names()).await;
             if read.as_ref().is_err_and(|error| error.has_code(UNKNOWN_FIELD))
@@ -143,7 +143,7 @@ impl AdoSource {
         let learn = || async {
             let url = self.http.url(&["_apis", "wit", "fields"], &[]);
             let request = Request::get(url, "the list of fields");
-            let list: wire::Listing<wire::Field> = self.json("fields", request).await?;
+            let list: wire::AdoList<wire::AdoField> = self.json("fields", request).await?;
             self.fields.narrow(&list.value.into_iter().flatten().collect::<Vec<_>>());
             Ok(())
         };
@@ -155,7 +155,7 @@ impl AdoSource {
         &self,
         ids: &[ItemId],
         names: &[String],
-    ) -> Result<Vec<wire::Item>, FetchError> {
+    ) -> Result<Vec<wire::AdoItem>, FetchError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -167,7 +167,7 @@ impl AdoSource {
     pub async fn batch<T: DeserializeOwned>(&self, body: &Value) -> Result<Vec<T>, FetchError> {
         let url = self.http.url(&["_apis", "wit", "workitemsbatch"], &[]);
         let request = Request::post(url, "work items", body);
-        let list: wire::Listing<T> = self.json("workItemsBatch", request).await?;
+        let list: wire::AdoList<T> = self.json("workItemsBatch", request).await?;
         Ok(list.value.into_iter().flatten().collect())
     }
 
@@ -208,8 +208,8 @@ impl AdoSource {
     }
 
     /// Adds the newest comments, if configured, present, and within the rate limit.
-    pub async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, FetchError> {
-        let Decoded { mut item, project, comment_count } = decoded;
+    pub async fn with_comments(&self, decoded: AdoDecoded) -> Result<WorkItem, FetchError> {
+        let AdoDecoded { mut item, project, comment_count } = decoded;
         let wanted = self.config.comments;
         if wanted == 0 || comment_count <= 0 || self.http.is_rate_limit_low().await {
             return Ok(item);
@@ -239,7 +239,7 @@ impl AdoSource {
         let query = [("$top", wanted.to_string()), ("order", "desc".to_owned())];
         let what = format!("the comments of item {id}");
         let request = Request::get(self.http.url(&path, &query), what);
-        let list: wire::Comments = self.json("comments", request).await?;
+        let list: wire::AdoComments = self.json("comments", request).await?;
         Ok(list.comments.into_iter().filter_map(decode::comment).collect())
     }
 }

@@ -16,7 +16,7 @@ pub struct QueryResult {
     /// Rows of a flat query.
     pub work_items: Option<Vec<Reference>>,
     /// Rows of a tree or one-hop query.
-    pub work_item_relations: Option<Vec<Link>>,
+    pub work_item_relations: Option<Vec<RowLink>>,
 }
 
 /// A row of a flat query.
@@ -27,7 +27,7 @@ pub struct Reference {
 
 /// A row of a link query; roots have no source.
 #[derive(Debug, Deserialize)]
-pub struct Link {
+pub struct RowLink {
     /// The parent end.
     pub source: Option<Reference>,
     /// The child end.
@@ -47,23 +47,23 @@ impl QueryResult {
 
 /// A list response; entries that cannot be read under `errorPolicy: omit` are `null`.
 #[derive(Debug, Deserialize)]
-pub struct Listing<T> {
+pub struct AdoList<T> {
     pub value: Vec<Option<T>>,
 }
 
 /// Values by reference name; a field without value is absent.
-pub type Fields = HashMap<String, Value>;
+pub type AdoFields = HashMap<String, Value>;
 
 /// A work item. Every field may be missing.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Item {
+pub struct AdoItem {
     /// The only required field.
     pub id: i64,
     /// Revision counter.
     pub rev: Option<i64>,
     /// Values by reference name; a field without value is absent.
-    pub fields: Option<Fields>,
+    pub fields: Option<AdoFields>,
     /// Which long texts are Markdown; empty or missing: none.
     pub multiline_fields_format: Option<HashMap<String, String>>,
 }
@@ -83,11 +83,11 @@ pub struct Relation {
     pub rel: String,
     #[serde(default)]
     pub url: String,
-    pub attributes: Option<Attributes>,
+    pub attributes: Option<RelationAttributes>,
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Attributes {
+pub struct RelationAttributes {
     name: Option<String>,
     #[serde(rename = "resourceSize")]
     size: Option<u64>,
@@ -104,15 +104,15 @@ impl Relation {
 
 /// Response of the comments resource, new and old shape.
 #[derive(Debug, Deserialize)]
-pub struct Comments {
+pub struct AdoComments {
     #[serde(default, alias = "value")]
-    pub comments: Vec<CommentEntry>,
+    pub comments: Vec<AdoComment>,
 }
 
 /// One comment, new and old shape.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct CommentEntry {
+pub struct AdoComment {
     /// As it was written.
     #[serde(default)]
     pub text: String,
@@ -129,7 +129,7 @@ pub struct CommentEntry {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Field {
+pub struct AdoField {
     pub reference_name: String,
     /// `html`, `plainText`, `string` and so on.
     #[serde(default, rename = "type")]

@@ -58,7 +58,7 @@ impl AdoSource {
             body: Some(("application/json-patch+json", body.to_string().into_bytes())),
             ..Request::write(Method::PATCH, url, what, &body)
         };
-        let item: wire::Item = self.json("workItems", request).await?;
+        let item: wire::AdoItem = self.json("workItems", request).await?;
         Ok(item.rev.unwrap_or(rev + 1))
     }
 

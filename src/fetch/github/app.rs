@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::http::Github;
-use super::repositories::Scope;
+use super::repositories::RepoScope;
 use super::wire::{Installation, InstallationToken};
 use crate::clock::Clock;
 use crate::fetch::failure::{RequestInfo, classify};
@@ -40,7 +40,7 @@ pub(super) struct AppCredential {
     client: Client,
     base: Url,
     app_id: String,
-    scope: Scope,
+    scope: RepoScope,
     clock: Clock,
     token: Mutex<Option<(SecretString, Timestamp)>>,
 }
@@ -50,7 +50,7 @@ impl AppCredential {
     pub fn new(
         config: &Source,
         base: Url,
-        scope: Scope,
+        scope: RepoScope,
         key: Arc<dyn Credential>,
         clock: Clock,
     ) -> Result<Self, FetchError> {

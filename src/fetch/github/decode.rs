@@ -13,7 +13,7 @@ pub const BODY: &str = "Description";
 
 /// Context of decoding.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct GithubDecoder {
     source: String,
     /// The label set by write-back, which does not count as a change.
     own_label: String,
@@ -41,7 +41,7 @@ impl Ranks {
     }
 }
 
-impl Decoder {
+impl GithubDecoder {
     pub fn new(config: &settings::Source) -> Self {
         Self {
             source: config.name.clone(),
@@ -56,7 +56,7 @@ impl Decoder {
     /// `unknown_change`.
     pub fn item(
         &self,
-        wire: wire::Issue,
+        wire: wire::GithubIssue,
         repository: &Known,
         unknown_change: Timestamp,
     ) -> WorkItem {
@@ -69,7 +69,7 @@ impl Decoder {
         tags.retain(|tag| !tag.is_empty() && !tag.eq_ignore_ascii_case(&self.own_label));
         let state = without_controls(wire.state.unwrap_or_default());
         let mut areas = self.areas(&repository.name, &tags);
-        let title = |named: wire::Named| named.title.or(named.name).map(without_controls);
+        let title = |named: wire::GithubNamed| named.title.or(named.name).map(without_controls);
         let parent = wire.parent_issue_url.as_deref().and_then(|url| repository.number_in(url));
         let first_assignee = wire.assignees.into_iter().flatten().next();
         WorkItem {
@@ -137,7 +137,7 @@ fn page_for_people(given: Option<String>, repository: &Known, number: i64) -> St
 }
 
 /// Decodes one comment; `None` if it is empty.
-pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
+pub fn comment(wire: wire::GithubComment) -> Option<Comment> {
     let raw = wire.body.filter(|body| !body.trim().is_empty())?;
     Some(Comment {
         author: wire.user.map(|user| without_controls(user.login)).unwrap_or_default(),
@@ -173,14 +173,14 @@ mod tests {
 
     use super::*;
 
-    fn decoder() -> Decoder {
+    fn decoder() -> GithubDecoder {
         let mut config: crate::settings::Config =
             toml::from_str(crate::config::DEFAULT_TOML).unwrap();
         config.source.name = "gh".into();
         config.source.area_labels = vec!["area/".into(), "component: ".into()];
         config.source.priority_labels = ["P0|urgent", "P1", "P2"].map(Into::into).to_vec();
         config.source.severity_labels = vec!["sev: critical".into(), "sev: high".into()];
-        Decoder::new(&config.source)
+        GithubDecoder::new(&config.source)
     }
 
     fn repository(position: usize) -> Known {

@@ -1,21 +1,21 @@
 //! `source.where` for GitHub: which issues to watch, in the syntax of its search box (pure).
 
-use super::wire::Issue;
+use super::wire::GithubIssue;
 
 /// A condition; every term must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter(Vec<Term>);
+pub struct Filter(Vec<FilterTerm>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Term {
-    subject: Subject,
+struct FilterTerm {
+    subject: TermSubject,
     /// Any of these, in lower case.
     values: Vec<String>,
     wanted: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum TermSubject {
     Label,
     Type,
     State,
@@ -26,15 +26,15 @@ enum Subject {
 impl Filter {
     /// Parses terms such as `label:bug,crash -label:"won't fix" type:Bug`; empty: every issue.
     pub fn parse(text: &str) -> Result<Self, String> {
-        words(text)?.iter().map(|word| Term::parse(word)).collect::<Result<_, _>>().map(Self)
+        words(text)?.iter().map(|word| FilterTerm::parse(word)).collect::<Result<_, _>>().map(Self)
     }
 
-    pub fn matches(&self, issue: &Issue) -> bool {
+    pub fn matches(&self, issue: &GithubIssue) -> bool {
         self.0.iter().all(|term| term.holds(issue) == term.wanted)
     }
 }
 
-impl Term {
+impl FilterTerm {
     fn parse(word: &str) -> Result<Self, String> {
         let (wanted, term) = match word.strip_prefix('-') {
             Some(term) => (false, term),
@@ -42,11 +42,11 @@ impl Term {
         };
         let (name, value) = term.split_once(':').unwrap_or((term, ""));
         let subject = match name.to_ascii_lowercase().as_str() {
-            "label" => Subject::Label,
-            "type" => Subject::Type,
-            "state" | "is" => Subject::State,
-            "milestone" => Subject::Milestone,
-            "assignee" => Subject::Assignee,
+            "label" => TermSubject::Label,
+            "type" => TermSubject::Type,
+            "state" | "is" => TermSubject::State,
+            "milestone" => TermSubject::Milestone,
+            "assignee" => TermSubject::Assignee,
             _ => {
                 return Err(format!(
                     "has the unknown term {word:?}; write label:NAME, type:NAME, state:open, \
@@ -62,18 +62,18 @@ impl Term {
         Ok(Self { subject, values, wanted })
     }
 
-    fn holds(&self, issue: &Issue) -> bool {
+    fn holds(&self, issue: &GithubIssue) -> bool {
         let is_one = |text: &str| self.values.contains(&text.to_lowercase());
         match self.subject {
-            Subject::Label => issue.labels.iter().any(|label| is_one(label.name())),
-            Subject::Type => {
+            TermSubject::Label => issue.labels.iter().any(|label| is_one(label.name())),
+            TermSubject::Type => {
                 issue.kind.as_ref().and_then(|kind| kind.name.as_deref()).is_some_and(is_one)
             }
-            Subject::State => issue.state.as_deref().is_some_and(is_one),
-            Subject::Milestone => {
+            TermSubject::State => issue.state.as_deref().is_some_and(is_one),
+            TermSubject::Milestone => {
                 issue.milestone.as_ref().and_then(|one| one.title.as_deref()).is_some_and(is_one)
             }
-            Subject::Assignee => {
+            TermSubject::Assignee => {
                 issue.assignees.iter().flatten().any(|account| is_one(&account.login))
             }
         }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn terms_are_those_of_the_search_box() {
-        let issue: Issue = serde_json::from_value(json!({
+        let issue: GithubIssue = serde_json::from_value(json!({
             "number": 1, "state": "open", "type": { "name": "Bug" },
             "labels": [{ "name": "Crash" }, "needs triage"], "milestone": { "title": "v2" },
             "assignees": [{ "login": "ann" }],

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::GithubSource;
-use crate::fetch::failure::{Refusal, Row, Said, Table, always, plain_message, writes};
-use crate::fetch::http::{Answer, Dialect, Head, Request};
+use crate::fetch::failure::{RefusedRequest, Row, Said, Table, always, plain_message, writes};
+use crate::fetch::http::{Dialect, Head, HttpAnswer, Request};
 use crate::fetch::{FetchError, client};
 use crate::model::{FailureClass as Class, RateLimit, Untrusted};
 
@@ -40,7 +40,7 @@ pub(super) fn api_address(configured: &str) -> Result<Url, FetchError> {
 impl GithubSource {
     /// Sends a request and follows redirects within the same server. A write keeps its method and
     /// body, as 307 and 308 require and as 301 is meant here.
-    pub async fn send(&self, mut request: Request) -> Result<Answer, FetchError> {
+    pub async fn send(&self, mut request: Request) -> Result<HttpAnswer, FetchError> {
         for _ in 0..MAX_REDIRECTS {
             let answer = self.http.send(&request).await?;
             if !(300..400).contains(&answer.head.status) || answer.head.status == 304 {
@@ -89,7 +89,7 @@ impl GithubSource {
     }
 
     /// A write, sent once: a repeated one could not be recognised.
-    pub async fn post(&self, url: Url, what: &str, body: &Value) -> Result<Answer, FetchError> {
+    pub async fn post(&self, url: Url, what: &str, body: &Value) -> Result<HttpAnswer, FetchError> {
         self.send(Request::write(Method::POST, url, what, body).once()).await
     }
 }
@@ -178,20 +178,20 @@ impl Dialect for Github {
     }
 }
 
-fn says(refusal: &Refusal<'_>, words: &str) -> bool {
+fn says(refusal: &RefusedRequest<'_>, words: &str) -> bool {
     refusal.said.message.raw().to_lowercase().contains(words)
 }
 
-fn needs_sso(refusal: &Refusal<'_>) -> bool {
+fn needs_sso(refusal: &RefusedRequest<'_>) -> bool {
     refusal.head.headers.contains_key("x-github-sso")
 }
 
 /// The secondary limit has no header of its own.
-fn is_secondary_limit(refusal: &Refusal<'_>) -> bool {
+fn is_secondary_limit(refusal: &RefusedRequest<'_>) -> bool {
     is_limit(refusal) && (says(refusal, "secondary rate limit") || says(refusal, "abuse"))
 }
 
-fn is_limit(refusal: &Refusal<'_>) -> bool {
+fn is_limit(refusal: &RefusedRequest<'_>) -> bool {
     let used_up = refusal.head.rate_limit().is_some_and(|limit| limit.remaining == Some(0));
     let says_so = used_up
         || refusal.head.headers.contains_key("retry-after")
@@ -200,7 +200,7 @@ fn is_limit(refusal: &Refusal<'_>) -> bool {
     refusal.head.status == 429 || (says_so && !needs_sso(refusal))
 }
 
-fn is_about_version(refusal: &Refusal<'_>) -> bool {
+fn is_about_version(refusal: &RefusedRequest<'_>) -> bool {
     matches!(refusal.head.status, 400 | 410 | 415) && says(refusal, "api version")
 }
 

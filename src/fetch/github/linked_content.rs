@@ -9,14 +9,15 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::read::{Place, by_position, find};
+use super::read::{IssuePlace, by_position, find};
 use super::repositories::Known;
 use super::{GithubSource, wire};
 use crate::fetch::FetchError;
 use crate::fetch::around::{
-    Around, MAX_TOUCHED, NOT_A_FILE, Shown, first_line, is_file_id, is_hash, segments, with_path,
+    Around, MAX_TOUCHED, NOT_A_FILE, ShownAddress, first_line, is_file_id, is_hash, segments,
+    with_path,
 };
-use crate::fetch::http::Wanted;
+use crate::fetch::http::WantedFile;
 use crate::fetch::text::without_controls;
 use crate::model::{
     Attachment, ChangeKind, FailureClass, ItemId, LinkKind, LinkedChange, LinkedContent, LinkedItem,
@@ -41,7 +42,7 @@ impl GithubSource {
         for child in self.children(&place, children).await? {
             around.add_item(linked_item(LinkKind::Child, child, &repositories));
         }
-        let own = |shown: &Shown| {
+        let own = |shown: &ShownAddress| {
             // Any picture is listed, also to say why it is not read.
             shown.is_picture || self.own_file(&shown.address).is_ok()
         };
@@ -64,15 +65,15 @@ impl GithubSource {
             Ok(url) => self.json(url, what).await,
             Err(error) => Err(error),
         };
-        let issue: wire::Issue = match read {
+        let issue: wire::GithubIssue = match read {
             Ok(issue) => issue,
             Err(failure) if is_refusal(&failure) => {
                 let number = address.rsplit('/').next().and_then(|last| last.parse().ok());
                 let repository_url = address.split_once("/issues/").map(|(url, _)| url.to_owned());
-                wire::Issue {
+                wire::GithubIssue {
                     number: number.unwrap_or_default(),
                     repository_url,
-                    ..wire::Issue::default()
+                    ..wire::GithubIssue::default()
                 }
             }
             Err(failure) => return Err(failure),
@@ -85,9 +86,9 @@ impl GithubSource {
     /// Empty where the server is too old for sub-issues.
     async fn children(
         &self,
-        place: &Place<'_>,
+        place: &IssuePlace<'_>,
         total: u64,
-    ) -> Result<Vec<wire::Issue>, FetchError> {
+    ) -> Result<Vec<wire::GithubIssue>, FetchError> {
         if total == 0 {
             return Ok(Vec::new());
         }
@@ -136,7 +137,7 @@ impl GithubSource {
         let what = &format!("the file {:?}", file.name);
         let base = self.http.base();
         let is_storage = &|url: &Url| is_storage(url, base);
-        self.http.download(Wanted { url, what, limit, is_storage }).await
+        self.http.download(WantedFile { url, what, limit, is_storage }).await
     }
 
     fn own_file(&self, address: &str) -> Result<Url, String> {
@@ -159,8 +160,8 @@ fn add_event(around: &mut Around, event: &Value, ours: &Known, repositories: &[K
             around.add_change(LinkedChange::new(ChangeKind::Commit, commit.to_owned(), place));
         }
         "cross-referenced" => {
-            let Ok(source) = Source::deserialize(&event["source"]["issue"]) else { return };
-            let Source { issue, pull_request } = source;
+            let Ok(source) = ReferringIssue::deserialize(&event["source"]["issue"]) else { return };
+            let ReferringIssue { issue, pull_request } = source;
             let Some(pull_request) = pull_request else {
                 return around.add_item(linked_item(LinkKind::Related, issue, repositories));
             };
@@ -181,9 +182,9 @@ fn add_event(around: &mut Around, event: &Value, ours: &Known, repositories: &[K
 
 /// An issue or a pull request that refers to another issue.
 #[derive(Deserialize)]
-struct Source {
+struct ReferringIssue {
     #[serde(flatten)]
-    issue: wire::Issue,
+    issue: wire::GithubIssue,
     pull_request: Option<PullRequest>,
 }
 
@@ -193,7 +194,7 @@ struct PullRequest {
 }
 
 /// An issue of one of these repositories gets an id, any other one only its name.
-fn linked_item(kind: LinkKind, issue: wire::Issue, repositories: &[Known]) -> LinkedItem {
+fn linked_item(kind: LinkKind, issue: wire::GithubIssue, repositories: &[Known]) -> LinkedItem {
     let place = issue.repository_url.as_deref().and_then(repository_in).unwrap_or_default();
     let known = repositories.iter().find(|known| known.name.eq_ignore_ascii_case(&place));
     let handle = Some(format!("{place}#{}", issue.number));

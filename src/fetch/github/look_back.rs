@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::decode::place_of;
-use super::pages::List;
-use super::read::{Place, by_position, find};
+use super::pages::IssueList;
+use super::read::{IssuePlace, by_position, find};
 use super::repositories::Known;
 use super::{GithubSource, wire};
 use crate::fetch::text::instant;
@@ -31,7 +31,7 @@ impl GithubSource {
         for repository in self.repositories().await? {
             // Without the ETag: unchanged lists are needed too.
             let repository = Known { seen_list: None, ..repository };
-            let mut list = List::new(self, repository.clone(), request.since);
+            let mut list = IssueList::new(self, repository.clone(), request.since);
             loop {
                 let (rows, ended) = list.next(self).await?;
                 for issue in rows {
@@ -96,7 +96,7 @@ impl GithubSource {
     }
 
     /// The timeline of an issue, oldest first; empty if it is deleted.
-    pub async fn timeline(&self, place: &Place<'_>) -> Result<Vec<Value>, FetchError> {
+    pub async fn timeline(&self, place: &IssuePlace<'_>) -> Result<Vec<Value>, FetchError> {
         let number = place.number.to_string();
         let what = format!("the timeline of {}#{number}", place.repository.name);
         let path = ["repos", &place.repository.name, "issues", &number, "timeline"];
@@ -130,7 +130,7 @@ fn development_link(event: &Value, repository: &Known) -> Option<DevelopmentLink
             is_id.then(|| DevelopmentLink::Commit(commit.to_owned()))
         }
         "cross-referenced" => {
-            let source: wire::Issue =
+            let source: wire::GithubIssue =
                 serde_json::from_value(event["source"]["issue"].clone()).ok()?;
             let is_ours = source.repository_url.as_deref().is_none_or(|url| {
                 url.to_lowercase().ends_with(&format!("/repos/{}", repository.name.to_lowercase()))

@@ -30,9 +30,9 @@ mod write_back;
 use std::sync::Arc;
 
 use self::app::AppCredential;
-use self::decode::Decoder;
+use self::decode::GithubDecoder;
 pub use self::filter::Filter;
-pub use self::repositories::Scope;
+pub use self::repositories::RepoScope;
 use super::http::{Http, Request};
 use super::{Connection, FetchError};
 use crate::model::FailureClass;
@@ -42,9 +42,9 @@ use crate::settings::{self, SourceAuth};
 pub(super) struct GithubSource {
     pub(super) config: settings::Source,
     pub(super) http: Http,
-    scope: Scope,
+    scope: RepoScope,
     filter: Filter,
-    decoder: Decoder,
+    decoder: GithubDecoder,
     /// Changes with the settings that decide which rows are used and how: after a change of them a
     /// list counts as new, although the service reports it as unchanged.
     reading_fingerprint: String,
@@ -56,7 +56,7 @@ impl GithubSource {
         config: &settings::Source,
         mut connection: Connection,
     ) -> Result<Self, FetchError> {
-        let scope = Scope::parse(&config.project)?;
+        let scope = RepoScope::parse(&config.project)?;
         let filter = Filter::parse(&config.where_clause).map_err(|why| {
             FetchError::new(FailureClass::BadQuery, format!("source.where {why}"))
         })?;
@@ -69,7 +69,7 @@ impl GithubSource {
         let dialect = Box::new(http::Github::new(&config.api_version));
         Ok(Self {
             http: Http::new(config, base, dialect, &connection)?,
-            decoder: Decoder::new(config),
+            decoder: GithubDecoder::new(config),
             reading_fingerprint: reading_fingerprint(config),
             config: config.clone(),
             scope,
@@ -87,11 +87,11 @@ impl GithubSource {
 
     pub async fn check(&self) -> Result<(), FetchError> {
         match &self.scope {
-            Scope::Repositories(names) => {
+            RepoScope::Repositories(names) => {
                 let first = names.first().map(String::as_str).unwrap_or_default();
                 self.check_list(first).await
             }
-            Scope::Owner(owner) => {
+            RepoScope::Owner(owner) => {
                 let url = self.http.url(&["users", owner], &[]);
                 self.send(Request::get(url, format!("the owner {owner}")).once()).await.map(|_| ())
             }

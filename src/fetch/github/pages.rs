@@ -11,7 +11,7 @@ use super::read::{MAX_PAGE, concerns_one_repository};
 use super::repositories::Known;
 use super::{GithubSource, wire};
 use crate::fetch::error::BODY_TOO_LONG;
-use crate::fetch::http::{Answer, Request};
+use crate::fetch::http::{HttpAnswer, Request};
 use crate::fetch::pages::{Batch, Course, Listing, Read, Remember, Rows};
 use crate::fetch::text::instant;
 use crate::fetch::{FetchError, FetchRequest, Page};
@@ -30,7 +30,7 @@ pub(in crate::fetch) struct Repositories {
     last_cursor: Option<Timestamp>,
     repositories: Vec<Known>,
     waiting: VecDeque<Known>,
-    current: Option<List>,
+    current: Option<IssueList>,
     cursor: Option<Timestamp>,
 }
 
@@ -72,7 +72,7 @@ impl Listing for Repositories {
             if self.current.is_none() {
                 let Some(repository) = self.waiting.pop_front() else { return Ok(None) };
                 let since = self.begin_of(&repository);
-                self.current = Some(List::new(&self.github, repository, since));
+                self.current = Some(IssueList::new(&self.github, repository, since));
             }
             match self.list_page(delivered).await {
                 Ok(None) => {}
@@ -149,7 +149,7 @@ impl Repositories {
 }
 
 /// The list of one repository, continued from row to row.
-pub(super) struct List {
+pub(super) struct IssueList {
     repository: Known,
     course: Course<Url>,
     /// Server time of the first response: later changes are for the next run.
@@ -162,7 +162,7 @@ pub(super) struct List {
     seen: HashSet<i64>,
 }
 
-impl List {
+impl IssueList {
     pub fn new(github: &GithubSource, repository: Known, since: Timestamp) -> Self {
         let per_page = usize::try_from(github.config.page_size).unwrap_or(MAX_PAGE);
         let second = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
@@ -195,13 +195,13 @@ impl List {
     pub async fn next(
         &mut self,
         github: &GithubSource,
-    ) -> Result<(Vec<wire::Issue>, bool), FetchError> {
+    ) -> Result<(Vec<wire::GithubIssue>, bool), FetchError> {
         let Some(answer) = self.ask(github).await? else {
             self.cursor = self.repository.cursor;
             return Ok((Vec::new(), true));
         };
         let what = format!("the issues of {}", self.repository.name);
-        let issues: Vec<wire::Issue> = github.http.decode(&answer, &what)?;
+        let issues: Vec<wire::GithubIssue> = github.http.decode(&answer, &what)?;
         let head_date = answer.head.date().unwrap_or_else(|| github.http.now());
         let as_of = *self.as_of.get_or_insert(head_date);
         let new = issues.iter().filter(|row| self.seen.insert(row.number)).count();
@@ -219,7 +219,7 @@ impl List {
     }
 
     /// Requests a page; `None` if it is unchanged.
-    async fn ask(&mut self, github: &GithubSource) -> Result<Option<Answer>, FetchError> {
+    async fn ask(&mut self, github: &GithubSource) -> Result<Option<HttpAnswer>, FetchError> {
         let first = self.requests == 0;
         self.requests += 1;
         let url = self.course.place.clone().unwrap_or_else(|| self.url(github));

@@ -28,7 +28,7 @@ impl GithubSource {
             }
             Err(failure) => return Err(failure),
         };
-        let user: wire::Account = self.http.decode(&answer, what)?;
+        let user: wire::GithubAccount = self.http.decode(&answer, what)?;
         let ends = token_end(&answer.head);
         let soon = ends.filter(|ends| {
             ends.duration_since(self.http.now()) < jiff::SignedDuration::from_hours(24 * 14)

@@ -14,7 +14,7 @@ use crate::model::{Comment, FailureClass, ItemId, WorkItem};
 pub(super) const MAX_PAGE: usize = 100;
 
 /// An item's repository, and its number there.
-pub(in crate::fetch) struct Place<'a> {
+pub(in crate::fetch) struct IssuePlace<'a> {
     pub repository: &'a Known,
     pub number: i64,
 }
@@ -25,10 +25,10 @@ pub(super) fn by_position(repositories: &[Known]) -> HashMap<usize, &Known> {
 }
 
 /// Where an item is, if its repository is one of these.
-pub(super) fn find<'a>(known: &HashMap<usize, &'a Known>, id: ItemId) -> Option<Place<'a>> {
+pub(super) fn find<'a>(known: &HashMap<usize, &'a Known>, id: ItemId) -> Option<IssuePlace<'a>> {
     let (position, number) = place_of(id);
     let repository = known.get(&position).copied()?;
-    (number > 0).then_some(Place { repository, number })
+    (number > 0).then_some(IssuePlace { repository, number })
 }
 
 /// Whether it concerns one repository and not the service or the credential.
@@ -39,11 +39,14 @@ pub(super) fn concerns_one_repository(failure: &FetchError) -> bool {
 impl GithubSource {
     /// One issue in its current state; `None` if it was deleted, transferred, converted to a
     /// discussion, or is a pull request.
-    pub async fn read_issue(&self, place: &Place<'_>) -> Result<Option<wire::Issue>, FetchError> {
-        let Place { repository, number } = place;
+    pub async fn read_issue(
+        &self,
+        place: &IssuePlace<'_>,
+    ) -> Result<Option<wire::GithubIssue>, FetchError> {
+        let IssuePlace { repository, number } = place;
         let what = format!("the issue {}#{number}", repository.name);
         let url = self.http.url(&["repos", &repository.name, "issues", &number.to_string()], &[]);
-        let issue: wire::Issue = match self.json(url, &what).await {
+        let issue: wire::GithubIssue = match self.json(url, &what).await {
             Err(error) if error.is_missing() => {
                 // Missing rights on the whole repository look the same.
                 self.repository(&repository.name).await?;
@@ -61,7 +64,11 @@ impl GithubSource {
     }
 
     /// Whether a redirect led to another repository: a transfer, unless ours was renamed.
-    async fn is_elsewhere(&self, issue: &wire::Issue, ours: &Known) -> Result<bool, FetchError> {
+    async fn is_elsewhere(
+        &self,
+        issue: &wire::GithubIssue,
+        ours: &Known,
+    ) -> Result<bool, FetchError> {
         let Some(address) = &issue.repository_url else { return Ok(false) };
         let is_in = |name: &str| {
             address.to_lowercase().ends_with(&format!("/repos/{}", name.to_lowercase()))
@@ -108,7 +115,7 @@ impl GithubSource {
     }
 
     /// An issue that the condition matches, as an item.
-    async fn read_item(&self, place: &Place<'_>) -> Result<Option<WorkItem>, FetchError> {
+    async fn read_item(&self, place: &IssuePlace<'_>) -> Result<Option<WorkItem>, FetchError> {
         match self.read_issue(place).await? {
             Some(issue) if self.filter.matches(&issue) => {
                 self.item(issue, place.repository).await.map(Some)
@@ -120,7 +127,7 @@ impl GithubSource {
     /// An issue as an item, with its newest comments if configured.
     pub async fn item(
         &self,
-        issue: wire::Issue,
+        issue: wire::GithubIssue,
         repository: &Known,
     ) -> Result<WorkItem, FetchError> {
         let (number, comments) = (issue.number, issue.comments);
@@ -130,7 +137,7 @@ impl GithubSource {
         if wanted == 0 || comments <= 0 {
             return Ok(item);
         }
-        let place = Place { repository, number };
+        let place = IssuePlace { repository, number };
         let with_ours = OWN_COMMENTS_SKIPPED.saturating_add(wanted as usize);
         match self.newest_comments(&place, comments, with_ours).await {
             Ok(comments) => {
@@ -147,7 +154,7 @@ impl GithubSource {
     /// pages are requested.
     pub async fn newest_comments(
         &self,
-        place: &Place<'_>,
+        place: &IssuePlace<'_>,
         total: i64,
         wanted: usize,
     ) -> Result<Vec<Comment>, FetchError> {
@@ -160,7 +167,7 @@ impl GithubSource {
             let query = [("per_page", MAX_PAGE.to_string()), ("page", page.to_string())];
             let number = place.number.to_string();
             let path = ["repos", &place.repository.name, "issues", &number, "comments"];
-            let entries: Vec<wire::CommentEntry> =
+            let entries: Vec<wire::GithubComment> =
                 self.json(self.http.url(&path, &query), &what).await?;
             have += entries.len();
             pages.push(entries);

@@ -14,14 +14,14 @@ const MAX_REPOSITORIES: usize = 5_000;
 
 /// The value of `source.project`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
+pub enum RepoScope {
     /// `owner/repository`, one or several.
     Repositories(Vec<String>),
     /// Everything that an organisation or a user owns.
     Owner(String),
 }
 
-impl Scope {
+impl RepoScope {
     pub fn parse(project: &str) -> Result<Self, FetchError> {
         let wrong = |name: &str| {
             let message = format!(
@@ -113,12 +113,12 @@ impl GithubSource {
     /// issues.
     pub async fn repositories(&self) -> Result<Vec<Known>, FetchError> {
         let found = match &self.scope {
-            Scope::Repositories(names) => self.named(names).await?,
-            Scope::Owner(owner) => self.owned(owner).await?,
+            RepoScope::Repositories(names) => self.named(names).await?,
+            RepoScope::Owner(owner) => self.owned(owner).await?,
         };
         let known = self.http.notebook.update(move |remembered| {
             let records = &mut remembered.repositories;
-            let place = |repository: wire::Repository| {
+            let place = |repository: wire::GithubRepository| {
                 let at = records.iter().position(|record| record.id == repository.id);
                 let at = at.unwrap_or_else(|| {
                     let id = repository.id;
@@ -137,7 +137,7 @@ impl GithubSource {
 
     /// A known name needs no request. One of several that cannot be read does not prevent the
     /// others from being read.
-    async fn named(&self, names: &[String]) -> Result<Vec<wire::Repository>, FetchError> {
+    async fn named(&self, names: &[String]) -> Result<Vec<wire::GithubRepository>, FetchError> {
         let remembered = self.http.notebook.read().await?;
         let mut found = Vec::with_capacity(names.len());
         let mut failed = None;
@@ -145,7 +145,11 @@ impl GithubSource {
             let known = remembered.repositories.iter().find(|r| r.name.eq_ignore_ascii_case(name));
             if let Some(record) = known {
                 let (id, full_name) = (record.id, record.name.clone());
-                found.push(wire::Repository { id, full_name, ..wire::Repository::default() });
+                found.push(wire::GithubRepository {
+                    id,
+                    full_name,
+                    ..wire::GithubRepository::default()
+                });
                 continue;
             }
             match self.repository(name).await {
@@ -168,10 +172,10 @@ impl GithubSource {
     }
 
     /// A repository by its name; if it was renamed or moved, under its new name.
-    pub async fn repository(&self, name: &str) -> Result<wire::Repository, FetchError> {
+    pub async fn repository(&self, name: &str) -> Result<wire::GithubRepository, FetchError> {
         let what = format!("the repository {name}");
         let url = self.http.url(&["repos", name], &[]);
-        let repository: wire::Repository = self.json(url, &what).await?;
+        let repository: wire::GithubRepository = self.json(url, &what).await?;
         if repository.id == 0 || !repository.full_name.contains('/') {
             let message = format!(
                 "{} returned JSON that is not {what}; does source.base_url point at the API?",
@@ -182,7 +186,7 @@ impl GithubSource {
         Ok(repository)
     }
 
-    async fn owned(&self, owner: &str) -> Result<Vec<wire::Repository>, FetchError> {
+    async fn owned(&self, owner: &str) -> Result<Vec<wire::GithubRepository>, FetchError> {
         if self.config.auth == SourceAuth::App {
             return self.listed(&["installation", "repositories"], owner).await;
         }
@@ -198,7 +202,7 @@ impl GithubSource {
         &self,
         path: &[&str],
         owner: &str,
-    ) -> Result<Vec<wire::Repository>, FetchError> {
+    ) -> Result<Vec<wire::GithubRepository>, FetchError> {
         let what = format!("the repositories of {owner}");
         // In the order of creation: a new one does not move the others.
         let query = [
@@ -207,7 +211,7 @@ impl GithubSource {
             ("direction", "asc".into()),
         ];
         let mut url = self.http.url(path, &query);
-        let mut all: Vec<wire::Repository> = Vec::new();
+        let mut all: Vec<wire::GithubRepository> = Vec::new();
         loop {
             let (page, next) = match path[0] {
                 "installation" => {
@@ -247,12 +251,12 @@ mod tests {
     #[test]
     fn a_project_is_one_repository_several_or_an_owner() {
         let named =
-            |names: &[&str]| Scope::Repositories(names.iter().map(|&n| n.to_owned()).collect());
-        assert_eq!(Scope::parse("contoso/shop").unwrap(), named(&["contoso/shop"]));
-        assert_eq!(Scope::parse("a/b, a/c A/B").unwrap(), named(&["a/b", "a/c"]));
-        assert_eq!(Scope::parse("contoso").unwrap(), Scope::Owner("contoso".into()));
+            |names: &[&str]| RepoScope::Repositories(names.iter().map(|&n| n.to_owned()).collect());
+        assert_eq!(RepoScope::parse("contoso/shop").unwrap(), named(&["contoso/shop"]));
+        assert_eq!(RepoScope::parse("a/b, a/c A/B").unwrap(), named(&["a/b", "a/c"]));
+        assert_eq!(RepoScope::parse("contoso").unwrap(), RepoScope::Owner("contoso".into()));
         for wrong in ["", "a/b/c", "a/", "a/b, c", "https://github.com/a/b", "a/..", "a/b?x"] {
-            assert_eq!(Scope::parse(wrong).unwrap_err().class, FailureClass::Config, "{wrong}");
+            assert_eq!(RepoScope::parse(wrong).unwrap_err().class, FailureClass::Config, "{wrong}");
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// An issue, or a pull request, which is listed with them. Only the number is required.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Issue {
+pub struct GithubIssue {
     pub number: i64,
     pub title: Option<String>,
     /// Raw Markdown; null when empty.
@@ -13,9 +13,9 @@ pub struct Issue {
     /// `open` or `closed`.
     pub state: Option<String>,
     pub labels: Vec<Label>,
-    pub assignees: Option<Vec<Account>>,
-    pub user: Option<Account>,
-    pub milestone: Option<Named>,
+    pub assignees: Option<Vec<GithubAccount>>,
+    pub user: Option<GithubAccount>,
+    pub milestone: Option<GithubNamed>,
     pub comments: i64,
     pub created_at: Option<String>,
     pub updated_at: Option<String>,
@@ -26,7 +26,7 @@ pub struct Issue {
     pub pull_request: Option<serde::de::IgnoredAny>,
     /// The issue type, where the organisation has types.
     #[serde(rename = "type")]
-    pub kind: Option<Named>,
+    pub kind: Option<GithubNamed>,
     pub parent_issue_url: Option<String>,
     pub sub_issues_summary: Option<Summary>,
     pub locked: bool,
@@ -52,14 +52,14 @@ impl Label {
 /// A user, an app or an organisation.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Account {
+pub struct GithubAccount {
     pub login: String,
 }
 
 /// A milestone (`title`) or an issue type (`name`).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Named {
+pub struct GithubNamed {
     pub name: Option<String>,
     pub title: Option<String>,
 }
@@ -73,9 +73,9 @@ pub struct Summary {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct CommentEntry {
+pub struct GithubComment {
     pub body: Option<String>,
-    pub user: Option<Account>,
+    pub user: Option<GithubAccount>,
     pub created_at: Option<String>,
     /// What its author is to the repository, such as `MEMBER`.
     pub author_association: Option<String>,
@@ -83,7 +83,7 @@ pub struct CommentEntry {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Repository {
+pub struct GithubRepository {
     pub id: i64,
     pub full_name: String,
     pub archived: bool,
@@ -95,7 +95,7 @@ pub struct Repository {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct InstallationRepositories {
-    pub repositories: Vec<Repository>,
+    pub repositories: Vec<GithubRepository>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::read::{Place, by_position, find};
+use super::read::{IssuePlace, by_position, find};
 use super::{GithubSource, wire};
 use crate::fetch::FetchError;
 use crate::fetch::write_back::{WriteBack, Written, gone};
@@ -39,7 +39,7 @@ impl GithubSource {
             self.post(self.issue_url(&place, "comments"), &what, &body).await?;
             tokio::time::sleep(BETWEEN_WRITES).await;
         }
-        let has_label = |issue: &wire::Issue| {
+        let has_label = |issue: &wire::GithubIssue| {
             issue.labels.iter().any(|label| label.name().eq_ignore_ascii_case(write.tag))
         };
         if !write.tag.is_empty() && !has_label(&issue) {
@@ -54,7 +54,7 @@ impl GithubSource {
 
     /// The comment counts with or without the label: a label that is refused or silently dropped
     /// for lack of rights is logged, not a failure.
-    async fn set_label(&self, place: &Place<'_>, tag: &str) {
+    async fn set_label(&self, place: &IssuePlace<'_>, tag: &str) {
         let what = format!("a label on {}#{}", place.repository.name, place.number);
         let body = json!({ "labels": [tag] });
         let answer = self.post(self.issue_url(place, "labels"), &what, &body).await;
@@ -96,9 +96,9 @@ impl GithubSource {
     /// written.
     async fn issue_to_write(
         &self,
-        place: &Place<'_>,
+        place: &IssuePlace<'_>,
         write: &WriteBack<'_>,
-    ) -> Result<wire::Issue, FetchError> {
+    ) -> Result<wire::GithubIssue, FetchError> {
         let issue = self.read_issue(place).await?.ok_or_else(|| gone(write.id))?;
         let item = self.decoder.item(issue.clone(), place.repository, self.http.now());
         if item.rev != write.rev && item.finished == Some(true) && !write.may_be_there {
@@ -109,7 +109,7 @@ impl GithubSource {
         Ok(issue)
     }
 
-    fn issue_url(&self, place: &Place<'_>, part: &str) -> reqwest::Url {
+    fn issue_url(&self, place: &IssuePlace<'_>, part: &str) -> reqwest::Url {
         let number = place.number.to_string();
         self.http.url(&["repos", &place.repository.name, "issues", &number, part], &[])
     }

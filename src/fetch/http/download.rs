@@ -10,7 +10,7 @@ use crate::fetch::FetchError;
 use crate::model::FailureClass;
 
 /// A file to download.
-pub(in crate::fetch) struct Wanted<'a> {
+pub(in crate::fetch) struct WantedFile<'a> {
     /// An address of the tracker, or of its file storage.
     pub url: Url,
     /// Description for messages.
@@ -24,7 +24,7 @@ pub(in crate::fetch) struct Wanted<'a> {
 
 impl Http {
     /// Downloads a file. Other redirects are refused and reported.
-    pub async fn download(&self, wanted: Wanted<'_>) -> Result<Vec<u8>, FetchError> {
+    pub async fn download(&self, wanted: WantedFile<'_>) -> Result<Vec<u8>, FetchError> {
         let mut turn = self.turn.lock().await;
         self.wait_until_allowed(&turn).await?;
         let request = self.client.get(wanted.url.clone());
@@ -56,9 +56,9 @@ impl Http {
         &self,
         head: &Head,
         mut response: Response,
-        wanted: &Wanted<'_>,
+        wanted: &WantedFile<'_>,
     ) -> Result<Vec<u8>, FetchError> {
-        let Wanted { what, limit, .. } = wanted;
+        let WantedFile { what, limit, .. } = wanted;
         let refused =
             |why: String| FetchError::new(FailureClass::Config, format!("not read: {why}"));
         match head.status {

@@ -10,7 +10,7 @@ const SHORTENED: &str = "\n\n[… shortened; the whole finding is in heartbeat's
 /// The document of a comment, with its mark as the last line.
 pub fn adf(markdown: &str, mark: &str, longest: usize) -> Value {
     fitting(markdown, longest, |text| {
-        let mut document = Document::of(text);
+        let mut document = DocumentWriter::of(text);
         let mark = json!({ "type": "text", "text": mark, "marks": [{ "type": "em" }] });
         document.push(json!({ "type": "paragraph", "content": [mark] }));
         json!({ "type": "doc", "version": 1, "content": document })
@@ -57,12 +57,12 @@ struct OpenElement {
 }
 
 /// A document under construction.
-struct Document {
+struct DocumentWriter {
     open: Vec<OpenElement>,
     marks: Vec<Value>,
 }
 
-impl Document {
+impl DocumentWriter {
     fn of(markdown: &str) -> Vec<Value> {
         let root =
             OpenElement { kind: "doc", attrs: Value::Null, content: Vec::new(), implied: false };

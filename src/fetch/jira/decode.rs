@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::priority::Priorities;
-use super::wire::{self, CommentEntry, Named, Status, User};
+use super::wire::{self, JiraComment, JiraNamed, JiraStatus, User};
 use crate::clean;
 use crate::fetch::text::{encode_segment, instant, without_controls};
 use crate::fetch::write_back::is_ours;
@@ -36,7 +36,7 @@ const BASIC: [&str; 17] = [
 
 /// Context of decoding.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct JiraDecoder {
     source: String,
     /// The label set by write-back, which does not count as a change.
     own_label: String,
@@ -46,7 +46,7 @@ pub struct Decoder {
 
 /// An item with what is needed for further requests about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedIssue {
     pub item: WorkItem,
     /// Key and name of its project.
     pub project: Option<(String, String)>,
@@ -68,7 +68,7 @@ pub fn label(tag: &str) -> String {
     tag.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
-impl Decoder {
+impl JiraDecoder {
     pub fn new(config: &settings::Source) -> Self {
         // Names with dots are defaults of another tracker.
         let own = |name: &&String| !name.contains('.') && !name.trim().is_empty();
@@ -98,25 +98,25 @@ impl Decoder {
     /// change date becomes `unknown_change`.
     pub fn item(
         &self,
-        wire: wire::Issue,
+        wire: wire::JiraIssue,
         server: Server<'_>,
         unknown_change: Timestamp,
-    ) -> Option<Decoded> {
+    ) -> Option<DecodedIssue> {
         let id = ItemId(wire.number()?);
         let key = wire.key.map(without_controls).unwrap_or_else(|| id.to_string());
         let fields = wire.fields.unwrap_or_default();
         let date = |name: &str| fields.get::<String>(name).as_deref().and_then(instant);
         let created_at = date("created");
         let changed_at = date("updated").or(created_at).unwrap_or(unknown_change);
-        let named = |name: &str| fields.get::<Named>(name).and_then(|named| named.name);
+        let named = |name: &str| fields.get::<JiraNamed>(name).and_then(|named| named.name);
         let line =
             |text: Option<String>| text.map(without_controls).filter(|text| !text.is_empty());
-        let status: Status = fields.get("status").unwrap_or_default();
-        let project: Option<Named> = fields.get("project");
-        let components: Vec<Named> = fields.get("components").unwrap_or_default();
+        let status: JiraStatus = fields.get("status").unwrap_or_default();
+        let project: Option<JiraNamed> = fields.get("project");
+        let components: Vec<JiraNamed> = fields.get("components").unwrap_or_default();
         let mut areas = areas(project.as_ref(), components, &key);
-        let parent = fields.get::<Named>("parent").and_then(|parent| parent.number());
-        let versions: Vec<Named> = fields.get("fixVersions").unwrap_or_default();
+        let parent = fields.get::<JiraNamed>("parent").and_then(|parent| parent.number());
+        let versions: Vec<JiraNamed> = fields.get("fixVersions").unwrap_or_default();
         let (comments, comment_count) = comments(&fields, server.format);
         let item = WorkItem {
             key: ItemKey::new(&self.source, id),
@@ -147,8 +147,8 @@ impl Decoder {
             texts: self.texts(&fields, server.format),
             comments: Vec::new(),
         };
-        let both = |named: Named| Some((named.key?, named.name.unwrap_or_default()));
-        Some(Decoded { item, project: project.and_then(both), comments, comment_count })
+        let both = |named: JiraNamed| Some((named.key?, named.name.unwrap_or_default()));
+        Some(DecodedIssue { item, project: project.and_then(both), comments, comment_count })
     }
 
     fn tags(&self, labels: Vec<String>) -> Vec<String> {
@@ -157,7 +157,7 @@ impl Decoder {
         tags
     }
 
-    fn texts(&self, fields: &wire::Fields, format: Format) -> Vec<TextField> {
+    fn texts(&self, fields: &wire::JiraFields, format: Format) -> Vec<TextField> {
         let text = |name: &String| {
             let raw = fields.raw(name)?;
             let (format, raw) = body(raw, format)?;
@@ -179,11 +179,11 @@ fn body(raw: &str, format: Format) -> Option<(Format, String)> {
 
 /// The project and, below it, each component; if there are components, the project alone comes
 /// last.
-fn areas(project: Option<&Named>, components: Vec<Named>, key: &str) -> Vec<String> {
+fn areas(project: Option<&JiraNamed>, components: Vec<JiraNamed>, key: &str) -> Vec<String> {
     let of_key = || key.split('-').next().unwrap_or_default().to_owned();
     let project = project.and_then(|project| project.key.clone()).unwrap_or_else(of_key);
     let project = without_controls(project);
-    let name = |component: Named| component.name.filter(|name| !name.trim().is_empty());
+    let name = |component: JiraNamed| component.name.filter(|name| !name.trim().is_empty());
     let mut areas: Vec<String> = components
         .into_iter()
         .filter_map(name)
@@ -194,7 +194,7 @@ fn areas(project: Option<&Named>, components: Vec<Named>, key: &str) -> Vec<Stri
 }
 
 /// By the state's category, whose key is the same in every language and workflow.
-fn finished(status: &Status, resolved: bool) -> Option<bool> {
+fn finished(status: &JiraStatus, resolved: bool) -> Option<bool> {
     match status.status_category.as_ref().and_then(|category| category.key.as_deref()) {
         Some("done") => Some(true),
         Some(_) => Some(false),
@@ -203,15 +203,15 @@ fn finished(status: &Status, resolved: bool) -> Option<bool> {
     }
 }
 
-fn comments(fields: &wire::Fields, format: Format) -> (Vec<Comment>, u64) {
-    let wire: wire::Comments = fields.get("comment").unwrap_or_default();
+fn comments(fields: &wire::JiraFields, format: Format) -> (Vec<Comment>, u64) {
+    let wire: wire::JiraComments = fields.get("comment").unwrap_or_default();
     let held = wire.comments.len() as u64;
     let total = wire.total.unwrap_or(held);
     (wire.comments.into_iter().filter_map(|entry| comment(entry, format)).collect(), total)
 }
 
 /// Decodes one comment; `None` if it is empty.
-pub fn comment(wire: CommentEntry, format: Format) -> Option<Comment> {
+pub fn comment(wire: JiraComment, format: Format) -> Option<Comment> {
     let raw = wire.body?;
     let (format, raw) = body(raw.get(), format)?;
     // A licensed account; nobody, a portal's customer or an app may not command.
@@ -249,8 +249,8 @@ mod tests {
 
     use super::*;
 
-    fn decoder() -> Decoder {
-        Decoder {
+    fn decoder() -> JiraDecoder {
+        JiraDecoder {
             source: "jira".into(),
             own_label: "heartbeat".into(),
             text_fields: vec!["description".into(), "customfield_10010".into()],
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    fn decode_as(value: Value, format: Format) -> Option<Decoded> {
+    fn decode_as(value: Value, format: Format) -> Option<DecodedIssue> {
         let unknown = "2026-01-01T00:00:00Z".parse().unwrap();
         let priorities = Priorities::default();
         let server =
@@ -267,13 +267,13 @@ mod tests {
         decoder().item(crate::fetch::json::from_json(text.as_bytes()).ok()?, server, unknown)
     }
 
-    fn decode(value: Value) -> Decoded {
+    fn decode(value: Value) -> DecodedIssue {
         decode_as(value, Format::Adf).unwrap()
     }
 
     #[test]
     fn an_item_with_nothing_but_its_number_is_an_item() {
-        let Decoded { item, project, .. } = decode(json!({ "id": "10007", "key": "SHOP-7" }));
+        let DecodedIssue { item, project, .. } = decode(json!({ "id": "10007", "key": "SHOP-7" }));
         assert_eq!((item.id, item.title.as_str(), item.state.as_str()), (ItemId(10007), "", ""));
         assert_eq!(item.handle.as_deref(), Some("SHOP-7"));
         assert_eq!(item.url, "https://contoso.atlassian.net/browse/SHOP-7");
@@ -349,7 +349,7 @@ mod tests {
             r#"{{"issues":[{{"id":"1","fields":{{"summary":"a","description":{deep}}}}},
                 {{"id":"2","fields":{{"summary":"b"}}}}]}}"#
         );
-        let search: wire::Search = crate::fetch::json::from_json(body.as_bytes()).unwrap();
+        let search: wire::JiraSearch = crate::fetch::json::from_json(body.as_bytes()).unwrap();
         let priorities = Priorities::default();
         let server = Server { site: "", format: Format::Adf, priorities: &priorities };
         let items: Vec<WorkItem> = search

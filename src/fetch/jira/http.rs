@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::JiraSource;
 use super::wire::{ServerInfo, User};
 use crate::fetch::FetchError;
-use crate::fetch::failure::{Refusal, Row, Said, Table, always, is_html, plain_message, writes};
+use crate::fetch::failure::{
+    RefusedRequest, Row, Said, Table, always, is_html, plain_message, writes,
+};
 use crate::fetch::http::{Dialect, Head, Request};
 use crate::model::{FailureClass as Class, RateLimit, Untrusted};
 use crate::settings::SourceAuth;
@@ -187,16 +189,16 @@ impl Dialect for Jira {
     }
 }
 
-fn is_captcha(refusal: &Refusal<'_>) -> bool {
+fn is_captcha(refusal: &RefusedRequest<'_>) -> bool {
     refusal.head.headers.contains_key("x-authentication-denied-reason")
 }
 
 /// The gateway knows the credential, but it lacks the scope.
-fn lacks_scope(refusal: &Refusal<'_>) -> bool {
+fn lacks_scope(refusal: &RefusedRequest<'_>) -> bool {
     refusal.head.header("x-failure-category").is_some_and(|text| text.contains("SCOPE"))
 }
 
-fn is_for_nobody(refusal: &Refusal<'_>) -> bool {
+fn is_for_nobody(refusal: &RefusedRequest<'_>) -> bool {
     !signed_in(refusal.head) || is_html(refusal)
 }
 

@@ -21,13 +21,13 @@ pub enum Dates {
 
 /// Which items are watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope {
+pub struct JqlScope {
     /// Keys or names.
     projects: Vec<String>,
     condition: String,
 }
 
-impl Scope {
+impl JqlScope {
     /// `projects` is one key or name, or several separated by commas. An error is the rest of a
     /// sentence that begins with the setting's name.
     pub fn new(projects: &str, condition: &str, saved: &str) -> Result<Self, String> {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_query_keeps_the_condition_together_and_counts_whole_minutes() {
-        let scope = Scope::new("SHOP", "status = Open OR priority = High", "").unwrap();
+        let scope = JqlScope::new("SHOP", "status = Open OR priority = High", "").unwrap();
         assert_eq!(
             scope.changed_since(at("2026-11-16T01:02:59.999Z"), &Dates::Milliseconds),
             "project = \"SHOP\" AND (status = Open OR priority = High) AND updated >= \
@@ -177,13 +177,15 @@ mod tests {
             "project = \"SHOP\" AND statusCategory = Done AND updated >= 1794790920000 ORDER BY \
              created ASC, key ASC"
         );
-        let several = Scope::new("SHOP, Pay \"x\"", "", "4711").unwrap();
+        let several = JqlScope::new("SHOP, Pay \"x\"", "", "4711").unwrap();
         assert_eq!(
             several.among(&[ItemId(3), ItemId(5)]),
             "project in (\"SHOP\", \"Pay \\\"x\\\"\") AND (filter = 4711) AND id in (3, 5) ORDER \
              BY key ASC"
         );
-        assert!(Scope::new("A", "", "My filter").unwrap().all().contains("filter = \"My filter\""));
+        assert!(
+            JqlScope::new("A", "", "My filter").unwrap().all().contains("filter = \"My filter\"")
+        );
     }
 
     #[test]
@@ -195,12 +197,12 @@ mod tests {
             "status = Open order  by rank",
             "status = Open ORDER BY rank",
         ] {
-            assert!(Scope::new("SHOP", wrong, "").is_err(), "{wrong}");
+            assert!(JqlScope::new("SHOP", wrong, "").is_err(), "{wrong}");
         }
         for right in ["summary ~ \"order by (\"", "summary ~ \"a\\\"b)\"", "(a = 1) AND b in (2)"] {
-            Scope::new("SHOP", right, "").unwrap();
+            JqlScope::new("SHOP", right, "").unwrap();
         }
-        assert!(Scope::new(" , ", "", "").unwrap_err().contains("source.project"));
+        assert!(JqlScope::new(" , ", "", "").unwrap_err().contains("source.project"));
     }
 
     #[test]

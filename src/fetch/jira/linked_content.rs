@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::JiraSource;
-use super::wire::{self, Named, Status};
+use super::wire::{self, JiraNamed, JiraStatus};
 use crate::fetch::around::{Around, own_address, parent_of};
-use crate::fetch::http::Wanted;
+use crate::fetch::http::WantedFile;
 use crate::fetch::text::{encode_segment, without_controls};
 use crate::fetch::{FetchError, ItemFile};
 use crate::model::{
@@ -23,15 +23,15 @@ const CLOUD_FILES: &str = "/rest/api/3/attachment/content/";
 /// A link between two issues; one of the ends is missing.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Link {
+struct IssueLink {
     #[serde(rename = "type")]
-    kind: Option<Named>,
-    inward_issue: Option<wire::Issue>,
-    outward_issue: Option<wire::Issue>,
+    kind: Option<JiraNamed>,
+    inward_issue: Option<wire::JiraIssue>,
+    outward_issue: Option<wire::JiraIssue>,
 }
 
 #[derive(Debug, Deserialize)]
-struct AttachedFile {
+struct IssueFile {
     id: Option<Box<RawValue>>,
     filename: Option<String>,
     size: Option<u64>,
@@ -47,17 +47,18 @@ impl JiraSource {
         };
         let site = self.server().await?.site;
         let mut around = Around::of(id);
-        let mut add = |kind: LinkKind, issue: wire::Issue| match linked_item(kind, issue, site) {
+        let mut add = |kind: LinkKind, issue: wire::JiraIssue| match linked_item(kind, issue, site)
+        {
             Some(item) => around.add_item(item),
             None => around.leave_out(),
         };
-        if let Some(parent) = fields.get::<wire::Issue>("parent") {
+        if let Some(parent) = fields.get::<wire::JiraIssue>("parent") {
             add(LinkKind::Parent, parent);
         }
-        for child in fields.get::<Vec<wire::Issue>>("subtasks").unwrap_or_default() {
+        for child in fields.get::<Vec<wire::JiraIssue>>("subtasks").unwrap_or_default() {
             add(LinkKind::Child, child);
         }
-        for link in fields.get::<Vec<Link>>("issuelinks").unwrap_or_default() {
+        for link in fields.get::<Vec<IssueLink>>("issuelinks").unwrap_or_default() {
             let kind = kind_of(link.kind.and_then(|kind| kind.name).unwrap_or_default().as_str());
             for issue in [link.inward_issue, link.outward_issue].into_iter().flatten() {
                 add(kind, issue);
@@ -95,10 +96,10 @@ impl JiraSource {
         Ok(named)
     }
 
-    async fn files(&self, fields: &wire::Fields) -> Result<Vec<Attachment>, FetchError> {
+    async fn files(&self, fields: &wire::JiraFields) -> Result<Vec<Attachment>, FetchError> {
         let is_cloud = self.is_cloud().await?;
         let base = self.http.base_url();
-        let file = |file: AttachedFile| {
+        let file = |file: IssueFile| {
             let id = file.id.as_ref().map(|id| id.get().trim_matches('"')).unwrap_or_default();
             let address = match is_cloud {
                 true => format!("{base}{CLOUD_FILES}{}", encode_segment(id)),
@@ -111,7 +112,7 @@ impl JiraSource {
             };
             Attachment { name: file.filename.unwrap_or_default(), address, size: file.size }
         };
-        let files: Vec<AttachedFile> = fields.get("attachment").unwrap_or_default();
+        let files: Vec<IssueFile> = fields.get("attachment").unwrap_or_default();
         Ok(files.into_iter().map(file).collect())
     }
 
@@ -124,7 +125,7 @@ impl JiraSource {
             url.set_query(Some("redirect=false"));
         }
         let what = &format!("the file {:?}", file.name);
-        http.download(Wanted { url, what, limit, is_storage: &|_| false }).await
+        http.download(WantedFile { url, what, limit, is_storage: &|_| false }).await
     }
 }
 
@@ -155,12 +156,12 @@ fn kind_of(name: &str) -> LinkKind {
 }
 
 /// `None` if it has no number.
-fn linked_item(kind: LinkKind, issue: wire::Issue, site: &str) -> Option<LinkedItem> {
+fn linked_item(kind: LinkKind, issue: wire::JiraIssue, site: &str) -> Option<LinkedItem> {
     let id = issue.number().map(ItemId)?;
     let key = issue.key.map(without_controls);
     let fields = issue.fields.unwrap_or_default();
-    let status = fields.get::<Status>("status").and_then(|status| status.name);
-    let item_type = fields.get::<Named>("issuetype").and_then(|kind| kind.name);
+    let status = fields.get::<JiraStatus>("status").and_then(|status| status.name);
+    let item_type = fields.get::<JiraNamed>("issuetype").and_then(|kind| kind.name);
     let url = key.as_ref().map(|key| format!("{site}/browse/{}", encode_segment(key)));
     Some(LinkedItem {
         title: fields.get::<String>("summary").map(without_controls),

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::decode::Decoded;
+use super::decode::DecodedIssue;
 use super::jql::Dates;
 use super::read::MAX_PAGE;
 use super::{JiraSource, wire};
@@ -65,7 +65,11 @@ impl JiraSource {
         Ok(items)
     }
 
-    async fn rewound(&self, decoded: Decoded, at: Timestamp) -> Result<Option<AsOf>, FetchError> {
+    async fn rewound(
+        &self,
+        decoded: DecodedIssue,
+        at: Timestamp,
+    ) -> Result<Option<AsOf>, FetchError> {
         if decoded.item.created_at.is_some_and(|created| created > at) {
             return Ok(None);
         }
@@ -86,7 +90,7 @@ impl JiraSource {
         &self,
         id: ItemId,
         at: Timestamp,
-    ) -> Result<Vec<wire::FieldChange>, FetchError> {
+    ) -> Result<Vec<wire::JiraFieldChange>, FetchError> {
         let mut entries = self.changes(id).await?;
         let when = |entry: &wire::ChangeEntry| entry.created.as_deref().and_then(instant);
         entries.retain(|entry| when(entry).is_some_and(|when| when > at));
@@ -107,7 +111,7 @@ impl JiraSource {
         for _ in 0..MAX_PAGES {
             let query =
                 [("startAt", entries.len().to_string()), ("maxResults", MAX_PAGE.to_string())];
-            let page: wire::Changes = self.get(&path, &query, &what).await?;
+            let page: wire::JiraChanges = self.get(&path, &query, &what).await?;
             let ended = page.is_last.unwrap_or(page.values.is_empty()) || page.values.is_empty();
             entries.extend(page.values);
             if ended {
@@ -125,7 +129,7 @@ fn finished_item(mut item: WorkItem) -> FinishedItem {
 }
 
 /// Restores the values of an item's fields from before these changes, which are oldest first.
-fn rewind(item: &mut WorkItem, changes: &[wire::FieldChange]) -> PastText {
+fn rewind(item: &mut WorkItem, changes: &[wire::JiraFieldChange]) -> PastText {
     let mut text = PastText::OfThatTime;
     // Newest first: of several changes to a field, the oldest has the value to restore.
     for change in changes.iter().rev() {

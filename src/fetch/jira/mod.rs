@@ -36,9 +36,9 @@ use std::sync::RwLock;
 
 use tokio::sync::OnceCell;
 
-use self::decode::Decoder;
+use self::decode::JiraDecoder;
 use self::http::{Deployment, Jira};
-use self::jql::{Dates, Scope};
+use self::jql::{Dates, JqlScope};
 use self::priority::Priorities;
 use super::http::Http;
 use super::{Connection, FetchError, client};
@@ -49,8 +49,8 @@ use crate::settings;
 pub(super) struct JiraSource {
     pub(super) config: settings::Source,
     pub(super) http: Http,
-    scope: Scope,
-    decoder: Decoder,
+    scope: JqlScope,
+    decoder: JiraDecoder,
     deployment: OnceCell<Deployment>,
     dates: RwLock<Dates>,
     priorities: OnceCell<Priorities>,
@@ -61,14 +61,14 @@ pub(super) struct JiraSource {
 impl JiraSource {
     /// Creates a client for the source in `config`; sends nothing.
     pub fn connect(config: &settings::Source, connection: &Connection) -> Result<Self, FetchError> {
-        let scope = Scope::new(&config.project, &config.where_clause, &config.saved_query)
+        let scope = JqlScope::new(&config.project, &config.where_clause, &config.saved_query)
             .map_err(|why| FetchError::new(FailureClass::Config, why))?;
         let examples = "https://contoso.atlassian.net or https://jira.contoso.com/jira";
         let base = client::base_url(&config.base_url, examples)?;
         let dialect = Box::new(Jira { user: config.user.trim().to_owned(), auth: config.auth });
         Ok(Self {
             http: Http::new(config, base, dialect, connection)?,
-            decoder: Decoder::new(config),
+            decoder: JiraDecoder::new(config),
             config: config.clone(),
             scope,
             deployment: OnceCell::new(),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::JiraSource;
-use super::decode::Decoded;
+use super::decode::DecodedIssue;
 use super::jql::{Dates, minute_of};
-use super::read::{Found, Place, rewritten};
+use super::read::{FoundIssues, SearchPlace, rewritten};
 use crate::fetch::error::BODY_TOO_LONG;
 use crate::fetch::http::Repeat;
 use crate::fetch::pages::{Batch, Course, Listing, Read, Remember, Rows};
@@ -24,10 +24,10 @@ const SWEPT: SignedDuration = SignedDuration::from_hours(24);
 const SWEPT_AT: &str = "swept_at";
 
 /// The changes of the watched projects.
-pub(in crate::fetch) struct Search {
+pub(in crate::fetch) struct SearchPages {
     jira: Arc<JiraSource>,
     changed_since: Option<Timestamp>,
-    course: Course<Place>,
+    course: Course<SearchPlace>,
     seen: HashSet<ItemId>,
     cursor: Option<Timestamp>,
     /// When this read began, if it is one of those that read much again.
@@ -36,8 +36,8 @@ pub(in crate::fetch) struct Search {
 }
 
 impl JiraSource {
-    pub(in crate::fetch) fn listing(self: Arc<Self>, request: &FetchRequest) -> Search {
-        Search {
+    pub(in crate::fetch) fn listing(self: Arc<Self>, request: &FetchRequest) -> SearchPages {
+        SearchPages {
             course: Course::new(self.http.look_back(&self.config), minute_of),
             jira: self,
             changed_since: request.changed_since,
@@ -49,7 +49,7 @@ impl JiraSource {
     }
 }
 
-impl Listing for Search {
+impl Listing for SearchPages {
     fn page_size(&self) -> usize {
         self.jira.page_size()
     }
@@ -118,16 +118,18 @@ fn swept_at(at: Timestamp) -> Remember {
     })
 }
 
-impl Search {
+impl SearchPages {
     /// One response of the search, those of its rows that cannot be read, and where it goes on. If
     /// the server fails over it or sends too much, one item may be the cause: the rows are listed by
     /// number only and read in smaller parts.
-    async fn rows(&mut self) -> Result<(Vec<Decoded>, Vec<ItemId>, Option<Place>), FetchError> {
+    async fn rows(
+        &mut self,
+    ) -> Result<(Vec<DecodedIssue>, Vec<ItemId>, Option<SearchPlace>), FetchError> {
         let (from, size, place) =
             (self.course.from, self.jira.page_size(), self.course.place.as_ref());
         let whole = self.jira.changed_since(from, place, size, Repeat::Safe).await;
         let error = match whole {
-            Ok(Found { issues, next }) => {
+            Ok(FoundIssues { issues, next }) => {
                 return Ok((self.jira.decode(issues, from).await?, Vec::new(), next));
             }
             Err(error) if error.has_code("500") || error.has_code(BODY_TOO_LONG) => error,
@@ -136,7 +138,7 @@ impl Search {
         let query = |dates: &Dates| self.jira.scope.changed_since(from, dates);
         let light = ["updated".to_owned()];
         let listed = self.jira.dated_search(&query, &light, place, (size, Repeat::Never)).await;
-        let Ok(Found { issues, next }) = listed else { return Err(error) };
+        let Ok(FoundIssues { issues, next }) = listed else { return Err(error) };
         let listed = self.jira.decode(issues, from).await?;
         let ids: Vec<ItemId> = listed.iter().map(|one| one.item.id).collect();
         let (issues, failed) = self.jira.issues_apart(&ids, &self.jira.decoder.fields()).await?;
@@ -153,10 +155,10 @@ impl JiraSource {
     pub async fn changed_since(
         &self,
         from: Timestamp,
-        place: Option<&Place>,
+        place: Option<&SearchPlace>,
         size: usize,
         repeat: Repeat,
-    ) -> Result<Found, FetchError> {
+    ) -> Result<FoundIssues, FetchError> {
         let query = |dates: &Dates| self.scope.changed_since(from, dates);
         self.dated_search(&query, &self.decoder.fields(), place, (size, repeat)).await
     }
@@ -166,9 +168,9 @@ impl JiraSource {
         &self,
         query: &(dyn Fn(&Dates) -> String + Sync),
         fields: &[String],
-        place: Option<&Place>,
+        place: Option<&SearchPlace>,
         (size, repeat): (usize, Repeat),
-    ) -> Result<Found, FetchError> {
+    ) -> Result<FoundIssues, FetchError> {
         let dates = self.dates.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let failure = match self.search(&query(&dates), fields, place, size, repeat).await {
             Err(failure) if failure.class == FailureClass::BadQuery => failure,
@@ -206,7 +208,7 @@ impl JiraSource {
     }
 
     /// Rows of another project mean that the server ran another query.
-    async fn ensure_asked_for(&self, decoded: &[Decoded]) -> Result<(), FetchError> {
+    async fn ensure_asked_for(&self, decoded: &[DecodedIssue]) -> Result<(), FetchError> {
         let is_named = |(key, name): &(String, String)| {
             let ours = self.scope.projects().iter();
             ours.into_iter()
@@ -216,7 +218,7 @@ impl JiraSource {
         let Some(stray) = stray else { return Ok(()) };
         // A renamed project is found by its old key, but responds with the new one.
         let keys = self.project_keys.get_or_try_init(|| self.load_project_keys()).await?;
-        let is_ours = |one: &Decoded| {
+        let is_ours = |one: &DecodedIssue| {
             one.project
                 .as_ref()
                 .is_none_or(|project| is_named(project) || keys.contains(&project.0))

@@ -1,6 +1,6 @@
 //! Ranks priorities: names are free, so the order of the server's list counts (pure).
 
-use super::wire::Named;
+use super::wire::JiraNamed;
 
 /// Ranks of Jira's default names, most urgent first.
 const USUAL: [&[&str]; 5] = [
@@ -20,7 +20,7 @@ pub struct Priorities {
 }
 
 impl Priorities {
-    pub fn new(configured: &[String], listed: Vec<Named>) -> Self {
+    pub fn new(configured: &[String], listed: Vec<JiraNamed>) -> Self {
         let rank = |text: &String| text.split('|').map(|name| name.trim().to_lowercase()).collect();
         let listed = listed.into_iter().filter_map(|named| named.name).map(|n| n.to_lowercase());
         Self { configured: configured.iter().map(rank).collect(), listed: listed.collect() }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn configuration_goes_before_the_server_and_the_server_before_habit() {
-        let named = |name: &str| Named { name: Some(name.into()), ..Named::default() };
+        let named = |name: &str| JiraNamed { name: Some(name.into()), ..JiraNamed::default() };
         let listed = ["Sofort", "High", "Egal"].map(named).to_vec();
         let configured = ["Not am Mann|Fire".to_owned(), "Egal".to_owned()];
         let priorities = Priorities::new(&configured, listed);

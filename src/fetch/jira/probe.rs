@@ -21,7 +21,7 @@ impl JiraSource {
     }
 
     /// A project by its key or name.
-    pub async fn project(&self, name: &str) -> Result<wire::Named, FetchError> {
+    pub async fn project(&self, name: &str) -> Result<wire::JiraNamed, FetchError> {
         self.get(&["project", name], &[], &format!("project {name:?}")).await
     }
 
@@ -46,7 +46,7 @@ impl JiraSource {
             return Ok(self.ask::<wire::Count>(&path, what, &body).await?.count);
         }
         let body = json!({ "jql": query, "maxResults": 0, "fields": ["updated"] });
-        let found: wire::Search = self.ask(&["search"], what, &body).await?;
+        let found: wire::JiraSearch = self.ask(&["search"], what, &body).await?;
         Ok(usize::try_from(found.total.unwrap_or_default()).unwrap_or(usize::MAX))
     }
 }

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::decode::{Decoded, Server, comment, is_our_comment};
+use super::decode::{DecodedIssue, Server, comment, is_our_comment};
 use super::priority::Priorities;
-use super::wire::{self, CommentEntry};
+use super::wire::{self, JiraComment};
 use super::{JiraSource, jql};
 use crate::fetch::http::{Repeat, Request};
 use crate::fetch::pages::{Batch, Parts};
@@ -23,7 +23,7 @@ const SEARCH: &str = "the search";
 
 /// Where a search continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::fetch) enum Place {
+pub(in crate::fetch) enum SearchPlace {
     Token(String),
     /// Data Center: number of rows before it.
     Offset(u64),
@@ -31,10 +31,10 @@ pub(in crate::fetch) enum Place {
 
 /// One response of a search.
 #[derive(Debug)]
-pub(in crate::fetch) struct Found {
-    pub issues: Vec<wire::Issue>,
+pub(in crate::fetch) struct FoundIssues {
+    pub issues: Vec<wire::JiraIssue>,
     /// `None` at the end. A page with fewer rows than requested is not the end.
-    pub next: Option<Place>,
+    pub next: Option<SearchPlace>,
 }
 
 impl JiraSource {
@@ -49,20 +49,20 @@ impl JiraSource {
         &self,
         query: &str,
         fields: &[String],
-        place: Option<&Place>,
+        place: Option<&SearchPlace>,
         size: usize,
         repeat: Repeat,
-    ) -> Result<Found, FetchError> {
+    ) -> Result<FoundIssues, FetchError> {
         let is_cloud = self.is_cloud().await?;
         let mut body = json!({ "jql": query, "fields": fields, "maxResults": size });
         match place {
-            Some(Place::Token(token)) => body["nextPageToken"] = json!(token),
-            Some(Place::Offset(rows)) => body["startAt"] = json!(rows),
+            Some(SearchPlace::Token(token)) => body["nextPageToken"] = json!(token),
+            Some(SearchPlace::Offset(rows)) => body["startAt"] = json!(rows),
             None => {}
         }
         let path: &[&str] = if is_cloud { &["search", "jql"] } else { &["search"] };
         let request = Request::post(self.url(path, &[]).await?, SEARCH, &body);
-        let found: wire::Search = self.http.json(&Request { repeat, ..request }).await?;
+        let found: wire::JiraSearch = self.http.json(&Request { repeat, ..request }).await?;
         let warnings = found.warning_messages.unwrap_or_default();
         if let Some(warning) = warnings.first() {
             return Err(rewritten(&crate::model::Untrusted::new(warning.clone()).line(200)));
@@ -72,13 +72,13 @@ impl JiraSource {
             return Err(FetchError::new(FailureClass::Transient, message));
         };
         let next = if is_cloud {
-            found.next_page_token.filter(|_| found.is_last != Some(true)).map(Place::Token)
+            found.next_page_token.filter(|_| found.is_last != Some(true)).map(SearchPlace::Token)
         } else {
             let rows = found.start_at.unwrap_or(0) + issues.len() as u64;
             let more = found.total.is_some_and(|total| rows < total) && !issues.is_empty();
-            more.then_some(Place::Offset(rows))
+            more.then_some(SearchPlace::Offset(rows))
         };
-        Ok(Found { issues, next })
+        Ok(FoundIssues { issues, next })
     }
 
     /// What decoding needs to know about this server.
@@ -93,7 +93,7 @@ impl JiraSource {
     /// apply.
     async fn load_priorities(&self) -> Result<Priorities, FetchError> {
         let listed = self.get(&["priority"], &[], "the list of priorities").await;
-        let listed: Vec<wire::Named> = match listed {
+        let listed: Vec<wire::JiraNamed> = match listed {
             Ok(listed) => listed,
             Err(failure)
                 if matches!(failure.class, FailureClass::Denied | FailureClass::Config) =>
@@ -108,9 +108,9 @@ impl JiraSource {
     /// Decodes issues, each once; those without a number are logged and omitted.
     pub async fn decode(
         &self,
-        issues: Vec<wire::Issue>,
+        issues: Vec<wire::JiraIssue>,
         unknown_change: Timestamp,
-    ) -> Result<Vec<Decoded>, FetchError> {
+    ) -> Result<Vec<DecodedIssue>, FetchError> {
         let server = self.server().await?;
         let mut seen = HashSet::new();
         let mut decoded = Vec::with_capacity(issues.len());
@@ -129,7 +129,7 @@ impl JiraSource {
         &self,
         ids: &[ItemId],
         fields: &[String],
-    ) -> Result<Vec<wire::Issue>, FetchError> {
+    ) -> Result<Vec<wire::JiraIssue>, FetchError> {
         Ok(self.issues_apart(ids, fields).await?.0)
     }
 
@@ -138,7 +138,7 @@ impl JiraSource {
         &self,
         ids: &[ItemId],
         fields: &[String],
-    ) -> Result<(Vec<wire::Issue>, Vec<ItemId>), FetchError> {
+    ) -> Result<(Vec<wire::JiraIssue>, Vec<ItemId>), FetchError> {
         let (mut found, mut parts) = (Vec::new(), Parts::of(ids, MAX_PAGE));
         while let Some(part) = parts.next() {
             let read = self.issues_at_once(&part, fields).await;
@@ -151,11 +151,12 @@ impl JiraSource {
         &self,
         ids: &[ItemId],
         fields: &[String],
-    ) -> Result<Vec<wire::Issue>, FetchError> {
+    ) -> Result<Vec<wire::JiraIssue>, FetchError> {
         if self.is_cloud().await? {
             let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
             let body = json!({ "issueIdsOrKeys": names, "fields": fields });
-            let found: wire::Search = self.ask(&["issue", "bulkfetch"], "issues", &body).await?;
+            let found: wire::JiraSearch =
+                self.ask(&["issue", "bulkfetch"], "issues", &body).await?;
             return Ok(found.issues.unwrap_or_default());
         }
         // The server may refuse the whole query because of one invisible number.
@@ -179,7 +180,7 @@ impl JiraSource {
         &self,
         ids: &[ItemId],
         fields: &[String],
-    ) -> Result<Vec<wire::Issue>, FetchError> {
+    ) -> Result<Vec<wire::JiraIssue>, FetchError> {
         let query = jql::of_ids(ids);
         let mut issues = Vec::new();
         let mut place = None;
@@ -203,7 +204,7 @@ impl JiraSource {
     ) -> Result<Batch, FetchError> {
         let (found, failed) = self.issues_apart(ids, &self.decoder.fields()).await?;
         let decoded = self.decode(found, unknown_change).await?;
-        let mut by_id: HashMap<ItemId, Decoded> =
+        let mut by_id: HashMap<ItemId, DecodedIssue> =
             decoded.into_iter().map(|one| (one.item.id, one)).collect();
         let mut batch = Batch { failed, ..Batch::default() };
         for id in ids {
@@ -222,8 +223,8 @@ impl JiraSource {
 
     /// Adds the newest comments, if configured. An issue contains some of them; more are requested
     /// only if that is not enough and the rate limit allows it.
-    pub async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, FetchError> {
-        let Decoded { mut item, mut comments, comment_count, .. } = decoded;
+    pub async fn with_comments(&self, decoded: DecodedIssue) -> Result<WorkItem, FetchError> {
+        let DecodedIssue { mut item, mut comments, comment_count, .. } = decoded;
         let wanted = self.config.comments;
         if wanted == 0 || comment_count == 0 {
             return Ok(item);
@@ -250,7 +251,7 @@ impl JiraSource {
         &self,
         id: ItemId,
         wanted: u64,
-    ) -> Result<Vec<CommentEntry>, FetchError> {
+    ) -> Result<Vec<JiraComment>, FetchError> {
         let number = id.to_string();
         let what = format!("the comments of item {id}");
         let path = ["issue", number.as_str(), "comment"];
@@ -258,7 +259,7 @@ impl JiraSource {
             ("orderBy", "-created".to_owned()),
             ("maxResults", wanted.min(MAX_PAGE as u64).to_string()),
         ];
-        let found: wire::Comments = self.get(&path, &query, &what).await?;
+        let found: wire::JiraComments = self.get(&path, &query, &what).await?;
         Ok(found.comments)
     }
 
@@ -298,7 +299,7 @@ impl JiraSource {
         }
         let (path, what) = (["issue", key], format!("issue {key}"));
         let query = [("fields", "updated".to_owned())];
-        match self.get::<wire::Issue>(&path, &query, &what).await {
+        match self.get::<wire::JiraIssue>(&path, &query, &what).await {
             Ok(issue) => Ok(issue.number().map(ItemId)),
             Err(failure) if failure.class == FailureClass::Gone => Ok(None),
             Err(failure) => Err(failure),
@@ -314,9 +315,9 @@ impl JiraSource {
         if is_cloud {
             body["reconcileIssues"] = json!(ids);
         }
-        let found: wire::Search = self.ask(path, SEARCH, &body).await?;
+        let found: wire::JiraSearch = self.ask(path, SEARCH, &body).await?;
         let numbers = found.issues.unwrap_or_default();
-        Ok(numbers.iter().filter_map(wire::Issue::number).map(ItemId).collect())
+        Ok(numbers.iter().filter_map(wire::JiraIssue::number).map(ItemId).collect())
     }
 }
 

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 /// Response of a search, new and old shape.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Search {
-    pub issues: Option<Vec<Issue>>,
+pub struct JiraSearch {
+    pub issues: Option<Vec<JiraIssue>>,
     pub next_page_token: Option<String>,
     pub is_last: Option<bool>,
     pub total: Option<u64>,
@@ -22,23 +22,23 @@ pub struct Search {
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Issue {
+pub struct JiraIssue {
     /// A number in quotes.
     pub id: Box<RawValue>,
     #[serde(default)]
     pub key: Option<String>,
     #[serde(default)]
-    pub fields: Option<Fields>,
+    pub fields: Option<JiraFields>,
 }
 
-impl Issue {
+impl JiraIssue {
     /// `None` if it is not a number.
     pub fn number(&self) -> Option<i64> {
         number(&self.id)
     }
 }
 
-impl Named {
+impl JiraNamed {
     /// The number, if it has one.
     pub fn number(&self) -> Option<i64> {
         number(self.id.as_ref()?)
@@ -52,9 +52,9 @@ fn number(id: &RawValue) -> Option<i64> {
 /// Values by field id.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub struct Fields(HashMap<String, Box<RawValue>>);
+pub struct JiraFields(HashMap<String, Box<RawValue>>);
 
-impl Fields {
+impl JiraFields {
     /// A value of this shape; `None` if it is missing, null or of another shape.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let raw = self.raw(name)?;
@@ -75,7 +75,7 @@ impl Fields {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-pub struct Named {
+pub struct JiraNamed {
     /// A number, with or without quotes.
     #[serde(default)]
     pub id: Option<Box<RawValue>>,
@@ -87,11 +87,11 @@ pub struct Named {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
+pub struct JiraStatus {
     #[serde(default)]
     pub name: Option<String>,
     #[serde(default)]
-    pub status_category: Option<Named>,
+    pub status_category: Option<JiraNamed>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -112,15 +112,15 @@ pub struct User {
 
 /// The comments of an issue, embedded or requested separately.
 #[derive(Debug, Default, Deserialize)]
-pub struct Comments {
+pub struct JiraComments {
     #[serde(default)]
-    pub comments: Vec<CommentEntry>,
+    pub comments: Vec<JiraComment>,
     #[serde(default)]
     pub total: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
-pub struct CommentEntry {
+pub struct JiraComment {
     #[serde(default)]
     pub body: Option<Box<RawValue>>,
     #[serde(default)]
@@ -134,7 +134,7 @@ pub struct CommentEntry {
 /// A page of an issue's changelog, on Cloud.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Changes {
+pub struct JiraChanges {
     #[serde(default)]
     pub values: Vec<ChangeEntry>,
     #[serde(default)]
@@ -160,13 +160,13 @@ pub struct ChangeEntry {
     #[serde(default)]
     pub created: Option<String>,
     #[serde(default)]
-    pub items: Vec<FieldChange>,
+    pub items: Vec<JiraFieldChange>,
 }
 
 /// The change of one field.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FieldChange {
+pub struct JiraFieldChange {
     #[serde(default)]
     pub field: String,
     /// Cloud only.
@@ -178,7 +178,7 @@ pub struct FieldChange {
     pub from_string: Option<String>,
 }
 
-impl FieldChange {
+impl JiraFieldChange {
     /// The field's id, or its name if the server does not send an id.
     pub fn id(&self) -> &str {
         self.field_id.as_deref().unwrap_or(&self.field)

@@ -51,7 +51,7 @@ impl JiraSource {
         let what = format!("item {number}");
         let query = [("fields", self.decoder.fields().join(","))];
         let path = ["issue", number.as_str()];
-        let issue: wire::Issue = match self.get(&path, &query, &what).await {
+        let issue: wire::JiraIssue = match self.get(&path, &query, &what).await {
             Err(error) if error.has_code("404") => {
                 self.ensure_signed_in().await?;
                 return Err(gone(write.id));

@@ -19,8 +19,8 @@ use temporalio_protos::temporal::api::taskqueue::v1::{PollerInfo, TaskQueue};
 use temporalio_protos::temporal::api::workflowservice::v1 as calls;
 
 use super::{
-    CALL, Cover, Described, Ended, Engine, EngineError, HOST_LOST, Held, Poller, Sealed, Start,
-    Started, Taken, What,
+    CALL, Cover, Described, Ended, Engine, EngineError, HOST_LOST, HeldActivity, Poller, Sealed,
+    Start, Started, Taken, What,
 };
 use crate::fleet::seal::Seal;
 
@@ -179,7 +179,7 @@ impl Engine {
         token: &[u8],
         (seal, details): (&Seal, &impl Serialize),
         limit: Duration,
-    ) -> Result<Held, EngineError> {
+    ) -> Result<HeldActivity, EngineError> {
         let request = calls::RecordActivityTaskHeartbeatRequest {
             task_token: token.to_vec(),
             details: Some(self.covered(&Cover::Key(seal), &What::Beat.purpose(id), details)?),
@@ -189,10 +189,10 @@ impl Engine {
         };
         let mut connection = self.connection().await?;
         match connection.record_activity_task_heartbeat(Self::request(request, limit)).await {
-            Ok(answer) if answer.get_ref().cancel_requested => Ok(Held::CancelRequested),
-            Ok(_) => Ok(Held::Yes),
+            Ok(answer) if answer.get_ref().cancel_requested => Ok(HeldActivity::CancelRequested),
+            Ok(_) => Ok(HeldActivity::Yes),
             Err(status) => match self.failed(&status) {
-                EngineError::Unknown(..) => Ok(Held::No),
+                EngineError::Unknown(..) => Ok(HeldActivity::No),
                 error => Err(error),
             },
         }

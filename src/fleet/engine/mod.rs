@@ -150,7 +150,7 @@ pub struct Taken {
 
 /// The response to a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum HeldActivity {
     Yes,
     /// Still ours, but an end was requested.
     CancelRequested,

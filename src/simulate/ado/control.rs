@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::patch::stored;
 use super::reply::Reply;
-use super::server::Server;
-use super::tracker_data::{Change, Values};
+use super::server::AdoServer;
+use super::tracker_data::{ItemChange, Values};
 
 /// Handles a control request; `path` is what follows `/_simulator/`.
-pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Reply {
+pub fn handle(server: &AdoServer, method: &Method, path: &str, body: &Bytes) -> Reply {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut shared = server.lock();
     if let Some(handled) = shared.traffic.handle_control(method.as_str(), path, &value) {
@@ -33,12 +33,7 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
     }
 }
 
-fn one_item(
-    board: &mut super::tracker_data::TrackerData,
-    verb: &str,
-    id: i64,
-    value: &Value,
-) -> Reply {
+fn one_item(board: &mut super::tracker_data::AdoData, verb: &str, id: i64, value: &Value) -> Reply {
     let done = match verb {
         "PATCH" => board.edit(id, change(value)),
         "DELETE" => board.delete(id).then_some(0),
@@ -56,7 +51,7 @@ fn one_item(
     }
 }
 
-fn change(value: &Value) -> Change {
+fn change(value: &Value) -> ItemChange {
     let fields = value.as_object().into_iter().flatten();
     fields.map(|(name, value)| (name.clone(), stored(value))).collect()
 }

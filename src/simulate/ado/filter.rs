@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::tracker_data::{PROJECT, Revision, Stored, TrackerData};
-use super::wiql::{Condition, Operand, Operator, Query, Refused, date_literal};
+use super::tracker_data::{AdoData, PROJECT, Revision, Stored};
+use super::wiql::{Condition, Operand, Operator, Refused, WiqlQuery, date_literal};
 
 #[derive(Debug, Clone, Copy)]
-pub struct Scope {
+pub struct QueryScope {
     /// `timePrecision=true` is in the address.
     pub time_precision: bool,
     /// A team is in the path.
@@ -18,14 +18,14 @@ pub struct Scope {
 }
 
 /// An operand's value, ready for comparison.
-enum Wanted {
+enum WantedValue {
     Text(String),
     Number(i64),
     Date(Timestamp),
 }
 
 /// Ids of the matching items, in the query's order.
-pub fn run(board: &TrackerData, query: &Query, scope: Scope) -> Result<Vec<i64>, Refused> {
+pub fn run(board: &AdoData, query: &WiqlQuery, scope: QueryScope) -> Result<Vec<i64>, Refused> {
     for field in query.columns.iter().chain(query.order.iter().map(|(field, _)| field)) {
         known(board, field)?;
     }
@@ -52,7 +52,7 @@ pub fn run(board: &TrackerData, query: &Query, scope: Scope) -> Result<Vec<i64>,
     Ok(found.into_iter().map(|(_, id)| id).collect())
 }
 
-fn known<'a>(board: &'a TrackerData, field: &str) -> Result<(&'a str, &'static str), Refused> {
+fn known<'a>(board: &'a AdoData, field: &str) -> Result<(&'a str, &'static str), Refused> {
     // Short names are accepted for the common fields, as in the service.
     let with_prefix = format!("System.{field}");
     board.field(field).or_else(|| board.field(&with_prefix)).ok_or_else(|| Refused {
@@ -66,10 +66,10 @@ enum Test {
     And(Box<Self>, Box<Self>),
     Or(Box<Self>, Box<Self>),
     Not(Box<Self>),
-    Compare { field: String, operator: Operator, values: Vec<Wanted> },
+    Compare { field: String, operator: Operator, values: Vec<WantedValue> },
 }
 
-fn prepare(board: &TrackerData, condition: &Condition, scope: Scope) -> Result<Test, Refused> {
+fn prepare(board: &AdoData, condition: &Condition, scope: QueryScope) -> Result<Test, Refused> {
     let boxed = |condition: &Condition| prepare(board, condition, scope).map(Box::new);
     Ok(match condition {
         Condition::And(a, b) => Test::And(boxed(a)?, boxed(b)?),
@@ -84,9 +84,9 @@ fn prepare(board: &TrackerData, condition: &Condition, scope: Scope) -> Result<T
     })
 }
 
-fn resolve(operand: &Operand, kind: &str, scope: Scope) -> Result<Wanted, Refused> {
+fn resolve(operand: &Operand, kind: &str, scope: QueryScope) -> Result<WantedValue, Refused> {
     match operand {
-        Operand::Number(number) => Ok(Wanted::Number(*number)),
+        Operand::Number(number) => Ok(WantedValue::Number(*number)),
         Operand::Text(text) if kind == "dateTime" => {
             let (at, has_time) = date_literal(text).ok_or_else(|| Refused {
                 code: "TF51006",
@@ -99,25 +99,27 @@ fn resolve(operand: &Operand, kind: &str, scope: Scope) -> Result<Wanted, Refuse
                 );
                 return Err(Refused { code: "", message });
             }
-            Ok(Wanted::Date(at))
+            Ok(WantedValue::Date(at))
         }
-        Operand::Text(text) => Ok(Wanted::Text(text.clone())),
+        Operand::Text(text) => Ok(WantedValue::Text(text.clone())),
         Operand::Macro(name, days) => resolve_macro(name, *days, scope),
     }
 }
 
-fn resolve_macro(name: &str, days: i64, scope: Scope) -> Result<Wanted, Refused> {
+fn resolve_macro(name: &str, days: i64, scope: QueryScope) -> Result<WantedValue, Refused> {
     let day = SignedDuration::from_hours(24);
     match name {
-        "project" => Ok(Wanted::Text(PROJECT.to_owned())),
-        "me" => Ok(Wanted::Text("Parcel Build Service".to_owned())),
+        "project" => Ok(WantedValue::Text(PROJECT.to_owned())),
+        "me" => Ok(WantedValue::Text("Parcel Build Service".to_owned())),
         "today" => {
             let midnight = scope.now.as_second().div_euclid(86_400) * 86_400;
             let at = Timestamp::from_second(midnight).unwrap_or(scope.now);
             let shift = day.saturating_mul(i32::try_from(days).unwrap_or(0));
-            Ok(Wanted::Date(at.checked_add(shift).unwrap_or(at)))
+            Ok(WantedValue::Date(at.checked_add(shift).unwrap_or(at)))
         }
-        "currentiteration" if scope.has_team => Ok(Wanted::Text(format!("{PROJECT}\\Sprint 31"))),
+        "currentiteration" if scope.has_team => {
+            Ok(WantedValue::Text(format!("{PROJECT}\\Sprint 31")))
+        }
         "currentiteration" => Err(Refused {
             code: "VS402612",
             message: "The macro '@CurrentIteration' is not supported without a team context."
@@ -144,12 +146,12 @@ impl Test {
     }
 }
 
-fn matches(field: &str, value: Option<&Stored>, operator: Operator, wanted: &Wanted) -> bool {
+fn matches(field: &str, value: Option<&Stored>, operator: Operator, wanted: &WantedValue) -> bool {
     let order = value.and_then(|value| order_of(value, wanted));
     match operator {
         Operator::Equal | Operator::In => match value {
             Some(_) => order == Some(Ordering::Equal),
-            None => matches!(wanted, Wanted::Text(text) if text.is_empty()),
+            None => matches!(wanted, WantedValue::Text(text) if text.is_empty()),
         },
         Operator::NotEqual => order != Some(Ordering::Equal),
         Operator::Less => order == Some(Ordering::Less),
@@ -161,35 +163,39 @@ fn matches(field: &str, value: Option<&Stored>, operator: Operator, wanted: &Wan
     }
 }
 
-fn order_of(value: &Stored, wanted: &Wanted) -> Option<Ordering> {
+fn order_of(value: &Stored, wanted: &WantedValue) -> Option<Ordering> {
     match (value, wanted) {
-        (Stored::Text(text), Wanted::Text(wanted)) => {
+        (Stored::Text(text), WantedValue::Text(wanted)) => {
             Some(text.to_lowercase().cmp(&wanted.to_lowercase()))
         }
-        (Stored::Person(person), Wanted::Text(wanted)) => {
+        (Stored::Person(person), WantedValue::Text(wanted)) => {
             let same = wanted.eq_ignore_ascii_case(&person.name)
                 || wanted.eq_ignore_ascii_case(&person.mail);
             Some(if same { Ordering::Equal } else { person.name.as_str().cmp(wanted) })
         }
-        (Stored::Number(number), Wanted::Number(wanted)) => Some(number.cmp(wanted)),
-        (Stored::Number(number), Wanted::Text(wanted)) => {
+        (Stored::Number(number), WantedValue::Number(wanted)) => Some(number.cmp(wanted)),
+        (Stored::Number(number), WantedValue::Text(wanted)) => {
             wanted.parse().ok().map(|wanted| number.cmp(&wanted))
         }
-        (Stored::Date(at), Wanted::Date(wanted)) => Some(at.cmp(wanted)),
+        (Stored::Date(at), WantedValue::Date(wanted)) => Some(at.cmp(wanted)),
         _ => None,
     }
 }
 
-fn contains(field: &str, value: Option<&Stored>, wanted: &Wanted) -> bool {
-    let (Some(Stored::Text(text)), Wanted::Text(wanted)) = (value, wanted) else { return false };
+fn contains(field: &str, value: Option<&Stored>, wanted: &WantedValue) -> bool {
+    let (Some(Stored::Text(text)), WantedValue::Text(wanted)) = (value, wanted) else {
+        return false;
+    };
     if field == "System.Tags" {
         return text.split(';').any(|tag| tag.trim().eq_ignore_ascii_case(wanted));
     }
     text.to_lowercase().contains(&wanted.to_lowercase())
 }
 
-fn under(value: Option<&Stored>, wanted: &Wanted) -> bool {
-    let (Some(Stored::Text(text)), Wanted::Text(wanted)) = (value, wanted) else { return false };
+fn under(value: Option<&Stored>, wanted: &WantedValue) -> bool {
+    let (Some(Stored::Text(text)), WantedValue::Text(wanted)) = (value, wanted) else {
+        return false;
+    };
     let (text, wanted) = (text.to_lowercase(), wanted.to_lowercase());
     text == wanted || text.starts_with(&format!("{wanted}\\"))
 }

@@ -2,13 +2,12 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::linked::relations as relations_of;
 use super::reply::Reply;
-use super::request::ApiRequest;
-use super::tracker_data::{Item, PROJECT_ID, Revision, TrackerData};
+use super::request::AdoRequest;
+use super::tracker_data::{AdoData, PROJECT_ID, Revision, StoredItem};
 
 /// Maximum number of ids in one request.
 pub const MAX_BATCH: usize = 200;
@@ -20,82 +19,35 @@ pub struct View<'a> {
     /// `None` means all fields.
     pub fields: Option<&'a [String]>,
     /// If set, includes relations to other items of this board.
-    pub relations: Option<&'a TrackerData>,
+    pub relations: Option<&'a AdoData>,
 }
 
-/// An item that is serialised without a copy.
-pub struct Shown<'a> {
-    pub item: &'a Item,
-    pub revision: &'a Revision,
-    pub view: View<'a>,
-}
-
-struct ShownFields<'a>(&'a Shown<'a>);
-
-impl Serialize for Shown<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &self.item.id)?;
-        map.serialize_entry("rev", &self.revision.rev)?;
-        map.serialize_entry("fields", &ShownFields(self))?;
-        map.serialize_entry("multilineFieldsFormat", &*self.revision.formats)?;
-        let relations = self.view.relations;
-        let relations = relations.map(|board| relations_of(board, self.item, self.view.base_url));
-        // Absent if there are none.
-        if let Some(relations) = relations.filter(|relations| !relations.is_empty()) {
-            map.serialize_entry("relations", &relations)?;
-        }
-        map.serialize_entry("url", &item_url(self.view.base_url, self.item.id))?;
-        map.end()
+/// An item as the service returns it.
+pub fn shown(item: &StoredItem, revision: &Revision, view: View<'_>) -> Value {
+    let wanted = |name: &str| {
+        view.fields.is_none_or(|names| names.iter().any(|n| n.eq_ignore_ascii_case(name)))
+    };
+    let values = revision.values.iter().filter(|(name, _)| wanted(name));
+    let mut fields: Map<String, Value> =
+        values.map(|(name, value)| (name.to_string(), json!(value))).collect();
+    // Only counted when requested by name.
+    for name in view.fields.into_iter().flatten() {
+        fields.extend(item.link_count(name).map(|count| (name.clone(), json!(count))));
     }
-}
-
-impl Serialize for ShownFields<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let wanted = |name: &str| {
-            self.0
-                .view
-                .fields
-                .is_none_or(|names| names.iter().any(|n| n.eq_ignore_ascii_case(name)))
-        };
-        let mut map = serializer.serialize_map(None)?;
-        for (name, value) in self.0.revision.values.iter().filter(|(name, _)| wanted(name)) {
-            map.serialize_entry(&**name, value)?;
-        }
-        // Only counted when requested by name.
-        for name in self.0.view.fields.into_iter().flatten() {
-            if let Some(count) = self.0.item.link_count(name) {
-                map.serialize_entry(name, &count)?;
-            }
-        }
-        map.end()
+    let mut shown = json!({
+        "id": item.id, "rev": revision.rev, "fields": fields,
+        "multilineFieldsFormat": *revision.formats, "url": item_url(view.base_url, item.id),
+    });
+    let relations = view.relations.map(|board| relations_of(board, item, view.base_url));
+    // Absent if there are none.
+    if let Some(relations) = relations.filter(|relations| !relations.is_empty()) {
+        shown["relations"] = relations.into();
     }
+    shown
 }
 
 pub fn item_url(base_url: &str, id: i64) -> String {
     format!("{base_url}/{PROJECT_ID}/_apis/wit/workItems/{id}")
-}
-
-/// A list with null for items that cannot be read.
-struct ShownList<'a>(Vec<Option<Shown<'a>>>);
-
-impl Serialize for ShownList<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Values<'a>(&'a [Option<Shown<'a>>]);
-        impl Serialize for Values<'_> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut list = serializer.serialize_seq(Some(self.0.len()))?;
-                for entry in self.0 {
-                    list.serialize_element(entry)?;
-                }
-                list.end()
-            }
-        }
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("count", &self.0.len())?;
-        map.serialize_entry("value", &Values(&self.0))?;
-        map.end()
-    }
 }
 
 /// The body of a batch request; the GET form has the same in its query string.
@@ -113,7 +65,7 @@ struct BatchRequest {
 }
 
 /// `POST workitemsbatch`.
-pub fn batch(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
+pub fn batch(board: &AdoData, request: &AdoRequest, base_url: &str) -> Reply {
     match serde_json::from_slice::<BatchRequest>(&request.body) {
         Ok(request) if request.ids.iter().any(|id| is_poisoned(board, *id)) => {
             Reply::error(500, "NullReferenceException", "Object reference not set.")
@@ -129,14 +81,14 @@ pub fn batch(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply
 /// An item with this tag makes every request fail that asks for it.
 pub const POISON: &str = "simulator:poison";
 
-fn is_poisoned(board: &TrackerData, id: i64) -> bool {
+fn is_poisoned(board: &AdoData, id: i64) -> bool {
     let tags = board.item(id).and_then(|item| item.at(None)?.values.get("System.Tags"));
     let tags = serde_json::to_value(tags).unwrap_or_default();
     tags.as_str().is_some_and(|tags| tags.contains(POISON))
 }
 
 /// `GET workitems?ids=…`.
-pub fn get_many(board: &TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
+pub fn get_many(board: &AdoData, request: &AdoRequest, base_url: &str) -> Reply {
     let split = |text: &str| text.split(',').map(|part| part.trim().to_owned()).collect();
     let ids: Vec<String> = request.get("ids").map(split).unwrap_or_default();
     let request = BatchRequest {
@@ -155,7 +107,7 @@ fn is_word_or_number(value: &Value, word: &str, number: i64) -> bool {
         || value.as_i64() == Some(number)
 }
 
-fn list(board: &TrackerData, request: &BatchRequest, base_url: &str) -> Reply {
+fn list(board: &AdoData, request: &BatchRequest, base_url: &str) -> Reply {
     if request.ids.len() > MAX_BATCH {
         let text = format!(
             "VS403474: You requested {} work items which exceeds the limit of {MAX_BATCH}.",
@@ -176,20 +128,20 @@ fn list(board: &TrackerData, request: &BatchRequest, base_url: &str) -> Reply {
         || is_word_or_number(&request.expand, "all", 4);
     let relations = relations.then_some(board);
     let view = View { base_url, fields: request.fields.as_deref(), relations };
-    let mut shown = Vec::with_capacity(request.ids.len());
+    let mut found = Vec::with_capacity(request.ids.len());
     for id in &request.ids {
-        let found = board
+        let one = board
             .item(*id)
-            .and_then(|item| item.at(request.as_of).map(|revision| Shown { item, revision, view }));
-        if found.is_none() && !omit {
+            .and_then(|item| item.at(request.as_of).map(|revision| shown(item, revision, view)));
+        if one.is_none() && !omit {
             return gone(*id);
         }
-        shown.push(found);
+        found.push(one);
     }
-    Reply::json(&ShownList(shown))
+    Reply::json(&json!({ "count": found.len(), "value": found }))
 }
 
-fn unknown_field<'a>(board: &TrackerData, fields: Option<&'a [String]>) -> Option<&'a str> {
+fn unknown_field<'a>(board: &AdoData, fields: Option<&'a [String]>) -> Option<&'a str> {
     let unknown = |name: &&String| board.field(name).is_none();
     fields.and_then(|names| names.iter().find(unknown)).map(String::as_str)
 }
@@ -203,7 +155,7 @@ pub fn gone(id: i64) -> Reply {
 }
 
 /// `GET workitems/{id}`.
-pub fn get_one(board: &TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+pub fn get_one(board: &AdoData, request: &AdoRequest, id: i64, base_url: &str) -> Reply {
     let fields: Option<Vec<String>> =
         request.get("fields").map(|text| text.split(',').map(|f| f.trim().to_owned()).collect());
     let relations = request
@@ -213,13 +165,13 @@ pub fn get_one(board: &TrackerData, request: &ApiRequest, id: i64, base_url: &st
     let view = View { base_url, fields: fields.as_deref(), relations };
     let as_of = request.get("asof").and_then(|text| text.parse().ok());
     match board.item(id).and_then(|item| Some((item, item.at(as_of)?))) {
-        Some((item, revision)) => Reply::json(&Shown { item, revision, view }),
+        Some((item, revision)) => Reply::json(&shown(item, revision, view)),
         None => gone(id),
     }
 }
 
 /// `DELETE workitems/{id}`.
-pub fn delete(board: &mut TrackerData, id: i64, base_url: &str) -> Reply {
+pub fn delete(board: &mut AdoData, id: i64, base_url: &str) -> Reply {
     let Some(item) = board.item(id) else { return gone(id) };
     let name = item.at(None).and_then(|r| r.values.get("System.Title").cloned());
     board.delete(id);
@@ -227,7 +179,7 @@ pub fn delete(board: &mut TrackerData, id: i64, base_url: &str) -> Reply {
 }
 
 /// Lists the comments of an item, or adds one.
-pub fn comments(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+pub fn comments(board: &mut AdoData, request: &AdoRequest, id: i64, base_url: &str) -> Reply {
     if board.item(id).is_none() {
         return gone(id);
     }
@@ -246,7 +198,7 @@ pub fn comments(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url
     Reply::json(&json!({ "totalCount": total, "count": shown.len(), "comments": shown }))
 }
 
-fn add_comment(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+fn add_comment(board: &mut AdoData, request: &AdoRequest, id: i64, base_url: &str) -> Reply {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let Some(text) = body.get("text").and_then(Value::as_str) else {
         let text = "VS403302: The comment text must not be empty.";
@@ -261,7 +213,7 @@ fn add_comment(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url:
     Reply::json(&show_comment(&comment, id, base_url))
 }
 
-fn show_comment(comment: &super::tracker_data::Comment, id: i64, base_url: &str) -> Value {
+fn show_comment(comment: &super::tracker_data::AdoNote, id: i64, base_url: &str) -> Value {
     json!({
         "workItemId": id,
         "id": comment.id,

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::items::item_url;
 use super::reply::Reply;
-use super::request::ApiRequest;
-use super::tracker_data::{Item, PARENT, PROJECT_ID, Stored, TrackerData};
+use super::request::AdoRequest;
+use super::tracker_data::{AdoData, PARENT, PROJECT_ID, Stored, StoredItem};
 use crate::simulate::{StoredCommit, StoredFile};
 
 /// The only repository.
@@ -23,13 +23,13 @@ pub struct StoredRequest {
 }
 
 #[derive(Debug, Default)]
-pub struct LinkedResources {
+pub struct AdoLinks {
     pub files: BTreeMap<String, StoredFile>,
     pub commits: BTreeMap<String, StoredCommit>,
     pub requests: BTreeMap<u64, StoredRequest>,
 }
 
-impl LinkedResources {
+impl AdoLinks {
     /// Stores a file; returns its id.
     pub fn add_file(&mut self, file: StoredFile) -> String {
         let id = format!("{:08x}-aaaa-4222-8333-444455556666", self.files.len() + 1);
@@ -50,7 +50,7 @@ pub fn file_url(base_url: &str, id: &str, name: &str) -> String {
 }
 
 /// `GET` and `POST attachments`.
-pub fn attachments(board: &mut TrackerData, request: &ApiRequest, base_url: &str) -> Reply {
+pub fn attachments(board: &mut AdoData, request: &AdoRequest, base_url: &str) -> Reply {
     let id = request.part(2);
     if request.method == Method::POST && id.is_empty() {
         let name = request.get("filename").unwrap_or("file").to_owned();
@@ -72,7 +72,7 @@ pub fn attachments(board: &mut TrackerData, request: &ApiRequest, base_url: &str
 }
 
 /// `git/pullrequests/ID` and `git/repositories/ID/commits/HASH`.
-pub fn code(board: &TrackerData, request: &ApiRequest) -> Reply {
+pub fn code(board: &AdoData, request: &AdoRequest) -> Reply {
     let part = |at: usize| request.part(at);
     match (part(1).as_str(), part(3).as_str()) {
         ("pullrequests", "") => {
@@ -104,10 +104,10 @@ fn missing(what: &str) -> Reply {
 }
 
 /// An item's relations: its own, its parent and children, and links from other items.
-pub fn relations(board: &TrackerData, item: &Item, base_url: &str) -> Vec<Value> {
+pub fn relations(board: &AdoData, item: &StoredItem, base_url: &str) -> Vec<Value> {
     let mut all = item.links.clone();
     let link = |rel: &str, id: i64| json!({ "rel": rel, "url": item_url(base_url, id), "attributes": { "isLocked": false } });
-    let parent = |item: &Item| match item.at(None)?.values.get("System.Parent") {
+    let parent = |item: &StoredItem| match item.at(None)?.values.get("System.Parent") {
         Some(Stored::Number(parent)) => Some(*parent),
         _ => None,
     };

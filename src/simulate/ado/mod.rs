@@ -4,7 +4,6 @@
 //! The `azure-devops` SDK, a client we did not write, tests it. Faults and items can be changed
 //! through [`Simulator`] or over HTTP below `/_simulator/`.
 
-mod args;
 mod control;
 mod fault;
 mod filter;
@@ -28,40 +27,50 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub use crate::simulate::{StoredCommit, StoredFile};
-pub use args::{SimulateAdoArgs, run};
 pub use fault::{ActiveFault, Fault};
 pub use linked::StoredRequest;
 pub use seed::FIRST_ID;
 pub use tracker_data::PROJECT;
 
-use self::server::{Server, Shared};
-use self::tracker_data::{Change, TrackerData};
+use self::server::{AdoServer, AdoState};
+use self::tracker_data::{AdoData, ItemChange};
 use crate::clock::Clock;
 use crate::simulate::serving::{BoundAddress, Serving};
 use crate::simulate::traffic::Traffic;
 
-#[derive(Debug, Clone)]
+/// Options of `heartbeat simulate ado`, and what only tests set.
+#[derive(Debug, Clone, clap::Args)]
 pub struct SimulatorOptions {
-    /// 0 picks a free one.
+    /// Port on loopback; 0 picks a free one
+    #[arg(long, default_value_t = 0)]
     pub port: u16,
-    /// The first 24 items are always the same.
+    /// Items in the backlog; the first 24 are always the same
+    #[arg(long, default_value_t = 24)]
     pub items: usize,
-    /// For the items beyond the first 24.
+    /// Seed of the items beyond the first 24
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The only accepted secret; `None` accepts any.
+    /// The only token to accept; without this, any token is accepted
+    #[arg(long)]
     pub token: Option<String>,
-    /// Active from the start.
-    pub faults: Vec<ActiveFault>,
-    /// Path before the project, such as `tfs/DefaultCollection`.
+    /// Path before the project, as on an Azure DevOps Server: tfs/DefaultCollection
+    #[arg(long, default_value = "contoso")]
     pub collection: String,
-    /// Highest supported API version, such as `7.2`; lower values simulate older servers.
+    /// Inject a fault, optionally for one kind of request and a number of times, such as
+    /// throttled429@wiql*2; may be repeated
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub faults: Vec<ActiveFault>,
+    // Highest supported API version, such as `7.2`; lower values simulate older servers.
+    #[arg(skip = (7_u32, 2_u32))]
     pub max_version: (u32, u32),
-    /// Maximum number of rows of a query.
+    // Maximum number of rows of a query.
+    #[arg(skip = 20_000_usize)]
     pub row_limit: usize,
-    /// Whether to compress responses for clients that accept it; the service does, a server may
-    /// not.
+    // Whether to compress responses for clients that accept it; the service does, a server may not.
+    #[arg(skip = true)]
     pub packs: bool,
-    /// The server's time.
+    // The server's time.
+    #[arg(skip = Clock::system())]
     pub clock: Clock,
 }
 
@@ -85,7 +94,7 @@ impl Default for SimulatorOptions {
 /// Stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
-    server: Server,
+    server: AdoServer,
     serving: Serving,
 }
 
@@ -94,11 +103,11 @@ impl Simulator {
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
         let bound = BoundAddress::bind(options.port).await?;
         let address = bound.address;
-        let mut board = TrackerData::new(options.clock);
+        let mut board = AdoData::new(options.clock);
         seed::fill(&mut board, options.items, options.seed).map_err(io::Error::other)?;
         let collection = options.collection.trim_matches('/').to_owned();
         let base_url = format!("http://{address}/{collection}");
-        let shared = Shared {
+        let shared = AdoState {
             board,
             traffic: Traffic::new(options.faults),
             packed: 0,
@@ -109,9 +118,16 @@ impl Simulator {
             collection,
             base_url: base_url.trim_end_matches('/').to_owned(),
         };
-        let server = Server::new(shared);
+        let server = AdoServer::new(shared);
         let router = Router::new().fallback(server::handle).with_state(server.clone());
         Ok(Self { server, serving: bound.serve(router) })
+    }
+
+    /// Serves until the task is cancelled; calls `ready` when it is up.
+    pub async fn run(options: SimulatorOptions, ready: impl FnOnce(&Self)) -> io::Result<()> {
+        let mut simulator = Self::start(options).await?;
+        ready(&simulator);
+        simulator.serving.ended().await
     }
 
     /// Address of the collection: the value for `source.base_url`.
@@ -272,6 +288,6 @@ impl Simulator {
     }
 }
 
-fn change(fields: &[(&str, Value)]) -> Change {
+fn change(fields: &[(&str, Value)]) -> ItemChange {
     fields.iter().map(|(name, value)| ((*name).to_owned(), patch::stored(value))).collect()
 }

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::items::{Shown, View, gone};
+use super::items::{View, gone, shown};
 use super::reply::Reply;
-use super::request::ApiRequest;
-use super::tracker_data::{Change, Stored, TrackerData, Values};
+use super::request::AdoRequest;
+use super::tracker_data::{AdoData, ItemChange, Stored, Values};
 
 #[derive(Debug, Deserialize)]
 struct Operation {
@@ -18,15 +18,15 @@ struct Operation {
 
 /// The effect of a patch, computed before anything is changed.
 #[derive(Default)]
-struct Plan {
-    change: Change,
+struct PatchPlan {
+    change: ItemChange,
     comments: Vec<(String, &'static str)>,
     formats: Vec<(String, String)>,
     links: Vec<Value>,
 }
 
 /// `PATCH workitems/{id}`.
-pub fn update(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+pub fn update(board: &mut AdoData, request: &AdoRequest, id: i64, base_url: &str) -> Reply {
     let Some(item) = board.item(id) else { return gone(id) };
     let Some(current) = item.at(None) else { return gone(id) };
     let plan = match plan(board, &current.values, current.rev, &request.body) {
@@ -41,12 +41,7 @@ pub fn update(board: &mut TrackerData, request: &ApiRequest, id: i64, base_url: 
 }
 
 /// `POST workitems/${type}`.
-pub fn create(
-    board: &mut TrackerData,
-    request: &ApiRequest,
-    item_type: &str,
-    base_url: &str,
-) -> Reply {
+pub fn create(board: &mut AdoData, request: &AdoRequest, item_type: &str, base_url: &str) -> Reply {
     let plan = match plan(board, &Values::new(), 0, &request.body) {
         Ok(plan) => plan,
         Err(reply) => return *reply,
@@ -62,18 +57,18 @@ pub fn create(
     show(board, id, base_url, None)
 }
 
-fn show(board: &TrackerData, id: i64, base_url: &str, comment: Option<i64>) -> Reply {
+fn show(board: &AdoData, id: i64, base_url: &str, comment: Option<i64>) -> Reply {
     let Some(item) = board.item(id) else { return gone(id) };
     let Some(revision) = item.at(None) else { return gone(id) };
     let view = View { base_url, fields: None, relations: Some(board) };
-    let mut value = serde_json::to_value(Shown { item, revision, view }).unwrap_or_default();
+    let mut value = shown(item, revision, view);
     if let Some(comment) = comment {
         value["commentVersionRef"] = json!({ "commentId": comment, "version": 1 });
     }
     Reply::json(&value)
 }
 
-fn apply(board: &mut TrackerData, id: i64, plan: Plan) -> Option<i64> {
+fn apply(board: &mut AdoData, id: i64, plan: PatchPlan) -> Option<i64> {
     let mut comment = None;
     for (text, format) in &plan.comments {
         comment = board.add_comment(id, text, format).map(|comment| comment.id);
@@ -98,13 +93,13 @@ fn apply(board: &mut TrackerData, id: i64, plan: Plan) -> Option<i64> {
     comment
 }
 
-fn plan(board: &TrackerData, values: &Values, rev: i64, body: &[u8]) -> Result<Plan, Box<Reply>> {
+fn plan(board: &AdoData, values: &Values, rev: i64, body: &[u8]) -> Result<PatchPlan, Box<Reply>> {
     let operations: Vec<Operation> = serde_json::from_slice(body).map_err(|error| {
         let text =
             format!("You must pass a valid patch document in the body of the request: {error}");
         Box::new(Reply::error(400, "VssPropertyValidationException", &text))
     })?;
-    let mut plan = Plan::default();
+    let mut plan = PatchPlan::default();
     for operation in operations {
         if operation.op.eq_ignore_ascii_case("remove") && !operation.value.is_null() {
             let body =
@@ -117,11 +112,11 @@ fn plan(board: &TrackerData, values: &Values, rev: i64, body: &[u8]) -> Result<P
 }
 
 fn add_to_plan(
-    board: &TrackerData,
+    board: &AdoData,
     values: &Values,
     rev: i64,
     operation: Operation,
-    plan: &mut Plan,
+    plan: &mut PatchPlan,
 ) -> Result<(), Box<Reply>> {
     let Operation { op, path, value } = operation;
     let op = op.to_ascii_lowercase();

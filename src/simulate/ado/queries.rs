@@ -4,17 +4,17 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fault::too_many_rows;
-use super::filter::{self, Scope};
+use super::filter::{self, QueryScope};
 use super::items::item_url;
 use super::reply::Reply;
-use super::request::ApiRequest;
-use super::tracker_data::{Saved, Stored, TrackerData};
-use super::wiql::{self, Query, Refused};
+use super::request::AdoRequest;
+use super::tracker_data::{AdoData, Saved, Stored};
+use super::wiql::{self, Refused, WiqlQuery};
 
 const MAX_QUERY_LEN: usize = 32_000;
 
 /// `POST wiql`.
-pub fn run(board: &TrackerData, request: &ApiRequest, base_url: &str, limit: usize) -> Reply {
+pub fn run(board: &AdoData, request: &AdoRequest, base_url: &str, limit: usize) -> Reply {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let Some(text) = body.get("query").and_then(Value::as_str) else {
         let text = "VS402347: The query must not be empty.";
@@ -31,12 +31,12 @@ pub fn run(board: &TrackerData, request: &ApiRequest, base_url: &str, limit: usi
 }
 
 fn find(
-    board: &TrackerData,
-    request: &ApiRequest,
+    board: &AdoData,
+    request: &AdoRequest,
     text: &str,
-) -> Result<(Query, Vec<i64>), Refused> {
+) -> Result<(WiqlQuery, Vec<i64>), Refused> {
     let query = wiql::parse(text)?;
-    let scope = Scope {
+    let scope = QueryScope {
         time_precision: request.flag("timeprecision"),
         has_team: request.scope.len() > 1,
         now: board.now(),
@@ -56,10 +56,10 @@ fn refusal(refused: &Refused) -> Reply {
 }
 
 fn answer_flat(
-    query: &Query,
+    query: &WiqlQuery,
     mut ids: Vec<i64>,
     as_of: Timestamp,
-    request: &ApiRequest,
+    request: &AdoRequest,
     base_url: &str,
     limit: usize,
 ) -> Reply {
@@ -76,7 +76,7 @@ fn answer_flat(
     Reply::json(&answer).with("x-total-count", ids.len().to_string())
 }
 
-fn head(kind: &str, result: &str, as_of: Timestamp, query: &Query, base_url: &str) -> Value {
+fn head(kind: &str, result: &str, as_of: Timestamp, query: &WiqlQuery, base_url: &str) -> Value {
     let column = |name: &String| {
         let short = name.rsplit('.').next().unwrap_or(name);
         json!({
@@ -91,8 +91,8 @@ fn head(kind: &str, result: &str, as_of: Timestamp, query: &Query, base_url: &st
 
 /// `GET wiql/{id}`.
 pub fn run_saved(
-    board: &TrackerData,
-    request: &ApiRequest,
+    board: &AdoData,
+    request: &AdoRequest,
     id: &str,
     base_url: &str,
     limit: usize,
@@ -114,7 +114,7 @@ pub fn run_saved(
 }
 
 /// Each item as a root, and each child below its parent: ids may be repeated.
-fn links(board: &TrackerData, ids: &[i64], base_url: &str) -> Vec<Value> {
+fn links(board: &AdoData, ids: &[i64], base_url: &str) -> Vec<Value> {
     let end = |id: i64| json!({ "id": id, "url": item_url(base_url, id) });
     let mut rows: Vec<Value> =
         ids.iter().map(|id| json!({ "rel": null, "source": null, "target": end(*id) })).collect();
@@ -129,7 +129,7 @@ fn links(board: &TrackerData, ids: &[i64], base_url: &str) -> Vec<Value> {
 }
 
 /// `GET queries/{path or id}`.
-pub fn saved_query(board: &TrackerData, name: &str) -> Reply {
+pub fn saved_query(board: &AdoData, name: &str) -> Reply {
     let found = |saved: &&Saved| {
         saved.id.eq_ignore_ascii_case(name) || saved.path.eq_ignore_ascii_case(name)
     };

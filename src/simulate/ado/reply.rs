@@ -12,11 +12,6 @@ impl Reply {
         Self::with_status(status, &error_body(type_key, message))
     }
 
-    /// The sign-in page for unauthenticated clients.
-    pub(super) fn sign_in(status: u16) -> Self {
-        Self::page(status, "Azure DevOps Services | Sign In")
-    }
-
     /// The plain text for a wrong address.
     pub(super) fn no_controller(path: &str) -> Self {
         let text = format!(

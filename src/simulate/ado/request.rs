@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, Method};
 use crate::simulate::shared::{self, decode};
 
 #[derive(Debug)]
-pub struct ApiRequest {
+pub struct AdoRequest {
     /// After `X-HTTP-Method-Override`.
     pub method: Method,
     /// As received.
@@ -21,7 +21,7 @@ pub struct ApiRequest {
     pub body: Vec<u8>,
 }
 
-impl ApiRequest {
+impl AdoRequest {
     /// `collection` is the part of the path before the project.
     pub fn new(
         method: &Method,

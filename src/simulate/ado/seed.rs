@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::tracker_data::{Comment, PROJECT, Person, Saved, Stored, TrackerData, Values};
+use super::tracker_data::{AdoData, AdoNote, PROJECT, Person, Saved, Stored, Values};
 use crate::simulate::SeededRng;
 
 static ITEMS: &str = include_str!("items.json");
@@ -55,7 +55,7 @@ struct SeedItem {
     #[serde(default)]
     parent: Option<i64>,
     /// Keyed by reference name.
-    texts: BTreeMap<String, Text>,
+    texts: BTreeMap<String, SeedText>,
     /// Names of the texts that are Markdown.
     #[serde(default)]
     markdown: Vec<String>,
@@ -66,12 +66,12 @@ struct SeedItem {
 /// A text on one line or on several.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Text {
+enum SeedText {
     One(String),
     Lines(Vec<String>),
 }
 
-impl Text {
+impl SeedText {
     fn joined(&self) -> String {
         match self {
             Self::One(text) => text.clone(),
@@ -89,7 +89,7 @@ struct SeedComment {
 }
 
 /// Fills an empty board; the first 24 items are always the same.
-pub fn fill(board: &mut TrackerData, count: usize, seed: u64) -> Result<(), serde_json::Error> {
+pub fn fill(board: &mut AdoData, count: usize, seed: u64) -> Result<(), serde_json::Error> {
     let data: Seed = serde_json::from_str(ITEMS)?;
     let people: BTreeMap<&str, Arc<Person>> = data
         .people
@@ -149,7 +149,7 @@ struct ItemTemplate {
     formats: Arc<BTreeMap<String, String>>,
     created: Timestamp,
     changed: Timestamp,
-    comments: Vec<Comment>,
+    comments: Vec<AdoNote>,
 }
 
 impl ItemTemplate {
@@ -179,7 +179,7 @@ impl ItemTemplate {
         let markdown = item.markdown.iter().map(|name| (name.clone(), "markdown".to_owned()));
         let comments = item.comments.iter().zip(1..).filter_map(|(comment, id)| {
             let (at, text) = (before(comment.hours_ago), comment.text.clone());
-            Some(Comment { id, by: person(&comment.by)?, at, text, format: "html" })
+            Some(AdoNote { id, by: person(&comment.by)?, at, text, format: "html" })
         });
         Self {
             values,
@@ -191,7 +191,7 @@ impl ItemTemplate {
         }
     }
 
-    fn add(&self, board: &mut TrackerData, id: i64, changed: Timestamp, number: Option<usize>) {
+    fn add(&self, board: &mut AdoData, id: i64, changed: Timestamp, number: Option<usize>) {
         let mut values = self.values.clone();
         let title = match number {
             Some(number) => format!("{} (case {number})", self.title),

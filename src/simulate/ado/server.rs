@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::fault::Fault;
 use super::reply::{MIN_PACKED_LEN, Reply, sent};
-use super::request::ApiRequest;
-use super::tracker_data::{PROJECT, PROJECT_ID, TrackerData};
+use super::request::AdoRequest;
+use super::tracker_data::{AdoData, PROJECT, PROJECT_ID};
 use super::{control, items, patch, queries};
 use crate::simulate::connection::Switch;
 use crate::simulate::shared::secret;
@@ -20,8 +20,8 @@ static LOCATIONS: &str = include_str!("locations.json");
 
 /// State shared by all requests.
 #[derive(Debug)]
-pub struct Shared {
-    pub board: TrackerData,
+pub struct AdoState {
+    pub board: AdoData,
     pub traffic: Traffic<Fault>,
     /// Whether responses are compressed for clients that accept it.
     pub packs: bool,
@@ -38,10 +38,10 @@ pub struct Shared {
     pub base_url: String,
 }
 
-pub type Server = crate::simulate::shared::Server<Shared>;
+pub type AdoServer = crate::simulate::shared::Server<AdoState>;
 
 /// Compresses a response if it is long enough.
-fn pack(server: &Server, reply: Reply) -> Reply {
+fn pack(server: &AdoServer, reply: Reply) -> Reply {
     {
         let mut shared = server.lock();
         if !shared.packs || reply.body.len() < MIN_PACKED_LEN {
@@ -53,7 +53,7 @@ fn pack(server: &Server, reply: Reply) -> Reply {
 }
 
 pub async fn handle(
-    State(server): State<Server>,
+    State(server): State<AdoServer>,
     ConnectInfo(switch): ConnectInfo<Switch>,
     request: Request<Body>,
 ) -> Response {
@@ -68,7 +68,7 @@ pub async fn handle(
     }
     let collection = server.lock().collection.clone();
     let request =
-        ApiRequest::new(&parts.method, &parts.uri, &parts.headers, &collection, body.to_vec());
+        AdoRequest::new(&parts.method, &parts.uri, &parts.headers, &collection, body.to_vec());
     let Some(request) = request else {
         return sent(Reply::no_controller(parts.uri.path()), session.as_ref(), false);
     };
@@ -98,8 +98,8 @@ pub async fn handle(
     sent(reply, session.as_ref(), fault == Some(Fault::Truncated))
 }
 
-impl Shared {
-    fn answer(&mut self, request: &ApiRequest, headers: &HeaderMap) -> Reply {
+impl AdoState {
+    fn answer(&mut self, request: &AdoRequest, headers: &HeaderMap) -> Reply {
         if let Some(refused) = self.reject_unauthenticated(request, headers) {
             return refused;
         }
@@ -116,7 +116,7 @@ impl Shared {
     }
 
     /// An unauthenticated client gets the sign-in page, or a bare 401 if it asks for that.
-    fn reject_unauthenticated(&self, request: &ApiRequest, headers: &HeaderMap) -> Option<Reply> {
+    fn reject_unauthenticated(&self, request: &AdoRequest, headers: &HeaderMap) -> Option<Reply> {
         let known = match (secret(headers), &self.token) {
             (Some(secret), Some(token)) => secret == *token,
             (Some(secret), None) => !secret.is_empty(),
@@ -134,7 +134,7 @@ impl Shared {
         fault.answer(&request.path)
     }
 
-    fn refuse_version(&self, request: &ApiRequest) -> Option<Reply> {
+    fn refuse_version(&self, request: &AdoRequest) -> Option<Reply> {
         if request.method == Method::OPTIONS || request.kind() == "resourceareas" {
             return None;
         }
@@ -167,7 +167,7 @@ impl Shared {
         None
     }
 
-    fn route(&mut self, request: &ApiRequest) -> Reply {
+    fn route(&mut self, request: &AdoRequest) -> Reply {
         if request.method == Method::OPTIONS {
             return self.locations(&request.part(0));
         }
@@ -185,7 +185,7 @@ impl Shared {
         }
     }
 
-    fn route_work_items(&mut self, request: &ApiRequest, base_url: &str) -> Reply {
+    fn route_work_items(&mut self, request: &AdoRequest, base_url: &str) -> Reply {
         let (name, rest) = (request.part(1), request.resource.get(2).cloned().unwrap_or_default());
         let board = &mut self.board;
         let limit = self.row_limit;
@@ -240,7 +240,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-fn route_item(board: &mut TrackerData, request: &ApiRequest, rest: &str, base_url: &str) -> Reply {
+fn route_item(board: &mut AdoData, request: &AdoRequest, rest: &str, base_url: &str) -> Reply {
     let Ok(id) = rest.parse::<i64>() else { return Reply::no_controller(&request.path) };
     match (request.method.as_str(), request.part(3).as_str()) {
         ("GET" | "POST", "comments") => items::comments(board, request, id, base_url),
@@ -263,7 +263,7 @@ fn no_project(name: &str) -> Reply {
     Reply::error(404, "ProjectDoesNotExistWithNameException", &text)
 }
 
-fn project(request: &ApiRequest, base_url: &str) -> Reply {
+fn project(request: &AdoRequest, base_url: &str) -> Reply {
     let one = json!({ "id": PROJECT_ID, "name": PROJECT, "state": "wellFormed",
                       "url": format!("{base_url}/_apis/projects/{PROJECT_ID}") });
     match request.resource.get(1) {
@@ -273,7 +273,7 @@ fn project(request: &ApiRequest, base_url: &str) -> Reply {
     }
 }
 
-fn resource_areas(request: &ApiRequest, base_url: &str) -> Reply {
+fn resource_areas(request: &AdoRequest, base_url: &str) -> Reply {
     let area = json!({ "id": "5264459e-e5e0-4bd8-b118-0985e68a4ec5", "name": "wit",
                        "locationUrl": format!("{base_url}/") });
     match request.resource.get(1) {
@@ -289,7 +289,7 @@ fn connection_data() -> Reply {
                          "instanceId": "0a9e1d5c-2222-4222-8333-444455556666" }))
 }
 
-fn fields(board: &TrackerData, name: &str, base_url: &str) -> Reply {
+fn fields(board: &AdoData, name: &str, base_url: &str) -> Reply {
     let show = |name: &str, kind: &str| {
         json!({ "name": name.rsplit('.').next(), "referenceName": name, "type": kind,
                 "readOnly": false, "url": format!("{base_url}/_apis/wit/fields/{name}") })
@@ -307,7 +307,7 @@ fn fields(board: &TrackerData, name: &str, base_url: &str) -> Reply {
     Reply::json(&json!({ "count": all.len(), "value": all }))
 }
 
-fn recycle_bin(board: &TrackerData) -> Reply {
+fn recycle_bin(board: &AdoData) -> Reply {
     let deleted = board.items.values().filter(|item| item.deleted.is_some());
     let value: Vec<Value> = deleted
         .map(|item| json!({ "id": item.id, "deletedDate": item.deleted, "project": PROJECT }))
@@ -315,7 +315,7 @@ fn recycle_bin(board: &TrackerData) -> Reply {
     Reply::json(&json!({ "count": value.len(), "value": value }))
 }
 
-fn states(request: &ApiRequest) -> Reply {
+fn states(request: &AdoRequest) -> Reply {
     if request.part(3) != "states" {
         return Reply::no_controller(&request.path);
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::seed::FIRST_ID;
-use super::server::Server;
+use super::server::AdoServer;
 use super::tracker_data::PROJECT;
 use super::{Simulator, change};
 
 const REPRO_STEPS: &str = "Microsoft.VSTS.TCM.ReproSteps";
 
-enum Step {
+enum UserStep {
     /// Adds a sentence to the repro steps of an item.
     Adds(i64, &'static str),
     /// Moves an item to another state.
@@ -21,21 +21,21 @@ enum Step {
 }
 
 /// The steps of one day; nothing happens afterwards.
-const DAY: [Step; 4] = [
-    Step::Reports(
+const DAY: [UserStep; 4] = [
+    UserStep::Reports(
         "CSV export fails for customers with a new shipment",
         "Tracking\\API",
         2,
         "<div>The download of <code>/api/tracking.csv</code> ends with an error as soon as one shipment \
          has no scan yet. Customers with only old shipments are fine.</div>",
     ),
-    Step::Moves(FIRST_ID + 4, "Closed"),
-    Step::Adds(
+    UserStep::Moves(FIRST_ID + 4, "Closed"),
+    UserStep::Adds(
         FIRST_ID + 11,
         "<div><b>Update:</b> the hotfix of 14:10 ends the loop, but FastLine now says that we read \
          everything from the start every five minutes.</div>",
     ),
-    Step::Reports(
+    UserStep::Reports(
         "Label of the company R^D Tools is cut off after the first letter",
         "Labels",
         2,
@@ -45,7 +45,7 @@ const DAY: [Step; 4] = [
 ];
 
 /// The German item of the demo.
-const IN_GERMAN: Step = Step::Reports(
+const IN_GERMAN: UserStep = UserStep::Reports(
     "Meine Sendungen: auf Seite 2 stehen Pakete von Seite 1 noch einmal",
     "Tracking\\API",
     2,
@@ -75,8 +75,8 @@ impl Simulator {
     }
 }
 
-impl Step {
-    fn take_place(&self, server: &Server) {
+impl UserStep {
+    fn take_place(&self, server: &AdoServer) {
         let board = &mut server.lock().board;
         match *self {
             Self::Adds(id, sentence) => {

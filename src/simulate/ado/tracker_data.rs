@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::linked::LinkedResources;
+use super::linked::AdoLinks;
 use crate::clock::Clock;
 
 /// The only project.
@@ -82,7 +82,7 @@ pub struct Revision {
 }
 
 #[derive(Debug, Clone)]
-pub struct Comment {
+pub struct AdoNote {
     pub id: i64,
     pub by: Arc<Person>,
     pub at: Timestamp,
@@ -93,18 +93,18 @@ pub struct Comment {
 
 /// A work item with its history.
 #[derive(Debug, Clone)]
-pub struct Item {
+pub struct StoredItem {
     pub id: i64,
     /// Oldest first; never empty.
     pub revisions: Vec<Revision>,
-    pub comments: Vec<Comment>,
+    pub comments: Vec<AdoNote>,
     /// Time of its move to the recycle bin.
     pub deleted: Option<Timestamp>,
     /// Links do not create revisions.
     pub links: Vec<Value>,
 }
 
-impl Item {
+impl StoredItem {
     /// The newest revision, or the one that was current at `as_of`.
     pub fn at(&self, as_of: Option<Timestamp>) -> Option<&Revision> {
         match as_of {
@@ -140,23 +140,23 @@ pub struct Saved {
 }
 
 #[derive(Debug)]
-pub struct TrackerData {
+pub struct AdoData {
     /// By number, including deleted ones.
-    pub items: BTreeMap<i64, Item>,
+    pub items: BTreeMap<i64, StoredItem>,
     pub saved: Vec<Saved>,
     /// Fields of the collection: name and type.
     pub fields: BTreeMap<String, &'static str>,
     /// Files, commits and pull requests.
-    pub linked: LinkedResources,
+    pub linked: AdoLinks,
     clock: Clock,
     me: Arc<Person>,
     next_comment: i64,
 }
 
 /// New values; `None` removes a value.
-pub type Change = Vec<(String, Option<Stored>)>;
+pub type ItemChange = Vec<(String, Option<Stored>)>;
 
-impl TrackerData {
+impl AdoData {
     pub fn new(clock: Clock) -> Self {
         let me =
             Person { name: "Parcel Build Service".into(), mail: "build@parcel.example".into() };
@@ -164,7 +164,7 @@ impl TrackerData {
             items: BTreeMap::new(),
             saved: Vec::new(),
             fields: known_fields(),
-            linked: LinkedResources::default(),
+            linked: AdoLinks::default(),
             clock,
             me: Arc::new(me),
             next_comment: 9001,
@@ -194,7 +194,8 @@ impl TrackerData {
         values.insert("System.Id".into(), Stored::Number(id));
         values.entry("System.TeamProject".into()).or_insert_with(|| Stored::text(PROJECT));
         values.entry("System.CreatedDate".into()).or_insert(Stored::Date(changed));
-        let item = Item { id, revisions: vec![], comments: vec![], deleted: None, links: vec![] };
+        let item =
+            StoredItem { id, revisions: vec![], comments: vec![], deleted: None, links: vec![] };
         self.items.insert(id, item);
         self.push(id, changed, values, formats);
     }
@@ -217,13 +218,13 @@ impl TrackerData {
     }
 
     /// Creates a revision and returns its number; `None` if there is no such item.
-    pub fn edit(&mut self, id: i64, change: Change) -> Option<i64> {
+    pub fn edit(&mut self, id: i64, change: ItemChange) -> Option<i64> {
         let now = self.now();
         self.edit_at(id, now, change)
     }
 
     /// The same with a given date, as a bulk edit does for many items.
-    pub fn edit_at(&mut self, id: i64, at: Timestamp, change: Change) -> Option<i64> {
+    pub fn edit_at(&mut self, id: i64, at: Timestamp, change: ItemChange) -> Option<i64> {
         let item = self.items.get(&id).filter(|item| item.deleted.is_none())?;
         let last = item.revisions.last()?;
         let formats = Arc::clone(&last.formats);
@@ -263,12 +264,12 @@ impl TrackerData {
     }
 
     /// Adds a comment without a revision; the caller creates that.
-    pub fn add_comment(&mut self, id: i64, text: &str, format: &'static str) -> Option<Comment> {
+    pub fn add_comment(&mut self, id: i64, text: &str, format: &'static str) -> Option<AdoNote> {
         let (at, by) = (self.now(), Arc::clone(&self.me));
         let number = self.next_comment;
         let item = self.items.get_mut(&id).filter(|item| item.deleted.is_none())?;
         self.next_comment += 1;
-        let comment = Comment { id: number, by, at, text: text.to_owned(), format };
+        let comment = AdoNote { id: number, by, at, text: text.to_owned(), format };
         item.comments.push(comment.clone());
         Some(comment)
     }
@@ -286,7 +287,7 @@ impl TrackerData {
     }
 
     /// `None` if it is missing or deleted.
-    pub fn item(&self, id: i64) -> Option<&Item> {
+    pub fn item(&self, id: i64) -> Option<&StoredItem> {
         self.items.get(&id).filter(|item| item.deleted.is_none())
     }
 
@@ -302,39 +303,5 @@ impl TrackerData {
 }
 
 fn known_fields() -> BTreeMap<String, &'static str> {
-    let fields = [
-        ("System.Id", "integer"),
-        ("System.Rev", "integer"),
-        ("System.Title", "string"),
-        ("System.WorkItemType", "string"),
-        ("System.State", "string"),
-        ("System.Reason", "string"),
-        ("System.TeamProject", "string"),
-        ("System.AreaPath", "treePath"),
-        ("System.IterationPath", "treePath"),
-        ("System.AssignedTo", "string"),
-        ("System.CreatedBy", "string"),
-        ("System.ChangedBy", "string"),
-        ("System.CreatedDate", "dateTime"),
-        ("System.ChangedDate", "dateTime"),
-        ("System.Tags", "plainText"),
-        ("System.Parent", "integer"),
-        ("System.CommentCount", "integer"),
-        ("System.RelatedLinkCount", "integer"),
-        ("System.ExternalLinkCount", "integer"),
-        ("System.HyperLinkCount", "integer"),
-        ("System.AttachedFileCount", "integer"),
-        ("System.History", "history"),
-        ("System.Description", "html"),
-        ("System.IsDeleted", "boolean"),
-        ("Microsoft.VSTS.Common.Priority", "integer"),
-        ("Microsoft.VSTS.Common.Severity", "string"),
-        ("Microsoft.VSTS.Common.AcceptanceCriteria", "html"),
-        ("Microsoft.VSTS.TCM.ReproSteps", "html"),
-        ("Microsoft.VSTS.TCM.SystemInfo", "html"),
-        ("Microsoft.VSTS.TCM.Steps", "html"),
-        ("Microsoft.VSTS.Scheduling.StoryPoints", "double"),
-        ("Custom.ReleaseNote", "plainText"),
-    ];
-    fields.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect()
+    serde_json::from_str(include_str!("fields.json")).unwrap_or_default()
 }

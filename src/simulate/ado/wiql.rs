@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Query {
+pub struct WiqlQuery {
     /// Columns after SELECT.
     pub columns: Vec<String>,
     /// WHERE; `None` matches everything.
@@ -130,7 +130,7 @@ fn sign(rest: &str) -> Result<(WiqlToken, usize), Refused> {
 }
 
 /// Parses a flat query.
-pub fn parse(text: &str) -> Result<Query, Refused> {
+pub fn parse(text: &str) -> Result<WiqlQuery, Refused> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0 };
     let query = parser.query()?;
     match parser.peek() {
@@ -171,7 +171,7 @@ impl Parser {
         if self.word(word) { Ok(()) } else { Err(refused(format!("expected {word}"))) }
     }
 
-    fn query(&mut self) -> Result<Query, Refused> {
+    fn query(&mut self) -> Result<WiqlQuery, Refused> {
         self.expect_word("select")?;
         let columns = self.list_of_fields()?;
         self.expect_word("from")?;
@@ -195,7 +195,7 @@ impl Parser {
         if self.word("asof") {
             self.operand()?;
         }
-        Ok(Query { columns, condition, order })
+        Ok(WiqlQuery { columns, condition, order })
     }
 
     fn list_of_fields(&mut self) -> Result<Vec<String>, Refused> {

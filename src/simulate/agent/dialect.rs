@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Session;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Dialect {
+pub enum AgentDialect {
     /// Claude Code
     #[default]
     Claude,
@@ -22,11 +22,11 @@ pub enum Dialect {
     Copilot,
 }
 
-pub(super) fn convert_to(dialect: Dialect, session: Session) -> Session {
+pub(super) fn convert_to(dialect: AgentDialect, session: Session) -> Session {
     let lines = match dialect {
-        Dialect::Claude => return session,
-        Dialect::Codex => codex(&session.lines),
-        Dialect::Copilot => copilot(&session.lines),
+        AgentDialect::Claude => return session,
+        AgentDialect::Codex => codex(&session.lines),
+        AgentDialect::Copilot => copilot(&session.lines),
     };
     Session { lines, ..session }
 }

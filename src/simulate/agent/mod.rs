@@ -22,17 +22,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use dialect::Dialect;
+pub use dialect::AgentDialect;
 
 use crate::clock::Clock;
 use parcel::{Script, ScriptedFailure};
-use script::Ending;
+use script::ScriptEnding;
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct SimulateAgentArgs {
     /// Imitate the CLI of this kind
     #[arg(long, value_enum, default_value_t)]
-    pub kind: Dialect,
+    pub kind: AgentDialect,
     /// Replay the recorded session in this file, whatever the prompt is
     #[arg(long, value_name = "FILE")]
     pub play: Option<PathBuf>,
@@ -183,15 +183,16 @@ pub struct Session {
 pub fn session(args: &SimulateAgentArgs, prompt: &str) -> Session {
     let mut invocation = AgentInvocation::from_args(&args.rest);
     let mut prompt = prompt;
-    if args.kind == Dialect::Copilot {
+    if args.kind == AgentDialect::Copilot {
         invocation.schema = prompt::schema_in(prompt);
         // The instructions before the question contain example items.
         prompt = prompt.split_once("\n# Question\n").map_or(prompt, |(_, question)| question);
     }
     let script = if args.demo { Script::load() } else { None };
     let ending = ending(args, &invocation, script.as_ref(), prompt);
-    let succeeded = matches!(ending, Ending::Good | Ending::Without { .. } | Ending::Prose);
-    let hangs = ending == Ending::Hang;
+    let succeeded =
+        matches!(ending, ScriptEnding::Good | ScriptEnding::Without { .. } | ScriptEnding::Prose);
+    let hangs = ending == ScriptEnding::Hang;
     let lines = script::session(&invocation, prompt, &ending, script.as_ref());
     if let Some(file) = &invocation.usage_file {
         // If the file cannot be written, the session is charged at its worst case, like a real one.
@@ -205,9 +206,9 @@ fn ending(
     invocation: &AgentInvocation,
     script: Option<&Script>,
     prompt: &str,
-) -> Ending {
+) -> ScriptEnding {
     if let Some(seconds) = args.provider_limit {
-        return Ending::Limit { resets_at: Clock::system().now().as_second() + seconds };
+        return ScriptEnding::Limit { resets_at: Clock::system().now().as_second() + seconds };
     }
     let parsed = prompt::ParsedPrompt::read(prompt);
     let failing = |id: i64| args.fail_item.contains(&id);
@@ -215,20 +216,20 @@ fn ending(
         None => {
             let silent = parsed.items.iter().map(|item| item.id).filter(|id| failing(*id));
             match silent.collect::<Vec<_>>() {
-                ids if ids.is_empty() => Ending::Good,
-                ids => Ending::Without { ids },
+                ids if ids.is_empty() => ScriptEnding::Good,
+                ids => ScriptEnding::Without { ids },
             }
         }
-        Some(_) if args.provider_down => Ending::Failure,
+        Some(_) if args.provider_down => ScriptEnding::Failure,
         Some(item) if failing(item.id) || chance(&invocation.session) < args.fail_rate => {
-            Ending::Prose
+            ScriptEnding::Prose
         }
         Some(item) => match script.and_then(|script| script.scripted_failure(&item.title)) {
             Some(scripted_failure) if is_early(args) => match scripted_failure {
-                ScriptedFailure::AnswersInProse => Ending::Prose,
-                ScriptedFailure::Hangs => Ending::Hang,
+                ScriptedFailure::AnswersInProse => ScriptEnding::Prose,
+                ScriptedFailure::Hangs => ScriptEnding::Hang,
             },
-            _ => Ending::Good,
+            _ => ScriptEnding::Good,
         },
     }
 }

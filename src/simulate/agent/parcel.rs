@@ -23,12 +23,12 @@ pub(super) enum ScriptedFailure {
 #[derive(Debug, Deserialize)]
 struct ParcelAnswers {
     first_attempt: BTreeMap<String, ScriptedFailure>,
-    verdicts: Vec<Answer>,
-    findings: Vec<Answer>,
+    verdicts: Vec<ParcelAnswer>,
+    findings: Vec<ParcelAnswer>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct ParcelAnswer {
     title: String,
     #[serde(flatten)]
     fields: Map<String, Value>,
@@ -45,7 +45,7 @@ impl Script {
     /// `None` if the embedded data cannot be parsed.
     pub fn load() -> Option<Self> {
         let answers: ParcelAnswers = serde_json::from_str(ANSWERS).ok()?;
-        let by_title = |answers: Vec<Answer>| {
+        let by_title = |answers: Vec<ParcelAnswer>| {
             answers.into_iter().map(|answer| (answer.title, answer.fields)).collect()
         };
         Some(Self {

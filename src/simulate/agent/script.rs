@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::AgentInvocation;
 use super::parcel::Script;
 use super::prompt::{ParsedPrompt, PromptItem};
-use super::stream::{Lines, Turn};
+use super::stream::{ScriptLines, ScriptTurn};
 
 /// How a session ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum ScriptEnding {
     /// With a valid answer.
     Good,
     /// With an answer that lacks these ids.
@@ -60,20 +60,23 @@ const HARD_WORDS: [&str; 22] = [
 pub(super) fn session(
     invocation: &AgentInvocation,
     prompt: &str,
-    ending: &Ending,
+    ending: &ScriptEnding,
     script: Option<&Script>,
 ) -> Vec<Value> {
-    let mut lines = Lines::begin(invocation, prompt);
+    let mut lines = ScriptLines::begin(invocation, prompt);
     match ending {
-        Ending::Failure => return lines.provider_error(),
-        Ending::Limit { resets_at } => return lines.provider_limit(*resets_at),
-        Ending::Good | Ending::Without { .. } | Ending::Prose | Ending::Hang => {}
+        ScriptEnding::Failure => return lines.provider_error(),
+        ScriptEnding::Limit { resets_at } => return lines.provider_limit(*resets_at),
+        ScriptEnding::Good
+        | ScriptEnding::Without { .. }
+        | ScriptEnding::Prose
+        | ScriptEnding::Hang => {}
     }
     let parsed = ParsedPrompt::read(prompt);
     let schema = invocation.schema.clone().unwrap_or_default();
     if let Some(of_verdict) = schema.pointer("/properties/verdicts/items") {
         let mut items = parsed.items.clone();
-        if let Ending::Without { ids } = ending {
+        if let ScriptEnding::Without { ids } = ending {
             items.retain(|item| !ids.contains(&item.id));
         }
         let written = |item| script.and_then(|script| script.verdict(item, &items, of_verdict));
@@ -98,11 +101,12 @@ pub(super) fn session(
     };
     for (path, content) in &files {
         let place = place_of(path, &invocation.code_bases);
-        lines.turn(Turn::Read { path: &place.to_string_lossy(), content: content.as_deref() });
+        lines
+            .turn(ScriptTurn::Read { path: &place.to_string_lossy(), content: content.as_deref() });
     }
     match ending {
-        Ending::Prose => lines.prose("I looked at the code, and the cause is a nested loop."),
-        Ending::Hang => lines.unfinished(),
+        ScriptEnding::Prose => lines.prose("I looked at the code, and the cause is a nested loop."),
+        ScriptEnding::Hang => lines.unfinished(),
         _ => lines.answer(written.unwrap_or_else(|| finding(&item, &files))),
     }
 }

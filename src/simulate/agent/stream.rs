@@ -9,13 +9,13 @@ pub(super) const VERSION: &str = "2.1.325";
 
 const BYTES_PER_TOKEN: usize = 4;
 
-pub(super) enum Turn<'a> {
+pub(super) enum ScriptTurn<'a> {
     /// A file is read; `None` if it does not exist.
     Read { path: &'a str, content: Option<&'a str> },
 }
 
 /// The lines of a session so far.
-pub(super) struct Lines<'a> {
+pub(super) struct ScriptLines<'a> {
     invocation: &'a AgentInvocation,
     model: &'static str,
     lines: Vec<Value>,
@@ -25,7 +25,7 @@ pub(super) struct Lines<'a> {
     turns: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> ScriptLines<'a> {
     /// The first lines.
     pub fn begin(invocation: &'a AgentInvocation, prompt: &str) -> Self {
         let schema_bytes = invocation.schema.as_ref().map_or(0, |schema| schema.to_string().len());
@@ -57,8 +57,8 @@ impl<'a> Lines<'a> {
     }
 
     /// One request to the model that ends in a tool call, and the tool's result.
-    pub fn turn(&mut self, turn: Turn<'_>) {
-        let Turn::Read { path, content } = turn;
+    pub fn turn(&mut self, turn: ScriptTurn<'_>) {
+        let ScriptTurn::Read { path, content } = turn;
         let id = self.request("Read", &json!({ "file_path": path }));
         let (text, is_error) = match content {
             Some(text) => (numbered(text), false),

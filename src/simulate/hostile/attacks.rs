@@ -17,18 +17,18 @@ use serde_json::{Value, json};
 use strum::{EnumString, IntoStaticStr};
 
 use super::calls;
-use super::shapes::{Canary, Shape};
+use super::shapes::{PipeCanary, TreeShape};
 
 /// Written as `kind:target`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attack {
-    kind: Kind,
+    kind: AttackKind,
     target: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
-enum Kind {
+enum AttackKind {
     Read,
     Write,
     List,
@@ -67,49 +67,53 @@ impl FromStr for Attack {
 
 impl Attack {
     /// Tries it; returns what was reached, or why not.
-    fn attempt(&self, canary: &Canary) -> io::Result<String> {
+    fn attempt(&self, canary: &PipeCanary) -> io::Result<String> {
         let target = &self.target;
         match self.kind {
-            Kind::Read => read(Path::new(target)),
-            Kind::Write => File::options().append(true).open(target).map(|_| "opened".to_owned()),
-            Kind::List => Ok(format!("{} entries", fs::read_dir(target)?.count())),
-            Kind::Find => fs::symlink_metadata(target).map(|_| "it is there".to_owned()),
-            Kind::Environment => read(Path::new(&format!("/proc/{target}/environ"))),
-            Kind::Memory => File::open(format!("/proc/{target}/mem")).map(|_| "opened".to_owned()),
-            Kind::Signal => {
+            AttackKind::Read => read(Path::new(target)),
+            AttackKind::Write => {
+                File::options().append(true).open(target).map(|_| "opened".to_owned())
+            }
+            AttackKind::List => Ok(format!("{} entries", fs::read_dir(target)?.count())),
+            AttackKind::Find => fs::symlink_metadata(target).map(|_| "it is there".to_owned()),
+            AttackKind::Environment => read(Path::new(&format!("/proc/{target}/environ"))),
+            AttackKind::Memory => {
+                File::open(format!("/proc/{target}/mem")).map(|_| "opened".to_owned())
+            }
+            AttackKind::Signal => {
                 let parent = || getppid().as_raw();
                 let pid = target.parse().unwrap_or_else(|_| parent());
                 kill(Pid::from_raw(pid), Signal::SIGCONT)?;
                 Ok("delivered".to_owned())
             }
-            Kind::Connect => {
+            AttackKind::Connect => {
                 let port = target.parse().map_err(io::Error::other)?;
                 let address = SocketAddr::from(([127, 0, 0, 1], port));
                 let connected = TcpStream::connect_timeout(&address, Duration::from_secs(2));
                 connected.map(|_| "connected".to_owned())
             }
-            Kind::Socket => UnixStream::connect(target).map(|_| "connected".to_owned()),
-            Kind::RemoveMark => remove_mark(),
-            Kind::Datagram => send_datagram(Path::new(target)),
-            Kind::Listen => listen_anywhere(),
-            Kind::Reschedule => reschedule(target),
-            Kind::CreateSetuidProgram => create_setuid_program(),
-            Kind::Chmod => chmod(Path::new(target)),
-            Kind::Utime => utime(Path::new(target)),
-            Kind::Capabilities => capabilities(),
-            Kind::FillMemoryFile => fill_memory_file(target.parse().unwrap_or(0)),
-            Kind::FillUnlinked => fill_unlinked(target.parse().unwrap_or(0)),
-            Kind::CrashHandler => crash_handler(),
-            Kind::PassDescriptors => pass_descriptors(target.parse().unwrap_or(0)),
-            Kind::Call => calls::attempt(target),
-            Kind::IdleConnections => hold_connections(target),
-            Kind::ForkBomb => Ok(fork_bomb(target.parse().unwrap_or(4_000), canary)),
+            AttackKind::Socket => UnixStream::connect(target).map(|_| "connected".to_owned()),
+            AttackKind::RemoveMark => remove_mark(),
+            AttackKind::Datagram => send_datagram(Path::new(target)),
+            AttackKind::Listen => listen_anywhere(),
+            AttackKind::Reschedule => reschedule(target),
+            AttackKind::CreateSetuidProgram => create_setuid_program(),
+            AttackKind::Chmod => chmod(Path::new(target)),
+            AttackKind::Utime => utime(Path::new(target)),
+            AttackKind::Capabilities => capabilities(),
+            AttackKind::FillMemoryFile => fill_memory_file(target.parse().unwrap_or(0)),
+            AttackKind::FillUnlinked => fill_unlinked(target.parse().unwrap_or(0)),
+            AttackKind::CrashHandler => crash_handler(),
+            AttackKind::PassDescriptors => pass_descriptors(target.parse().unwrap_or(0)),
+            AttackKind::Call => calls::attempt(target),
+            AttackKind::IdleConnections => hold_connections(target),
+            AttackKind::ForkBomb => Ok(fork_bomb(target.parse().unwrap_or(4_000), canary)),
         }
     }
 }
 
 /// Tries all of them; returns the agent's structured output.
-pub fn report(attacks: &[Attack], canary: &Canary) -> Value {
+pub fn report(attacks: &[Attack], canary: &PipeCanary) -> Value {
     let mut results = serde_json::Map::new();
     let mut reached = 0;
     for attack in attacks {
@@ -307,7 +311,7 @@ fn hold_connections(target: &str) -> io::Result<String> {
 }
 
 /// Starts as many children as the machine allows, up to a limit.
-fn fork_bomb(at_most: u32, canary: &Canary) -> String {
-    let born = (0..at_most).take_while(|_| Shape::Plain.grow(canary)).count();
+fn fork_bomb(at_most: u32, canary: &PipeCanary) -> String {
+    let born = (0..at_most).take_while(|_| TreeShape::Plain.grow(canary)).count();
     format!("{born} children")
 }

@@ -21,7 +21,7 @@ pub fn attempt(name: &str) -> io::Result<String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub const CALLS: [Call; 0] = [];
+pub const CALLS: [RefusedCall; 0] = [];
 #[cfg(not(target_os = "linux"))]
 pub const UDP_SOCKET: &str = "";
 
@@ -32,7 +32,7 @@ pub fn attempt(_name: &str) -> io::Result<String> {
 
 /// One call, with harmless arguments.
 #[derive(Debug, Clone, Copy)]
-pub struct Call {
+pub struct RefusedCall {
     pub name: &'static str,
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "no call is made there"))]
     number: i64,
@@ -42,14 +42,14 @@ pub struct Call {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::Call;
+    use super::RefusedCall;
 
     /// No file, no process, no memory has this number.
     const NONE: usize = usize::MAX;
     const NOWHERE: [usize; 6] = [NONE; 6];
 
-    const fn call(name: &'static str, number: i64, arguments: [usize; 6]) -> Call {
-        Call { name, number, arguments }
+    const fn call(name: &'static str, number: i64, arguments: [usize; 6]) -> RefusedCall {
+        RefusedCall { name, number, arguments }
     }
 
     /// Flags of all bits would create a queue or a socket: these get none.
@@ -118,7 +118,7 @@ mod linux {
     ];
 
     /// All of them are refused by the filter of a session, the last one behind a gateway.
-    pub const CALLS: &[Call] = &[
+    pub const CALLS: &[RefusedCall] = &[
         call("fchmod", libc::SYS_fchmod, NOWHERE),
         call("fchmodat", libc::SYS_fchmodat, NOWHERE),
         call("fchmodat2", libc::SYS_fchmodat2, NOWHERE),

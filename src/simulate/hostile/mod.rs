@@ -26,7 +26,7 @@ use nix::sys::signal::{SigHandler, Signal, kill};
 use nix::unistd::{getppid, pause};
 
 pub use self::attacks::Attack;
-use self::shapes::{Canary, Shape};
+use self::shapes::{PipeCanary, TreeShape};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Misbehaviour {
@@ -140,7 +140,7 @@ pub fn main_if_hostile() -> Option<ExitCode> {
 
 /// The process must have one thread.
 pub fn run(args: &HostileArgs) -> ExitCode {
-    let canary = Canary::new(args.canary.as_deref().and_then(hold));
+    let canary = PipeCanary::new(args.canary.as_deref().and_then(hold));
     canary.record_start();
     match args.misbehave {
         Misbehaviour::Sleeper => {
@@ -149,7 +149,7 @@ pub fn run(args: &HostileArgs) -> ExitCode {
         }
         Misbehaviour::DiesAtOnce => ExitCode::from(3),
         Misbehaviour::ForksAndExits => {
-            Shape::Daemon.grow(&canary);
+            TreeShape::Daemon.grow(&canary);
             ExitCode::SUCCESS
         }
         Misbehaviour::HangBeforeInit => sleep_for_ever(),
@@ -161,35 +161,35 @@ pub fn run(args: &HostileArgs) -> ExitCode {
     }
 }
 
-fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> ExitCode {
+fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &PipeCanary) -> ExitCode {
     output::hello();
-    let grow = |shape: Shape, count: u32| {
+    let grow = |shape: TreeShape, count: u32| {
         for _ in 0..count {
             shape.grow(canary);
         }
     };
     match misbehaviour {
         Misbehaviour::BusyQuiet => {
-            Shape::Busy.grow(canary);
+            TreeShape::Busy.grow(canary);
         }
         Misbehaviour::PingOnly => output::ping_for_ever(Duration::from_millis(50)),
         Misbehaviour::StuckTool => {
-            Shape::OwnSession.grow(canary);
+            TreeShape::OwnSession.grow(canary);
             output::tool_started();
             output::tool_progress_for_ever(Duration::from_millis(50));
         }
         Misbehaviour::IgnoresTerm => {
             ignore_signals();
-            grow(Shape::TermIgnoring, args.count);
+            grow(TreeShape::TermIgnoring, args.count);
         }
-        Misbehaviour::OwnSessions => grow(Shape::OwnSession, args.count),
-        Misbehaviour::Daemons => grow(Shape::Daemon, args.count),
-        Misbehaviour::ScrubbedDaemons => grow(Shape::ScrubbedDaemon, args.count.min(8)),
-        Misbehaviour::StoppedChildren => grow(Shape::Stopped, args.count),
-        Misbehaviour::NestedSubreaper => grow(Shape::NestedSubreaper, args.count.min(4)),
-        Misbehaviour::Respawner => grow(Shape::Respawner, args.count.min(3)),
-        Misbehaviour::Hoppers => grow(Shape::Hopper, args.count.min(4)),
-        Misbehaviour::ManyChildren => grow(Shape::Plain, args.count.max(200)),
+        Misbehaviour::OwnSessions => grow(TreeShape::OwnSession, args.count),
+        Misbehaviour::Daemons => grow(TreeShape::Daemon, args.count),
+        Misbehaviour::ScrubbedDaemons => grow(TreeShape::ScrubbedDaemon, args.count.min(8)),
+        Misbehaviour::StoppedChildren => grow(TreeShape::Stopped, args.count),
+        Misbehaviour::NestedSubreaper => grow(TreeShape::NestedSubreaper, args.count.min(4)),
+        Misbehaviour::Respawner => grow(TreeShape::Respawner, args.count.min(3)),
+        Misbehaviour::Hoppers => grow(TreeShape::Hopper, args.count.min(4)),
+        Misbehaviour::ManyChildren => grow(TreeShape::Plain, args.count.max(200)),
         Misbehaviour::Mix => shapes::mix(args.seed, args.count, canary),
         Misbehaviour::KillsKeeper | Misbehaviour::StopsKeeper => {
             shapes::mix(args.seed, args.count, canary);
@@ -211,7 +211,7 @@ fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Exit
 }
 
 /// Misbehaviours that end on their own.
-fn finish(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> ExitCode {
+fn finish(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &PipeCanary) -> ExitCode {
     match misbehaviour {
         Misbehaviour::ExitsLeavingChildren => {
             shapes::mix(args.seed, 31, canary);
@@ -219,7 +219,7 @@ fn finish(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Ex
         }
         Misbehaviour::Searchers => {
             for _ in 0..args.count {
-                Shape::Searcher.grow(canary);
+                TreeShape::Searcher.grow(canary);
             }
             output::content();
             std::thread::sleep(Duration::from_millis(300));

@@ -14,9 +14,9 @@ use crate::process::system;
 
 /// The open write end of the named pipe.
 #[derive(Debug)]
-pub struct Canary(Option<File>);
+pub struct PipeCanary(Option<File>);
 
-impl Canary {
+impl PipeCanary {
     pub fn new(file: Option<File>) -> Self {
         Self(file)
     }
@@ -30,7 +30,7 @@ impl Canary {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum TreeShape {
     /// A plain child.
     Plain,
     /// In its own process group.
@@ -56,21 +56,21 @@ pub enum Shape {
     Searcher,
 }
 
-const MIXED: [Shape; 10] = [
-    Shape::Plain,
-    Shape::OwnGroup,
-    Shape::OwnSession,
-    Shape::Daemon,
-    Shape::ScrubbedDaemon,
-    Shape::TermIgnoring,
-    Shape::Stopped,
-    Shape::NestedSubreaper,
-    Shape::Respawner,
-    Shape::Hopper,
+const MIXED: [TreeShape; 10] = [
+    TreeShape::Plain,
+    TreeShape::OwnGroup,
+    TreeShape::OwnSession,
+    TreeShape::Daemon,
+    TreeShape::ScrubbedDaemon,
+    TreeShape::TermIgnoring,
+    TreeShape::Stopped,
+    TreeShape::NestedSubreaper,
+    TreeShape::Respawner,
+    TreeShape::Hopper,
 ];
 
 /// A selection of kinds by seed; at most two hoppers, because they multiply.
-pub fn mix(seed: u64, count: u32, canary: &Canary) {
+pub fn mix(seed: u64, count: u32, canary: &PipeCanary) {
     let mut state = seed;
     let mut hoppers = 0;
     for _ in 0..count {
@@ -79,10 +79,10 @@ pub fn mix(seed: u64, count: u32, canary: &Canary) {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let index = usize::try_from(state >> 33).unwrap_or_default() % MIXED.len();
         let mut shape = MIXED[index];
-        if shape == Shape::Hopper {
+        if shape == TreeShape::Hopper {
             hoppers += 1;
             if hoppers > 2 {
-                shape = Shape::Daemon;
+                shape = TreeShape::Daemon;
             }
         }
         shape.grow(canary);
@@ -95,9 +95,9 @@ pub fn hog(bytes: usize) {
     std::mem::forget(memory);
 }
 
-impl Shape {
+impl TreeShape {
     /// Starts one process of this kind; false if the system refuses.
-    pub fn grow(self, canary: &Canary) -> bool {
+    pub fn grow(self, canary: &PipeCanary) -> bool {
         let born = system::fork_into(|| {
             self.live(canary);
             0
@@ -109,7 +109,7 @@ impl Shape {
         born.is_ok()
     }
 
-    fn live(self, canary: &Canary) {
+    fn live(self, canary: &PipeCanary) {
         match self {
             Self::Plain => {}
             Self::OwnGroup => {
@@ -177,7 +177,7 @@ fn search() -> ! {
     }
 }
 
-fn respawn(canary: &Canary) -> ! {
+fn respawn(canary: &PipeCanary) -> ! {
     setsid().ok();
     loop {
         let child = system::fork_into(|| {
@@ -195,10 +195,10 @@ fn respawn(canary: &Canary) -> ! {
 }
 
 /// Leaves a successor in another session and exits: never at the same place in two scans.
-fn hop(canary: &Canary) {
+fn hop(canary: &PipeCanary) {
     setsid().ok();
     std::thread::sleep(Duration::from_millis(2));
-    Shape::Hopper.grow(canary);
+    TreeShape::Hopper.grow(canary);
 }
 
 /// Executes a program without environment, then hides.

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::git::{self, Bounds};
-use crate::text::bytes::{Malformed, put_number, put_text, seal, unseal};
+use crate::text::bytes::{Malformed, seal, unseal};
 use crate::text::term::{self, Term};
 
-const MAGIC: &[u8; 8] = b"hbctx\0h3";
+const MAGIC: &[u8; 8] = b"hbctx\0h4";
 /// Most commits read.
 const MAX_COMMITS: usize = 3000;
 /// A commit that changes more files says nothing about any of them.
@@ -17,7 +19,7 @@ const MAX_MESSAGE: usize = 1500;
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(60), output: 64 << 20 };
 
 /// One commit, newest first in [`History::commits`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Commit {
     pub id: CommitId,
     /// Seconds since the epoch.
@@ -42,7 +44,7 @@ fn hex(id: &CommitId) -> String {
 }
 
 /// The history of a repository, as far back as it is useful.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct History {
     /// The commit at which it was read; empty without git.
     pub head: String,
@@ -82,7 +84,7 @@ impl History {
     }
 
     fn of(head: String, commits: impl Iterator<Item = (Commit, Vec<String>)>) -> Self {
-        let mut numbers = Numbers::default();
+        let mut numbers = PathNumbers::default();
         let commits = commits
             .map(|(commit, files)| {
                 let files = files.iter().map(|path| numbers.of_path(path)).collect();
@@ -93,37 +95,11 @@ impl History {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_text(&mut out, &self.head);
-        put_number(&mut out, self.paths.len() as u64);
-        self.paths.iter().for_each(|path| put_text(&mut out, path));
-        put_number(&mut out, self.commits.len() as u64);
-        for commit in &self.commits {
-            out.extend_from_slice(&commit.id);
-            put_number(&mut out, commit.time);
-            put_text(&mut out, &commit.subject);
-            put_number(&mut out, commit.terms.len() as u64);
-            commit.terms.iter().for_each(|term| out.extend_from_slice(&term.to_le_bytes()));
-            put_number(&mut out, commit.files.len() as u64);
-            commit.files.iter().for_each(|file| put_number(&mut out, u64::from(*file)));
-        }
-        seal(MAGIC, &out)
+        seal(MAGIC, self)
     }
 
     pub(crate) fn from_bytes(file: &[u8]) -> Result<Self, Malformed> {
-        let mut bytes = unseal(MAGIC, file)?;
-        let mut history = Self { head: bytes.text()?.to_owned(), ..Self::default() };
-        for _ in 0..bytes.number()? {
-            history.paths.push(bytes.text()?.to_owned());
-        }
-        for _ in 0..bytes.number()? {
-            let id = bytes.array()?;
-            let (time, subject) = (bytes.number()?, bytes.text()?.to_owned());
-            let terms = (0..bytes.number()?).map(|_| bytes.fixed()).collect::<Result<_, _>>()?;
-            let files = (0..bytes.number()?).map(|_| bytes.small()).collect::<Result<_, _>>()?;
-            history.commits.push(Commit { id, time, subject, terms, files });
-        }
-        Ok(history)
+        unseal(MAGIC, file)
     }
 }
 
@@ -189,12 +165,12 @@ fn id_of(hex: &[u8]) -> Option<CommitId> {
 
 /// Assigns an index to every path.
 #[derive(Default)]
-struct Numbers {
+struct PathNumbers {
     paths: Vec<String>,
     known: HashMap<String, u32>,
 }
 
-impl Numbers {
+impl PathNumbers {
     fn of_path(&mut self, path: &str) -> u32 {
         if let Some(number) = self.known.get(path) {
             return *number;

@@ -202,14 +202,14 @@ pub fn records(
 
 /// A git process that answers several requests. It is killed when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Conversation {
+pub(crate) struct GitConversation {
     child: std::process::Child,
     questions: std::process::ChildStdin,
     answers: BufReader<Answers>,
     _known: Registered,
 }
 
-impl Conversation {
+impl GitConversation {
     /// Starts git; an answer that takes longer than `silence` is an error.
     pub(crate) fn start(
         repository: &Path,
@@ -237,7 +237,7 @@ impl Conversation {
     }
 }
 
-impl Drop for Conversation {
+impl Drop for GitConversation {
     fn drop(&mut self) {
         // It only reads, so it may be killed at any point.
         let _ended_already = self.child.kill();

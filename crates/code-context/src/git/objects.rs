@@ -4,19 +4,19 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::git::{Conversation, GitError};
+use crate::git::{GitConversation, GitError};
 
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// The objects of a repository.
 #[derive(Debug)]
 pub struct Objects {
-    contents: Conversation,
+    contents: GitConversation,
 }
 
 impl Objects {
     pub fn open(repository: &Path) -> Result<Self, GitError> {
-        let contents = Conversation::start(repository, &["cat-file", "--batch"], SILENCE)?;
+        let contents = GitConversation::start(repository, &["cat-file", "--batch"], SILENCE)?;
         Ok(Self { contents })
     }
 

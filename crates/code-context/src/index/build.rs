@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::index::catalog::{Entry, SegmentName};
 use crate::index::scan::{Found, Stamp};
 use crate::index::segment::Builder;
-use crate::index::store::Store;
+use crate::index::store::IndexStore;
 use crate::text::document::{Content, Document, Reader};
 use crate::text::language::Language;
 use crate::{BuildReport, ContextError, Options};
@@ -25,7 +25,7 @@ pub(crate) type Built = (SegmentName, Vec<Entry>);
 /// Reads `files` into new segments named after `generation`.
 pub(crate) fn build(
     root: &Path,
-    store: &Store,
+    store: &IndexStore,
     files: &[Found],
     generation: u64,
     options: &Options,
@@ -56,7 +56,7 @@ pub(crate) fn build(
 
 struct IndexWorker<'a> {
     root: &'a Path,
-    store: &'a Store,
+    store: &'a IndexStore,
     generation: u64,
     options: &'a Options,
     number: &'a AtomicUsize,
@@ -69,7 +69,7 @@ struct IndexWorker<'a> {
 impl<'a> IndexWorker<'a> {
     fn new(
         root: &'a Path,
-        store: &'a Store,
+        store: &'a IndexStore,
         generation: u64,
         options: &'a Options,
         number: &'a AtomicUsize,

@@ -1,21 +1,21 @@
 //! The catalogue of the index: its segments, and every live file with what is known without reading
 //! its words. One small file, read completely when an index is opened and replaced when it changes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Options;
-use crate::index::scan::{Stamp, folder_of};
-use crate::text::bytes::{
-    Bytes, Malformed, put_eight, put_four, put_number, put_text, seal, unseal,
-};
-use crate::text::document::{Content, FIELDS};
+use crate::index::scan::Stamp;
+use crate::text::bytes::{Malformed, seal, unseal};
+use crate::text::document::Content;
 use crate::text::kind::Kind;
 use crate::text::language::Language;
 
 /// Ends with the version. Increase it whenever documents, terms or files change their form; an
 /// index of another version is rebuilt.
-const MAGIC: &[u8; 8] = b"hbctx\0c5";
+const MAGIC: &[u8; 8] = b"hbctx\0c6";
 
 /// What is known of one file without reading its words.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Relative to the repository's root.
     pub path: String,
@@ -29,13 +29,13 @@ pub struct Entry {
     /// Lines per block.
     pub block_lines: u32,
     /// Words per field.
-    pub lengths: [u32; FIELDS],
+    pub lengths: [u32; crate::text::document::FIELDS],
     /// Where its words and definitions are.
     pub(crate) position: SegmentPosition,
 }
 
 /// Where a file's words and definitions are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentPosition {
     pub segment: u32,
     /// Number of the document in the segment.
@@ -47,7 +47,7 @@ pub(crate) struct SegmentPosition {
 }
 
 /// A segment of the index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentName {
     pub file: String,
     /// Checksum of its header.
@@ -58,7 +58,7 @@ pub(crate) struct SegmentName {
     pub words: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Catalog {
     pub root: String,
     /// Options that decide what is read.
@@ -90,51 +90,11 @@ impl Catalog {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.files.len() * 80);
-        put_text(&mut out, &self.root);
-        for number in [self.largest_file, self.most_files, self.generation] {
-            put_number(&mut out, number);
-        }
-        put_eight(&mut out, self.looked_at.cast_unsigned());
-        put_number(&mut out, self.segments.len() as u64);
-        for segment in &self.segments {
-            put_text(&mut out, &segment.file);
-            put_eight(&mut out, segment.sum);
-            put_number(&mut out, u64::from(segment.documents));
-            put_number(&mut out, segment.words);
-        }
-        put_number(&mut out, self.files.len() as u64);
-        let mut folder = "";
-        for entry in &self.files {
-            put_entry(&mut out, entry, &mut folder);
-        }
-        seal(MAGIC, &out)
+        seal(MAGIC, self)
     }
 
     pub(crate) fn from_bytes(file: &[u8]) -> Result<Self, Malformed> {
-        let mut bytes = unseal(MAGIC, file)?;
-        let mut catalog = Self {
-            root: bytes.text()?.to_owned(),
-            largest_file: bytes.number()?,
-            most_files: bytes.number()?,
-            generation: bytes.number()?,
-            looked_at: bytes.fixed()?.cast_signed(),
-            ..Self::default()
-        };
-        for _ in 0..bytes.number()? {
-            catalog.segments.push(SegmentName {
-                file: bytes.text()?.to_owned(),
-                sum: bytes.fixed()?,
-                documents: bytes.small()?,
-                words: bytes.number()?,
-            });
-        }
-        let count = usize::try_from(bytes.number()?).map_err(|_| Malformed)?;
-        catalog.files.reserve(count.min(file.len()));
-        let mut folder = "";
-        for _ in 0..count {
-            catalog.files.push(get_entry(&mut bytes, &mut folder)?);
-        }
+        let catalog: Self = unseal(MAGIC, file)?;
         let plain = |segment: &SegmentName| !segment.file.contains(['/', '\\']);
         let homes = |entry: &Entry| {
             let segment = catalog.segments.get(entry.position.segment as usize);
@@ -143,66 +103,4 @@ impl Catalog {
         let sound = catalog.segments.iter().all(plain) && catalog.files.iter().all(homes);
         if sound { Ok(catalog) } else { Err(Malformed) }
     }
-}
-
-fn put_stamp(out: &mut Vec<u8>, stamp: Stamp) {
-    put_eight(out, stamp.changed.cast_unsigned());
-    put_number(out, stamp.size);
-    put_number(out, stamp.inode);
-}
-
-fn get_stamp(bytes: &mut Bytes<'_>) -> Result<Stamp, Malformed> {
-    Ok(Stamp {
-        changed: bytes.fixed()?.cast_signed(),
-        size: bytes.number()?,
-        inode: bytes.number()?,
-    })
-}
-
-/// Most files are in the folder of the previous one, so a folder is written only when it changes.
-fn put_entry<'a>(out: &mut Vec<u8>, entry: &'a Entry, folder: &mut &'a str) {
-    let own = folder_of(&entry.path);
-    let name = entry.path.rsplit('/').next().unwrap_or(&entry.path);
-    put_number(out, u64::from(own != *folder));
-    if own != *folder {
-        put_text(out, own);
-        *folder = own;
-    }
-    put_text(out, name);
-    put_stamp(out, entry.stamp);
-    out.extend_from_slice(&[entry.kind.code(), entry.language.code(), entry.content.code()]);
-    put_number(out, u64::from(entry.lines));
-    put_number(out, u64::from(entry.block_lines));
-    entry.lengths.iter().for_each(|length| put_number(out, u64::from(*length)));
-    let position = &entry.position;
-    put_number(out, u64::from(position.segment));
-    put_number(out, u64::from(position.local));
-    put_number(out, position.outline);
-    put_number(out, u64::from(position.outline_length));
-    put_four(out, position.outline_sum);
-}
-
-fn get_entry<'a>(bytes: &mut Bytes<'a>, folder: &mut &'a str) -> Result<Entry, Malformed> {
-    if bytes.number()? != 0 {
-        *folder = bytes.text()?;
-    }
-    let name = bytes.text()?;
-    let path = if folder.is_empty() { name.to_owned() } else { [*folder, "/", name].concat() };
-    let stamp = get_stamp(bytes)?;
-    let kind = Kind::from_code(bytes.byte()?);
-    let language = Language::from_code(bytes.byte()?);
-    let content = Content::from_code(bytes.byte()?);
-    let (lines, block_lines) = (bytes.small()?, bytes.small()?.max(1));
-    let mut lengths = [0; FIELDS];
-    for length in &mut lengths {
-        *length = bytes.small()?;
-    }
-    let position = SegmentPosition {
-        segment: bytes.small()?,
-        local: bytes.small()?,
-        outline: bytes.number()?,
-        outline_length: bytes.small()?,
-        outline_sum: bytes.four()?,
-    };
-    Ok(Entry { path, stamp, kind, language, content, lines, block_lines, lengths, position })
 }

@@ -8,7 +8,7 @@ use crate::index::catalog::{Catalog, Entry};
 use crate::index::plan;
 use crate::index::scan;
 use crate::index::segment::{Segment, SegmentError};
-use crate::index::store::Store;
+use crate::index::store::IndexStore;
 use crate::text::document::{Definition, FIELDS, Posting};
 use crate::text::kind::Kind;
 use crate::text::term::Term;
@@ -84,7 +84,7 @@ impl Index {
         }
         let unwritable = |source| ContextError::Store { path: cache.to_owned(), source };
         crate::private_files::create_folder(cache).map_err(unwritable)?;
-        let store = Store::open(&cache.canonicalize().map_err(unwritable)?, &root)?;
+        let store = IndexStore::open(&cache.canonicalize().map_err(unwritable)?, &root)?;
         let (_lock, now) = store.lock()?;
         let mut report = BuildReport { rebuilt: given_up, ..BuildReport::default() };
         let (updated, history) = std::thread::scope(|scope| {
@@ -212,7 +212,7 @@ fn average_lengths(files: &[Entry]) -> [f64; FIELDS] {
     sums.map(|sum| (sum as f64 / count.max(1) as f64).max(1.0))
 }
 
-fn refresh_history(root: &Path, store: &Store) -> Result<History, ContextError> {
+fn refresh_history(root: &Path, store: &IndexStore) -> Result<History, ContextError> {
     let known = store.history();
     let known_head = known.as_ref().map(|history| history.head.clone());
     let history = History::read(root, known);
@@ -225,7 +225,7 @@ fn refresh_history(root: &Path, store: &Store) -> Result<History, ContextError> 
 /// Updates the segments and returns the catalogue that names them, with all of them open.
 fn update(
     root: &Path,
-    store: &Store,
+    store: &IndexStore,
     now: i64,
     options: &Options,
     report: &mut BuildReport,
@@ -270,7 +270,11 @@ fn update(
 const DAMAGED: &str = "the old one was damaged";
 
 /// The known catalogue with its segments open; empty if it cannot be used.
-fn known(store: &Store, options: &Options, report: &mut BuildReport) -> (Catalog, Vec<Segment>) {
+fn known(
+    store: &IndexStore,
+    options: &Options,
+    report: &mut BuildReport,
+) -> (Catalog, Vec<Segment>) {
     let empty = Catalog::empty(store.root(), options);
     if report.rebuilt.is_some() {
         return (empty, Vec::new());

@@ -10,7 +10,18 @@ use crate::text::document::Content;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 /// Tells whether a file has changed since it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Stamp {
     /// The ctime in nanoseconds since the epoch. Unlike the mtime, a program cannot set it back.
     pub changed: i64,
@@ -194,7 +205,7 @@ fn walk(root: &Path, threads: usize, most: usize, odd: Option<Arc<AtomicBool>>) 
         })
         .build_parallel();
     walker.run(|| {
-        let mut batch = Batch { shared: &collected, most, own: Scanned::default() };
+        let mut batch = ScanBatch { shared: &collected, most, own: Scanned::default() };
         Box::new(move |entry| batch.take(root, entry))
     });
     let mut all = collected.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -222,13 +233,13 @@ impl Scanned {
 }
 
 /// What one thread of the walk has found; passed on in batches.
-struct Batch<'a> {
+struct ScanBatch<'a> {
     shared: &'a Mutex<Scanned>,
     most: usize,
     own: Scanned,
 }
 
-impl Batch<'_> {
+impl ScanBatch<'_> {
     fn take(&mut self, root: &Path, entry: Result<DirEntry, ignore::Error>) -> WalkState {
         /// Batch size of a thread.
         const HAND_OVER: usize = 4096;
@@ -274,7 +285,7 @@ impl Batch<'_> {
     }
 }
 
-impl Drop for Batch<'_> {
+impl Drop for ScanBatch<'_> {
     fn drop(&mut self) {
         self.hand_over();
     }

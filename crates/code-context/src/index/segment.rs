@@ -281,7 +281,7 @@ impl Segment {
     }
 
     /// Position of a term's postings.
-    fn find(&self, term: Term) -> Result<Option<Place>, SegmentError> {
+    fn find(&self, term: Term) -> Result<Option<PostingsPlace>, SegmentError> {
         let bucket = bucket(term);
         let (first, sum) = self.fan.get(bucket).copied().unwrap_or((self.terms, 0));
         let last = self.fan.get(bucket + 1).map_or(self.terms, |next| next.0);
@@ -312,7 +312,7 @@ impl Segment {
         }
         let (_, start, sum) = entry(at)?;
         let end = if at + 1 < entries.len() { entry(at + 1)?.1 } else { self.postings_length };
-        Ok(Some(Place { start, end, sum }))
+        Ok(Some(PostingsPlace { start, end, sum }))
     }
 
     /// The definitions of a document.
@@ -346,7 +346,7 @@ fn definitions_in(bytes: &[u8]) -> Result<Vec<Definition>, SegmentError> {
 }
 
 /// Position of a term's postings, and their checksum.
-struct Place {
+struct PostingsPlace {
     start: u64,
     end: u64,
     sum: u32,

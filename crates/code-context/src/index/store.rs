@@ -28,12 +28,12 @@ const LOCK: &str = "lock";
 
 /// The folder of one repository's index.
 #[derive(Debug, Clone)]
-pub(crate) struct Store {
+pub(crate) struct IndexStore {
     folder: PathBuf,
     root: String,
 }
 
-impl Store {
+impl IndexStore {
     /// The folder for `root` below `cache`; created if missing, private.
     pub(crate) fn open(cache: &Path, root: &Path) -> Result<Self, ContextError> {
         let root_text = root.to_string_lossy().into_owned();
@@ -162,7 +162,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (cache, root) = (folder.path(), Path::new("/somewhere"));
         let stores = ["old", "held", "new"].map(|name| {
-            let store = Store::open(cache, &root.join(name)).unwrap();
+            let store = IndexStore::open(cache, &root.join(name)).unwrap();
             drop(store.lock().unwrap());
             store
         });

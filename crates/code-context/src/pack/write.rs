@@ -66,12 +66,12 @@ pub fn shown_lines(text: &str) -> BTreeMap<String, Vec<usize>> {
 }
 
 /// A text that never exceeds its budget.
-struct Page {
+struct PackedPage {
     text: String,
     budget: usize,
 }
 
-impl Page {
+impl PackedPage {
     /// Adds a text if it fits completely.
     fn add(&mut self, piece: &str) -> bool {
         let fits = (self.text.len() + piece.len()).div_ceil(4) <= self.budget;
@@ -116,7 +116,7 @@ pub fn pack_all(
     chosen: &[Chosen],
     token_budget: usize,
 ) -> Result<Packed, ContextError> {
-    let mut page = Page { text: String::new(), budget: token_budget };
+    let mut page = PackedPage { text: String::new(), budget: token_budget };
     let chances = if chosen.is_empty() { chances(ranked) } else { by_place(ranked.len()) };
     let most = if chosen.is_empty() { MAX_SHOWN } else { MAX_CHOSEN };
     if chances.first().is_some_and(|best| *best < WEAK) {
@@ -184,7 +184,7 @@ fn by_place(files: usize) -> Vec<f64> {
 }
 
 /// The names of all ranked files: cheap, and a lower one is often right.
-fn names(parts: &[Part<'_>], ranked: &[RankedFile], page: &mut Page) -> Vec<String> {
+fn names(parts: &[Part<'_>], ranked: &[RankedFile], page: &mut PackedPage) -> Vec<String> {
     let mut files = Vec::new();
     page.add("Files most likely to matter, best first [lines]:\n");
     for (place, file) in ranked.iter().enumerate() {

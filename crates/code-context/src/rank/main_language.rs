@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::index::open::Index;
 use crate::rank::signals::Signals;
 use crate::text::kind::Kind;
+use crate::text::language::Language;
 
 /// Languages below this share of files all count as equally rare.
 const LEAST: f64 = 0.01;
@@ -12,13 +13,13 @@ const LEAST: f64 = 0.01;
 /// Adds the signal of each file's language: 1 if it is the only language of the product, 0 if it is
 /// a rare one.
 pub(crate) fn add(index: &Index, all: &mut [Signals]) {
-    let mut files: HashMap<u8, f64> = HashMap::new();
+    let mut files: HashMap<Language, f64> = HashMap::new();
     for entry in index.files().iter().filter(|entry| entry.kind == Kind::Source) {
-        *files.entry(entry.language.code()).or_default() += 1.0;
+        *files.entry(entry.language).or_default() += 1.0;
     }
     let total: f64 = files.values().sum();
     for (signals, entry) in all.iter_mut().zip(index.files()) {
-        let own = files.get(&entry.language.code()).copied().unwrap_or(0.0);
+        let own = files.get(&entry.language).copied().unwrap_or(0.0);
         signals.main_language = language_signal(own / total.max(1.0));
     }
 }

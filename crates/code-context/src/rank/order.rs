@@ -42,10 +42,14 @@ pub(crate) fn order(
 }
 
 /// The signals of every file by number, and all files with their scores, best first.
-type Scored = (Vec<Signals>, Vec<(f64, usize)>);
+type ScoredFiles = (Vec<Signals>, Vec<(f64, usize)>);
 
 /// Scores every file of the index.
-pub fn scored(index: &Index, query: &Query, weights: &Weights) -> Result<Scored, ContextError> {
+pub fn scored(
+    index: &Index,
+    query: &Query,
+    weights: &Weights,
+) -> Result<ScoredFiles, ContextError> {
     scored_among(index, query, weights, None)
 }
 
@@ -54,7 +58,7 @@ fn scored_among(
     query: &Query,
     weights: &Weights,
     among: Option<&Scale>,
-) -> Result<Scored, ContextError> {
+) -> Result<ScoredFiles, ContextError> {
     let all = signals_among(index, query, weights, among)?;
     let mut order = order(index, query, weights, &all);
     admit_neighbour(&all, &mut order);

@@ -145,7 +145,7 @@ fn in_words(
     query: &Query,
     among: Option<&Scale>,
 ) -> Result<(Vec<Signals>, HashMap<Term, f64>), ContextError> {
-    let mut table = Table::new(index, among);
+    let mut table = SignalTable::new(index, among);
     for word in &query.words {
         table.word(word)?;
     }
@@ -206,7 +206,7 @@ fn scale(all: &mut [Signals], least: [f64; SIGNALS]) {
     }
 }
 
-struct Table<'a> {
+struct SignalTable<'a> {
     index: &'a Index,
     among: Option<&'a Scale>,
     all: Vec<Signals>,
@@ -215,7 +215,7 @@ struct Table<'a> {
     defined: HashMap<Term, f64>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> SignalTable<'a> {
     fn new(index: &'a Index, among: Option<&'a Scale>) -> Self {
         let count = index.files().len();
         Self {

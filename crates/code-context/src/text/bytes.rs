@@ -1,5 +1,8 @@
 //! Numbers and texts as bytes, for the files of the index; reading never trusts a length.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 /// The bytes do not have the expected form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -47,22 +50,20 @@ pub(crate) fn short_checksum(bytes: &[u8]) -> u32 {
     (sum >> 32) as u32 ^ (sum & 0xffff_ffff) as u32
 }
 
-/// Prepends a magic number and a checksum to the content of a file.
-pub(crate) fn seal(magic: &[u8; 8], content: &[u8]) -> Vec<u8> {
-    let mut file = Vec::with_capacity(content.len() + 16);
-    file.extend_from_slice(magic);
-    put_eight(&mut file, checksum(content));
-    file.extend_from_slice(content);
-    file
+/// A value as a file: a magic number, a checksum, and the value as JSON.
+pub(crate) fn seal(magic: &[u8; 8], value: &impl Serialize) -> Vec<u8> {
+    // Plain data: it cannot fail, and what it would leave is refused when it is read.
+    let content = serde_json::to_vec(value).unwrap_or_default();
+    [&magic[..], &checksum(&content).to_le_bytes(), &content].concat()
 }
 
-/// The content of a sealed file, if it is undamaged.
-pub(crate) fn unseal<'a>(magic: &[u8; 8], file: &'a [u8]) -> Result<Bytes<'a>, Malformed> {
+/// The value in a sealed file, if it is undamaged.
+pub(crate) fn unseal<T: DeserializeOwned>(magic: &[u8; 8], file: &[u8]) -> Result<T, Malformed> {
     let mut bytes = Bytes(file);
     if bytes.take(8)? != magic || bytes.fixed()? != checksum(bytes.0) {
         return Err(Malformed);
     }
-    Ok(bytes)
+    serde_json::from_slice(bytes.0).map_err(|_| Malformed)
 }
 
 /// Reads the appended values in order.
@@ -99,10 +100,6 @@ impl<'a> Bytes<'a> {
         let (head, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
         self.0 = rest;
         Ok(head)
-    }
-
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        self.take(N)?.try_into().map_err(|_| Malformed)
     }
 
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
@@ -154,11 +151,12 @@ mod tests {
             flip in 1u8..,
         ) {
             let mut file = seal(b"testing\0", &content);
-            assert_eq!(unseal(b"testing\0", &file).map(|bytes| bytes.0.to_vec()), Ok(content));
-            assert!(unseal(b"testing\0", &file[..at.index(file.len())]).is_err());
+            let read = |file: &[u8]| unseal::<Vec<u8>>(b"testing\0", file);
+            assert_eq!(read(&file), Ok(content));
+            assert!(read(&file[..at.index(file.len())]).is_err());
             let at = at.index(file.len());
             file[at] ^= flip;
-            assert!(unseal(b"testing\0", &file).is_err());
+            assert!(read(&file).is_err());
         }
 
         #[test]

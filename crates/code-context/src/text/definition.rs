@@ -469,10 +469,15 @@ mod tests {
         }
     }
 
+    const PATHS: [&str; 14] = [
+        "a.c", "a.cs", "a.java", "a.kt", "a.ts", "a.py", "a.go", "a.rs", "a.swift", "a.rb",
+        "a.php", "a.sh", "a.sql", "a.proto",
+    ];
+
     proptest::proptest! {
         #[test]
-        fn any_line_is_survived(line in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..120), code in 0u8..19) {
-            if let Some(range) = defined_name(Language::from_code(code), &line) {
+        fn any_line_is_survived(line in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..120), code in 0..PATHS.len()) {
+            if let Some(range) = defined_name(Language::of_path(PATHS[code]), &line) {
                 assert!(range.end <= line.len() && !range.is_empty());
             }
         }

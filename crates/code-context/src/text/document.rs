@@ -52,35 +52,18 @@ pub struct Definition {
 }
 
 /// How much of a file was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Content {
     /// All of it.
-    Read = 0,
+    Read,
     /// Only its path: larger than the limit.
-    Large = 1,
+    Large,
     /// Only its path: not text.
-    Binary = 2,
+    Binary,
     /// Only its path: lines that are not written by hand.
-    Minified = 3,
+    Minified,
     /// Only its path: the system refused access.
-    Unreadable = 4,
-}
-
-impl Content {
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    pub fn from_code(code: u8) -> Self {
-        match code {
-            0 => Self::Read,
-            1 => Self::Large,
-            2 => Self::Binary,
-            3 => Self::Minified,
-            _ => Self::Unreadable,
-        }
-    }
+    Unreadable,
 }
 
 /// One file as the index sees it.
@@ -119,12 +102,12 @@ impl Hasher for IdentityHasher {
 type TermMap<V> = HashMap<u64, V, BuildHasherDefault<IdentityHasher>>;
 
 #[derive(Default, Clone, Copy)]
-struct Seen {
+struct SeenTerm {
     counts: [u16; FIELDS],
     blocks: u64,
 }
 
-impl Seen {
+impl SeenTerm {
     fn add(&mut self, other: &Self) {
         for (mine, more) in self.counts.iter_mut().zip(other.counts) {
             *mine = mine.saturating_add(more);
@@ -136,8 +119,8 @@ impl Seen {
 /// Reads files into documents; keeps its tables between files.
 #[derive(Default)]
 pub struct Reader {
-    identifiers: TermMap<(usize, usize, Seen)>,
-    terms: TermMap<Seen>,
+    identifiers: TermMap<(usize, usize, SeenTerm)>,
+    terms: TermMap<SeenTerm>,
 }
 
 impl Reader {
@@ -179,7 +162,7 @@ impl Reader {
             }
             let mut each = |field: Field, at: usize, word: &[u8]| {
                 lengths[field as usize] += 1;
-                let first = || (offset + at, word.len(), Seen::default());
+                let first = || (offset + at, word.len(), SeenTerm::default());
                 let entry =
                     self.identifiers.entry(term::hash_in_memory(word)).or_insert_with(first);
                 entry.2.counts[field as usize] = entry.2.counts[field as usize].saturating_add(1);
@@ -213,7 +196,7 @@ impl Reader {
     }
 
     fn define(&mut self, name: &[u8], block: u64, lengths: &mut [u32; FIELDS]) {
-        let mut seen = Seen { blocks: block, ..Seen::default() };
+        let mut seen = SeenTerm { blocks: block, ..SeenTerm::default() };
         seen.counts[Field::Definition as usize] = 1;
         lengths[Field::Definition as usize] += 1;
         let terms = &mut self.terms;
@@ -227,7 +210,7 @@ impl Reader {
             .split_once('.')
             .map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem });
         for (field, text) in [(Field::Name, stem), (Field::Folder, folders)] {
-            let mut seen = Seen::default();
+            let mut seen = SeenTerm::default();
             seen.counts[field as usize] = 1;
             for (_, word) in term::identifiers(text.as_bytes()) {
                 lengths[field as usize] += 1;

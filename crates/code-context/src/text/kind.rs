@@ -1,95 +1,51 @@
 //! The role of a file in its repository, judged by its path: product code is ranked first, tests
 //! and documents only if the query is about them.
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub enum Kind {
     /// Code of the product.
-    Source = 0,
+    Source,
     /// Tests, fixtures, benchmarks.
-    Test = 1,
+    Test,
     /// Examples, samples, demonstrations.
-    Example = 2,
-    Document = 3,
+    Example,
+    Document,
     /// Settings, build files, data.
-    Setting = 4,
+    Setting,
     /// Generated, or minified.
-    Generated = 5,
+    Generated,
     /// Third-party code.
-    Vendored = 6,
+    Vendored,
 }
 
-const TEST_WORDS: &[&str] = &[
-    "test",
-    "tests",
-    "spec",
-    "specs",
-    "testing",
-    "testdata",
-    "fixture",
-    "fixtures",
-    "unittest",
-    "unittests",
-    "testsuite",
-    "e2e",
-    "benchmark",
-    "benchmarks",
-    "bench",
-    "benches",
-    "mock",
-    "mocks",
-    "stub",
-    "stubs",
-    "perf",
-    "fuzz",
-    "testutil",
-    "testutils",
-    "snapshots",
-    "testcases",
-    "testlib",
-];
-const EXAMPLE_WORDS: &[&str] = &[
-    "sample",
-    "samples",
-    "example",
-    "examples",
-    "demo",
-    "demos",
-    "playground",
-    "sandbox",
-    "tutorial",
-    "tutorials",
-];
-const DOCUMENT_WORDS: &[&str] =
-    &["doc", "docs", "documentation", "website", "changelog", "changelogs"];
-const VENDOR_WORDS: &[&str] = &[
-    "vendor",
-    "vendored",
-    "third_party",
-    "thirdparty",
-    "node_modules",
-    "bower_components",
-    "deps",
-    "external",
-    "extern",
-    "submodules",
-];
-const GENERATED_WORDS: &[&str] =
-    &["dist", "generated", "gen", "autogen", "__generated__", "migrations"];
+const TEST_WORDS: &str = "\
+    test tests spec specs testing testdata fixture fixtures unittest unittests testsuite \
+     e2e benchmark benchmarks bench benches mock mocks stub stubs perf fuzz testutil \
+     testutils snapshots testcases testlib";
+const EXAMPLE_WORDS: &str = "\
+    sample samples example examples demo demos playground sandbox tutorial tutorials";
+const DOCUMENT_WORDS: &str = "doc docs documentation website changelog changelogs";
+const VENDOR_WORDS: &str = "\
+    vendor vendored third_party thirdparty node_modules bower_components deps external \
+     extern submodules";
+const GENERATED_WORDS: &str = "dist generated gen autogen __generated__ migrations";
 
 impl Kind {
     /// The kind by path alone; the content can still turn it into [`Kind::Generated`].
     pub fn of_path(path: &str, is_code: bool) -> Self {
         let lower = path.to_ascii_lowercase();
         let (folders, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
-        let folder_is = |words: &[&str]| folders.split('/').any(|folder| words.contains(&folder));
+        let is_in = |words: &str, word: &str| words.split(' ').any(|known| known == word);
+        let folder_is = |words: &str| folders.split('/').any(|folder| is_in(words, folder));
         let folder_has =
-            |words: &[&str]| folders.split(['/', '.', '-', '_']).any(|part| words.contains(&part));
+            |words: &str| folders.split(['/', '.', '-', '_']).any(|part| is_in(words, part));
         if folder_is(VENDOR_WORDS) {
             return Self::Vendored;
         }
         if folder_has(TEST_WORDS)
-            || folder_is(&["__tests__", "__mocks__", "__snapshots__"])
+            || folder_is("__tests__ __mocks__ __snapshots__")
             || is_test_folder(path)
             || is_test_name(path, name)
         {
@@ -118,23 +74,6 @@ impl Kind {
             Self::Document
         } else {
             Self::Setting
-        }
-    }
-
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// Decodes it; an unknown number counts as a setting.
-    pub fn from_code(code: u8) -> Self {
-        match code {
-            0 => Self::Source,
-            1 => Self::Test,
-            2 => Self::Example,
-            3 => Self::Document,
-            5 => Self::Generated,
-            6 => Self::Vendored,
-            _ => Self::Setting,
         }
     }
 

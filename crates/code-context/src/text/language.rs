@@ -1,37 +1,36 @@
 //! The language of a file, judged by its name and first line, and its comments and strings.
 
 /// Language families with the same syntax of definitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Language {
     /// Plain text, data, or an unknown language.
-    Other = 0,
+    Other,
     /// C, C++ and similar languages.
-    C = 1,
-    CSharp = 2,
+    C,
+    CSharp,
     /// Java, Scala, Groovy.
-    Java = 3,
-    Kotlin = 4,
+    Java,
+    Kotlin,
     /// JavaScript and TypeScript, with the component formats around them.
-    Script = 5,
-    Python = 6,
-    Go = 7,
-    Rust = 8,
-    Swift = 9,
-    Ruby = 10,
-    Php = 11,
-    Shell = 12,
+    Script,
+    Python,
+    Go,
+    Rust,
+    Swift,
+    Ruby,
+    Php,
+    Shell,
     /// SQL and Lua: comments start with two dashes.
-    Dashed = 13,
+    Dashed,
     /// Markup: HTML, XML, XAML, templates.
-    Markup = 14,
+    Markup,
     /// Prose: Markdown, reStructuredText, plain text.
-    Prose = 15,
+    Prose,
     /// Settings and data: JSON, YAML, TOML, project files.
-    Data = 16,
-    Style = 17,
+    Data,
+    Style,
     /// Grammars and interface descriptions with C-like comments.
-    Grammar = 18,
+    Grammar,
 }
 
 impl Language {
@@ -112,36 +111,6 @@ impl Language {
         !matches!(self, Self::Other | Self::Prose | Self::Data)
     }
 
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// Decodes it; an unknown number is an unknown language.
-    pub fn from_code(code: u8) -> Self {
-        const ALL: [Language; 19] = [
-            Language::Other,
-            Language::C,
-            Language::CSharp,
-            Language::Java,
-            Language::Kotlin,
-            Language::Script,
-            Language::Python,
-            Language::Go,
-            Language::Rust,
-            Language::Swift,
-            Language::Ruby,
-            Language::Php,
-            Language::Shell,
-            Language::Dashed,
-            Language::Markup,
-            Language::Prose,
-            Language::Data,
-            Language::Style,
-            Language::Grammar,
-        ];
-        ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
-    }
-
     /// Start of a comment that ends with the line.
     pub(crate) fn line_comment(self) -> &'static [u8] {
         match self {
@@ -204,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_are_detected_by_extension_and_survive_storage() {
+    fn languages_are_detected_by_extension() {
         for (path, language) in [
             ("src/a.cs", Language::CSharp),
             ("a/b.TSX", Language::Script),
@@ -214,9 +183,7 @@ mod tests {
             ("docs/readme.md", Language::Prose),
         ] {
             assert_eq!(Language::of_path(path), language, "{path}");
-            assert_eq!(Language::from_code(language.code()), language);
         }
-        assert_eq!(Language::from_code(200), Language::Other);
     }
 
     #[test]

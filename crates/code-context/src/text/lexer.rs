@@ -6,7 +6,7 @@ use crate::text::term;
 
 /// State at the start of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LexerState {
     Code,
     Comment(&'static [u8]),
     LongText(&'static [u8], Field),
@@ -14,7 +14,7 @@ enum State {
 
 /// Reads a file of one language.
 pub(crate) struct Lexer {
-    state: State,
+    state: LexerState,
     language: Language,
     /// The field of words outside of comments and strings.
     code: Field,
@@ -35,12 +35,12 @@ impl Lexer {
             begins[usize::from(*quote)] = true;
         }
         let code = if language.is_code() { Field::Identifier } else { Field::Text };
-        Self { state: State::Code, language, code, begins }
+        Self { state: LexerState::Code, language, code, begins }
     }
 
     /// Whether the next line starts in code.
     pub(crate) fn is_in_code(&self) -> bool {
-        self.state == State::Code
+        self.state == LexerState::Code
     }
 
     /// Calls back for every word of a line with its field and position.
@@ -48,12 +48,12 @@ impl Lexer {
         let mut position = 0;
         while position < line.len() {
             let (field, end_mark) = match self.state {
-                State::Code => {
+                LexerState::Code => {
                     position = self.read_code(line, position, each);
                     continue;
                 }
-                State::Comment(end) => (Field::Comment, end),
-                State::LongText(end, field) => (field, end),
+                LexerState::Comment(end) => (Field::Comment, end),
+                LexerState::LongText(end, field) => (field, end),
             };
             let rest = &line[position..];
             let inside = find(rest, end_mark).unwrap_or(rest.len());
@@ -62,7 +62,7 @@ impl Lexer {
                 break;
             }
             position += inside + end_mark.len();
-            self.state = State::Code;
+            self.state = LexerState::Code;
         }
     }
 
@@ -105,13 +105,13 @@ impl Lexer {
         if let Some((open, close)) = self.language.block_comment()
             && rest.starts_with(open)
         {
-            self.state = State::Comment(close);
+            self.state = LexerState::Comment(close);
             return position + open.len();
         }
         if self.language == Language::Python {
             for mark in [&b"\"\"\""[..], b"'''"] {
                 if rest.starts_with(mark) {
-                    self.state = State::LongText(mark, Field::Comment);
+                    self.state = LexerState::LongText(mark, Field::Comment);
                     return position + 3;
                 }
             }
@@ -122,7 +122,7 @@ impl Lexer {
         }
         let Some(length) = closing(&rest[1..], quote) else {
             if quote == b'`' {
-                self.state = State::LongText(b"`", Field::Text);
+                self.state = LexerState::LongText(b"`", Field::Text);
             }
             return position + 1;
         };

@@ -7,7 +7,7 @@ use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use serde_json::{Value, json};
 
 use super::reply::{self, Reply};
-use super::server::{ApiRequest, Shared};
+use super::server::{GithubRequest, GithubState};
 
 /// Id of the only installation.
 const INSTALLATION: i64 = 25_164_822;
@@ -59,7 +59,7 @@ impl App {
 }
 
 /// Handles a request of the App itself.
-pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Reply {
+pub fn answer(shared: &mut GithubState, request: &GithubRequest) -> Reply {
     let now = shared.board.now();
     let Some(app) = &mut shared.app else { return reply::not_found() };
     if let Some(why) = app.refuse(&request.secret().unwrap_or_default(), now) {

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::REPOSITORY;
 use super::reply::{self, Reply};
-use super::server::Server;
-use super::tracker_data::{Fate, NewIssue};
+use super::server::GithubServer;
+use super::tracker_data::{IssueFate, NewIssue};
 
 /// Handles a control request; `path` is what follows `/_simulator/`.
-pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Reply {
+pub fn handle(server: &GithubServer, method: &Method, path: &str, body: &Bytes) -> Reply {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut shared = server.lock();
     if let Some(handled) = shared.traffic.handle_control(method.as_str(), path, &value) {
@@ -26,7 +26,8 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
         }
         ("DELETE", path) if path.starts_with("issues/") => {
             let number = path["issues/".len()..].parse().unwrap_or(0);
-            let deleted = shared.board.edit(REPOSITORY, number, |issue| issue.fate = Fate::Deleted);
+            let deleted =
+                shared.board.edit(REPOSITORY, number, |issue| issue.fate = IssueFate::Deleted);
             Reply::json(&json!({ "deleted": deleted.is_some() }))
         }
         _ => reply::error(404, "unknown path; use faults, requests, issues or issues/NUMBER"),

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 use super::reply::{self, Reply, error_body};
 use super::resources::{counted, encode};
-use super::server::{ApiRequest, Shared};
-use super::tracker_data::{Fate, Issue, ME, NewIssue, Repository};
+use super::server::{GithubRequest, GithubState};
+use super::tracker_data::{GithubRecord, IssueFate, ME, NewIssue, StoredRepository};
 
 /// In characters.
 const MAX_BODY_LEN: usize = 65_536;
 
 /// Handles a request about a repository or its content.
-pub fn answer(shared: &mut Shared, request: &ApiRequest, drop_labels: bool) -> Reply {
+pub fn answer(shared: &mut GithubState, request: &GithubRequest, drop_labels: bool) -> Reply {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     let base = shared.base_url.clone();
     let (name, rest) = match path.as_slice() {
@@ -55,7 +55,7 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest, drop_labels: bool) -> R
     }
 }
 
-fn with_query(mut address: String, request: &ApiRequest) -> String {
+fn with_query(mut address: String, request: &GithubRequest) -> String {
     let query: Vec<String> =
         request.query.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
     if !query.is_empty() {
@@ -66,7 +66,7 @@ fn with_query(mut address: String, request: &ApiRequest) -> String {
 }
 
 /// The issues of a repository, including pull requests.
-fn list(shared: &Shared, name: &str, request: &ApiRequest) -> Reply {
+fn list(shared: &GithubState, name: &str, request: &GithubRequest) -> Reply {
     let Some(repository) = shared.board.by_name(name) else { return reply::not_found() };
     let since = request.query.get("since").map(|text| text.parse::<Timestamp>());
     let since = match since {
@@ -80,17 +80,19 @@ fn list(shared: &Shared, name: &str, request: &ApiRequest) -> Reply {
     let state = request.query.get("state").map_or("open", String::as_str);
     let labels: Vec<&str> =
         request.query.get("labels").map(|text| text.split(',').collect()).unwrap_or_default();
-    let fits = |issue: &&Issue| {
-        issue.fate == Fate::Here
+    let fits = |issue: &&GithubRecord| {
+        issue.fate == IssueFate::Here
             && since.is_none_or(|since| issue.updated >= since)
             && (state == "all" || issue.open == (state == "open"))
             && labels
                 .iter()
                 .all(|label| issue.labels.iter().any(|has| has.eq_ignore_ascii_case(label)))
     };
-    let mut rows: Vec<&Issue> = repository.issues.values().filter(fits).collect();
+    let mut rows: Vec<&GithubRecord> = repository.issues.values().filter(fits).collect();
     let by_update = request.query.get("sort").map(String::as_str) == Some("updated");
-    let key = |issue: &Issue| (if by_update { issue.updated } else { issue.created }, issue.number);
+    let key = |issue: &GithubRecord| {
+        (if by_update { issue.updated } else { issue.created }, issue.number)
+    };
     rows.sort_by_key(|issue| key(issue));
     let descending = request.query.get("direction").map(String::as_str) != Some("asc");
     if descending {
@@ -110,11 +112,11 @@ fn list(shared: &Shared, name: &str, request: &ApiRequest) -> Reply {
 
 /// A page by cursor, with a link only to the next one.
 fn continued(
-    repository: &Repository,
-    rows: Vec<&Issue>,
-    request: &ApiRequest,
+    repository: &StoredRepository,
+    rows: Vec<&GithubRecord>,
+    request: &GithubRequest,
     base: &str,
-    key: impl Fn(&Issue) -> (i64, i64),
+    key: impl Fn(&GithubRecord) -> (i64, i64),
 ) -> Reply {
     let size = request.number("per_page").unwrap_or(30).clamp(1, 100);
     let after = request.query.get("after").and_then(|text| {
@@ -122,13 +124,13 @@ fn continued(
         Some((at.parse::<i64>().ok()?, number.parse::<i64>().ok()?))
     });
     let descending = request.query.get("direction").map(String::as_str) != Some("asc");
-    let is_after = |issue: &&&Issue| match after {
+    let is_after = |issue: &&&GithubRecord| match after {
         None => true,
         Some(after) if descending => key(issue) < after,
         Some(after) => key(issue) > after,
     };
     let mut rest = rows.iter().filter(is_after);
-    let shown: Vec<&&Issue> = rest.by_ref().take(size).collect();
+    let shown: Vec<&&GithubRecord> = rest.by_ref().take(size).collect();
     let page: Vec<Value> = shown.iter().map(|issue| repository.issue_json(base, issue)).collect();
     let reply = Reply::json(&page);
     let Some(last) = shown.last().filter(|_| rest.next().is_some()) else { return reply };
@@ -146,7 +148,7 @@ fn continued(
     reply.with("link", format!("<{next}>; rel=\"next\""))
 }
 
-fn create(shared: &mut Shared, name: &str, request: &ApiRequest) -> Reply {
+fn create(shared: &mut GithubState, name: &str, request: &GithubRequest) -> Reply {
     let text = |key: &str| request.body[key].as_str().unwrap_or_default().to_owned();
     let (title, body, now) = (text("title"), text("body"), shared.board.now());
     if title.is_empty() {
@@ -159,21 +161,21 @@ fn create(shared: &mut Shared, name: &str, request: &ApiRequest) -> Reply {
 
 /// One issue and its sub-resources.
 fn one(
-    shared: &mut Shared,
+    shared: &mut GithubState,
     name: &str,
     number: i64,
     rest: &[&str],
-    request: &ApiRequest,
+    request: &GithubRequest,
     drop_labels: bool,
 ) -> Reply {
     let base = shared.base_url.clone();
     let Some(repository) = shared.board.by_name(name) else { return reply::not_found() };
     let Some(issue) = repository.issues.get(&number) else { return reply::not_found() };
     match issue.fate {
-        Fate::Here => {}
-        Fate::Deleted => return reply::error(410, "This issue was deleted"),
-        Fate::Discussion => return reply::not_found(),
-        Fate::Transferred(to, number) => {
+        IssueFate::Here => {}
+        IssueFate::Deleted => return reply::error(410, "This issue was deleted"),
+        IssueFate::Discussion => return reply::not_found(),
+        IssueFate::Transferred(to, number) => {
             let status = if request.method == "GET" { 301 } else { 307 };
             return reply::moved(status, format!("{base}/repositories/{to}/issues/{number}"));
         }
@@ -223,13 +225,13 @@ fn one(
     }
 }
 
-fn issue_reply(shared: &Shared, name: &str, number: i64, status: u16) -> Reply {
+fn issue_reply(shared: &GithubState, name: &str, number: i64, status: u16) -> Reply {
     let Some(repository) = shared.board.by_name(name) else { return reply::not_found() };
     let Some(issue) = repository.issues.get(&number) else { return reply::not_found() };
     Reply::with_status(status, &repository.issue_json(&shared.base_url, issue))
 }
 
-fn edit(shared: &mut Shared, name: &str, number: i64, request: &ApiRequest) -> Reply {
+fn edit(shared: &mut GithubState, name: &str, number: i64, request: &GithubRequest) -> Reply {
     let Some(fields) = request.body.as_object().filter(|fields| !fields.is_empty()) else {
         // An empty change has no effect.
         return issue_reply(shared, name, number, 200);
@@ -258,10 +260,10 @@ fn edit(shared: &mut Shared, name: &str, number: i64, request: &ApiRequest) -> R
 
 /// Adds labels; existing ones have no effect, unknown ones are created.
 fn add_labels(
-    shared: &mut Shared,
+    shared: &mut GithubState,
     name: &str,
     number: i64,
-    request: &ApiRequest,
+    request: &GithubRequest,
     drop_labels: bool,
 ) -> Reply {
     let list = request.body.get("labels").unwrap_or(&request.body);

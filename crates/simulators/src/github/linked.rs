@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::Simulator;
 use super::reply::{self, Reply};
-use super::server::{ApiRequest, Shared};
-use super::tracker_data::TrackerData;
+use super::server::{GithubRequest, GithubState};
+use super::tracker_data::GithubData;
 use heartbeat::simulate::{StoredCommit, StoredFile};
 
 #[derive(Debug, Default)]
-pub struct LinkedResources {
+pub struct GithubLinks {
     /// By their path on the web server.
     files: BTreeMap<String, StoredFile>,
     commits: BTreeMap<String, StoredCommit>,
@@ -20,7 +20,7 @@ pub struct LinkedResources {
 }
 
 /// The response, if the request is about one of these.
-pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
+pub fn answer(shared: &GithubState, request: &GithubRequest) -> Option<Reply> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     let linked = &shared.board.linked;
     Some(match path.as_slice() {
@@ -60,7 +60,7 @@ fn named(files: &[String]) -> Value {
     files.iter().map(|name| json!({ "filename": name, "status": "modified" })).collect()
 }
 
-fn sub_issues(board: &TrackerData, repository: &str, number: i64, base: &str) -> Reply {
+fn sub_issues(board: &GithubData, repository: &str, number: i64, base: &str) -> Reply {
     let issue = board.by_name(repository).and_then(|found| found.issues.get(&number));
     let Some(issue) = issue else { return reply::not_found() };
     let child = |(name, number): &(String, i64)| {

@@ -7,7 +7,6 @@
 //! on an Enterprise Server, below `/api/v3`.
 
 mod app;
-mod args;
 mod control;
 mod fault;
 mod issues;
@@ -25,12 +24,11 @@ use axum::Router;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-pub use args::{SimulateGithubArgs, run};
 pub use fault::{ActiveFault, Fault};
 pub use tracker_data::ME;
 
-use self::server::{Server, Shared};
-use self::tracker_data::{Fate, Issue, NewIssue, TrackerData};
+use self::server::{GithubServer, GithubState};
+use self::tracker_data::{GithubData, GithubRecord, IssueFate, NewIssue};
 use heartbeat::clock::Clock;
 use heartbeat::simulate::serving::{BoundAddress, Serving};
 use heartbeat::simulate::traffic::Traffic;
@@ -42,26 +40,36 @@ pub const LIBRARY: &str = "parcel/addresses";
 /// An account without rights in any repository.
 pub const STRANGER: &str = "stranger";
 
-#[derive(Debug, Clone)]
+/// Options of `simulators github`, and what only tests set.
+#[derive(Debug, Clone, clap::Args)]
 pub struct SimulatorOptions {
-    /// 0 picks a free one.
+    /// Port on loopback; 0 picks a free one
+    #[arg(long, default_value_t = 0)]
     pub port: u16,
-    /// Number of issues in the first repository.
+    /// Issues in the first repository, parcel/tracking; the first 8 are always the same
+    #[arg(long, default_value_t = 24)]
     pub items: usize,
-    /// For the issues beyond the first eight.
+    /// Seed of the issues beyond the first 8
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The only accepted secret; `None` accepts any.
+    /// The only token to accept; without this, any token is accepted
+    #[arg(long)]
     pub token: Option<String>,
-    /// Active from the start.
+    /// Inject a fault, optionally for one kind of request and a number of times, such as
+    /// secondary403@issues*2; may be repeated
+    #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<ActiveFault>,
-    /// Requests per hour; `None` for no limit.
-    pub limit: Option<i64>,
-    /// Number pages, like older servers.
+    /// Number pages with `page=2` and `rel="last"`, like older servers, instead of `after=`
+    #[arg(long)]
     pub counts_pages: bool,
-    /// An App that may sign in: its id, its public key as PKCS#1 DER, and the lifetime of its
-    /// tokens.
+    // Requests per hour; `None` for no limit.
+    #[arg(skip = Some(5_000_i64))]
+    pub limit: Option<i64>,
+    // An App that may sign in: its id, its public key as PKCS#1 DER, and the lifetime of its tokens.
+    #[arg(skip)]
     pub app: Option<(String, Vec<u8>, SignedDuration)>,
-    /// The server's time.
+    // The server's time.
+    #[arg(skip = Clock::system())]
     pub clock: Clock,
 }
 
@@ -84,7 +92,7 @@ impl Default for SimulatorOptions {
 /// Stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
-    server: Server,
+    server: GithubServer,
     serving: Serving,
 }
 
@@ -93,15 +101,15 @@ impl Simulator {
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
         let bound = BoundAddress::bind(options.port).await?;
         let address = bound.address;
-        let mut board = TrackerData::new(options.clock);
-        seed::fill(&mut board, options.items, options.seed);
+        let mut board = GithubData::new(options.clock);
+        seed::fill(&mut board, options.items, options.seed).map_err(io::Error::other)?;
         let app = options.app.map(|(id, public_key, token_lasts)| app::App {
             id,
             public_key,
             token_lasts,
             tokens: Vec::new(),
         });
-        let shared = Shared {
+        let shared = GithubState {
             window_ends: board.now().as_second() + 3600,
             board,
             traffic: Traffic::new(options.faults),
@@ -113,9 +121,16 @@ impl Simulator {
             app,
             base_url: format!("http://{address}/api/v3"),
         };
-        let server = Server::new(shared);
+        let server = GithubServer::new(shared);
         let router = Router::new().fallback(server::handle).with_state(server.clone());
         Ok(Self { server, serving: bound.serve(router) })
+    }
+
+    /// Serves until the task is cancelled; calls `ready` when it is up.
+    pub async fn run(options: SimulatorOptions, ready: impl FnOnce(&Self)) -> io::Result<()> {
+        let mut simulator = Self::start(options).await?;
+        ready(&simulator);
+        simulator.serving.ended().await
     }
 
     /// Address of the API: the value for `source.base_url`.
@@ -188,11 +203,14 @@ impl Simulator {
     }
 
     pub fn delete(&self, repository: &str, number: i64) {
-        self.server.lock().board.edit(repository, number, |issue| issue.fate = Fate::Deleted);
+        self.server.lock().board.edit(repository, number, |issue| issue.fate = IssueFate::Deleted);
     }
 
     pub fn make_discussion(&self, repository: &str, number: i64) {
-        self.server.lock().board.edit(repository, number, |issue| issue.fate = Fate::Discussion);
+        self.server
+            .lock()
+            .board
+            .edit(repository, number, |issue| issue.fate = IssueFate::Discussion);
     }
 
     /// Moves an issue to another repository; returns its new number.
@@ -230,7 +248,12 @@ impl Simulator {
         self.server.lock().board.add_comment(repository, number, login, body);
     }
 
-    fn look<T: Default>(&self, repository: &str, number: i64, look: impl FnOnce(&Issue) -> T) -> T {
+    fn look<T: Default>(
+        &self,
+        repository: &str,
+        number: i64,
+        look: impl FnOnce(&GithubRecord) -> T,
+    ) -> T {
         let shared = self.server.lock();
         let issue = shared.board.by_name(repository).and_then(|r| r.issues.get(&number));
         issue.map(look).unwrap_or_default()
@@ -255,7 +278,7 @@ impl Simulator {
     pub fn numbers(&self, repository: &str) -> Vec<i64> {
         let shared = self.server.lock();
         let issues = shared.board.by_name(repository).map(|r| r.issues.values());
-        let here = |issue: &&Issue| issue.fate == Fate::Here && !issue.is_pull_request;
+        let here = |issue: &&GithubRecord| issue.fate == IssueFate::Here && !issue.is_pull_request;
         issues.into_iter().flatten().filter(here).map(|issue| issue.number).collect()
     }
 

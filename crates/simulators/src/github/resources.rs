@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::app;
 use super::reply::{self, Reply};
-use super::server::{ApiRequest, Shared};
-use super::tracker_data::{ME, Repository, account};
+use super::server::{GithubRequest, GithubState};
+use super::tracker_data::{ME, StoredRepository, account};
 
 /// The response, if the request is about one of these.
-pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Option<Reply> {
+pub fn answer(shared: &mut GithubState, request: &GithubRequest) -> Option<Reply> {
     let base = shared.base_url.clone();
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     Some(match path.as_slice() {
@@ -37,7 +37,7 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Option<Reply> {
         ["users" | "orgs", owner] => Reply::json(&account(&base, owner)),
         [kind @ ("users" | "orgs"), owner, "repos"] => {
             let prefix = format!("{}/", owner.to_lowercase());
-            let is_owned = |r: &&Repository| r.name.to_lowercase().starts_with(&prefix);
+            let is_owned = |r: &&StoredRepository| r.name.to_lowercase().starts_with(&prefix);
             let all: Vec<_> = shared.board.repositories.iter().filter(is_owned).collect();
             if all.is_empty() && *kind == "orgs" {
                 return Some(reply::not_found());
@@ -50,7 +50,7 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Option<Reply> {
 }
 
 /// A page by its number, with links to the next and the last.
-pub fn counted(rows: &[serde_json::Value], request: &ApiRequest, base: &str) -> Reply {
+pub fn counted(rows: &[serde_json::Value], request: &GithubRequest, base: &str) -> Reply {
     let size = request.number("per_page").unwrap_or(30).clamp(1, 100);
     let page = request.number("page").unwrap_or(1).max(1);
     let start = (page - 1).saturating_mul(size);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::fault::Fault;
 use super::reply::{self, Reply};
-use super::tracker_data::TrackerData;
+use super::tracker_data::GithubData;
 use super::{control, issues, linked, resources};
 use heartbeat::simulate::connection::Switch;
 use heartbeat::simulate::shared::{self, decode};
@@ -23,8 +23,8 @@ const WINDOW: i64 = 3600;
 
 /// State shared by all requests.
 #[derive(Debug)]
-pub struct Shared {
-    pub board: TrackerData,
+pub struct GithubState {
+    pub board: GithubData,
     pub traffic: Traffic<Fault>,
     /// The only accepted secret; `None` accepts any.
     pub token: Option<String>,
@@ -40,9 +40,9 @@ pub struct Shared {
     pub base_url: String,
 }
 
-pub type Server = heartbeat::simulate::shared::Server<Shared>;
+pub type GithubServer = heartbeat::simulate::shared::Server<GithubState>;
 
-pub struct ApiRequest {
+pub struct GithubRequest {
     pub method: String,
     /// Segments below the API's address.
     pub path: Vec<String>,
@@ -51,7 +51,7 @@ pub struct ApiRequest {
     pub body: Value,
 }
 
-impl ApiRequest {
+impl GithubRequest {
     fn new(parts: &axum::http::request::Parts, body: &Bytes) -> Self {
         let path = parts.uri.path();
         let path = path.strip_prefix("/api/v3").unwrap_or(path);
@@ -103,7 +103,7 @@ impl ApiRequest {
 }
 
 pub async fn handle(
-    State(server): State<Server>,
+    State(server): State<GithubServer>,
     ConnectInfo(switch): ConnectInfo<Switch>,
     request: Request<Body>,
 ) -> Response {
@@ -114,7 +114,7 @@ pub async fn handle(
     if let Some(rest) = parts.uri.path().strip_prefix("/_simulator/") {
         return reply::sent(control::handle(&server, &parts.method, rest, &body), false);
     }
-    let request = ApiRequest::new(&parts, &body);
+    let request = GithubRequest::new(&parts, &body);
     let path = format!("/{}", request.path.join("/"));
     let (fault, now) = {
         let mut shared = server.lock();
@@ -145,8 +145,8 @@ pub async fn handle(
     reply::sent(reply, fault == Some(Fault::Truncated))
 }
 
-impl Shared {
-    fn answer(&mut self, request: &ApiRequest, drop_labels: bool) -> Reply {
+impl GithubState {
+    fn answer(&mut self, request: &GithubRequest, drop_labels: bool) -> Reply {
         if request.header("user-agent").unwrap_or_default().is_empty() {
             let text = "Request forbidden by administrative rules. Please make sure your request has \
                         a User-Agent header.";
@@ -185,7 +185,7 @@ impl Shared {
             .with("x-ratelimit-resource", "core")
     }
 
-    fn reject_unauthenticated(&mut self, request: &ApiRequest) -> Option<Reply> {
+    fn reject_unauthenticated(&mut self, request: &GithubRequest) -> Option<Reply> {
         let given = request.secret();
         if request.path.first().is_some_and(|first| first == "media") {
             return None;

@@ -11,15 +11,15 @@ use heartbeat::clock::Clock;
 pub const ME: &str = "heartbeat-bot";
 
 #[derive(Debug)]
-pub struct TrackerData {
-    pub repositories: Vec<Repository>,
-    pub linked: super::linked::LinkedResources,
+pub struct GithubData {
+    pub repositories: Vec<StoredRepository>,
+    pub linked: super::linked::GithubLinks,
     pub clock: Clock,
     next_id: i64,
 }
 
 #[derive(Debug)]
-pub struct Repository {
+pub struct StoredRepository {
     pub id: i64,
     /// `owner/name`.
     pub name: String,
@@ -29,11 +29,11 @@ pub struct Repository {
     /// Issues are disabled.
     pub without_issues: bool,
     pub labels: BTreeSet<String>,
-    pub issues: BTreeMap<i64, Issue>,
+    pub issues: BTreeMap<i64, GithubRecord>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum IssueFate {
     Here,
     Deleted,
     /// New repository and number.
@@ -43,7 +43,7 @@ pub enum Fate {
 }
 
 #[derive(Debug, Clone)]
-pub struct Issue {
+pub struct GithubRecord {
     pub id: i64,
     pub number: i64,
     pub title: String,
@@ -57,10 +57,10 @@ pub struct Issue {
     pub kind: Option<String>,
     pub created: Timestamp,
     pub updated: Timestamp,
-    pub comments: Vec<Comment>,
+    pub comments: Vec<GithubNote>,
     pub locked: bool,
     pub is_pull_request: bool,
-    pub fate: Fate,
+    pub fate: IssueFate,
     /// Pull requests that refer to it, and commits that closed it.
     pub events: Vec<Value>,
     /// Repository and number.
@@ -69,14 +69,14 @@ pub struct Issue {
 }
 
 #[derive(Debug, Clone)]
-pub struct Comment {
+pub struct GithubNote {
     pub id: i64,
     pub user: String,
     pub body: String,
     pub at: Timestamp,
 }
 
-impl TrackerData {
+impl GithubData {
     pub fn new(clock: Clock) -> Self {
         Self { repositories: Vec::new(), linked: Default::default(), clock, next_id: 4_570_308_119 }
     }
@@ -94,7 +94,7 @@ impl TrackerData {
 
     pub fn add_repository(&mut self, name: &str) -> i64 {
         let id = 1_296_269 + i64::try_from(self.repositories.len()).unwrap_or(0);
-        self.repositories.push(Repository {
+        self.repositories.push(StoredRepository {
             id,
             name: name.to_owned(),
             earlier: Vec::new(),
@@ -106,21 +106,21 @@ impl TrackerData {
         id
     }
 
-    pub fn by_id(&self, id: i64) -> Option<&Repository> {
+    pub fn by_id(&self, id: i64) -> Option<&StoredRepository> {
         self.repositories.iter().find(|repository| repository.id == id)
     }
 
     /// The repository that has this name now.
-    pub fn by_name(&self, name: &str) -> Option<&Repository> {
+    pub fn by_name(&self, name: &str) -> Option<&StoredRepository> {
         self.repositories.iter().find(|repository| repository.name.eq_ignore_ascii_case(name))
     }
 
-    pub fn by_name_mut(&mut self, name: &str) -> Option<&mut Repository> {
+    pub fn by_name_mut(&mut self, name: &str) -> Option<&mut StoredRepository> {
         self.repositories.iter_mut().find(|repository| repository.name.eq_ignore_ascii_case(name))
     }
 
     /// The repository that formerly had this name.
-    pub fn renamed(&self, name: &str) -> Option<&Repository> {
+    pub fn renamed(&self, name: &str) -> Option<&StoredRepository> {
         let had = |known: &String| known.eq_ignore_ascii_case(name);
         self.repositories.iter().find(|repository| repository.earlier.iter().any(had))
     }
@@ -131,7 +131,7 @@ impl TrackerData {
         let Some(repository) = self.by_name_mut(repository) else { return 0 };
         let number = repository.issues.last_key_value().map_or(1, |(number, _)| number + 1);
         repository.labels.extend(issue.labels.iter().map(|&label| label.to_owned()));
-        let added = Issue {
+        let added = GithubRecord {
             id,
             number,
             title: issue.title.to_owned(),
@@ -148,7 +148,7 @@ impl TrackerData {
             comments: Vec::new(),
             locked: false,
             is_pull_request: issue.is_pull_request,
-            fate: Fate::Here,
+            fate: IssueFate::Here,
             events: Vec::new(),
             parent: None,
             children: Vec::new(),
@@ -162,11 +162,11 @@ impl TrackerData {
         &mut self,
         repository: &str,
         number: i64,
-        change: impl FnOnce(&mut Issue) -> T,
+        change: impl FnOnce(&mut GithubRecord) -> T,
     ) -> Option<T> {
         let now = self.now();
         let issue = self.by_name_mut(repository)?.issues.get_mut(&number)?;
-        if issue.fate != Fate::Here {
+        if issue.fate != IssueFate::Here {
             return None;
         }
         let changed = change(issue);
@@ -181,9 +181,9 @@ impl TrackerData {
         number: i64,
         user: &str,
         body: &str,
-    ) -> Option<Comment> {
+    ) -> Option<GithubNote> {
         let (id, at) = (self.id(), self.now());
-        let comment = Comment { id, user: user.to_owned(), body: body.to_owned(), at };
+        let comment = GithubNote { id, user: user.to_owned(), body: body.to_owned(), at };
         let kept = comment.clone();
         self.edit(repository, number, move |issue| issue.comments.push(kept))?;
         Some(comment)
@@ -196,8 +196,9 @@ impl TrackerData {
         let target = self.by_name_mut(to)?;
         let new = target.issues.last_key_value().map_or(1, |(number, _)| number + 1);
         let target_id = target.id;
-        target.issues.insert(new, Issue { number: new, updated: now, ..moved });
-        self.by_name_mut(from)?.issues.get_mut(&number)?.fate = Fate::Transferred(target_id, new);
+        target.issues.insert(new, GithubRecord { number: new, updated: now, ..moved });
+        self.by_name_mut(from)?.issues.get_mut(&number)?.fate =
+            IssueFate::Transferred(target_id, new);
         Some(new)
     }
 }
@@ -229,10 +230,10 @@ fn label(base: &str, repository: &str, name: &str) -> Value {
     })
 }
 
-impl Repository {
+impl StoredRepository {
     pub fn to_json(&self, base: &str) -> Value {
         let (owner, short) = self.name.split_once('/').unwrap_or(("", &self.name));
-        let open = self.issues.values().filter(|issue| issue.open && issue.fate == Fate::Here);
+        let open = self.issues.values().filter(|issue| issue.open && issue.fate == IssueFate::Here);
         json!({
             "id": self.id, "node_id": "MDEwOlJlcG9zaXRvcnkxMjk2MjY5", "name": short,
             "full_name": self.name, "owner": account(base, owner), "private": true,
@@ -247,11 +248,11 @@ impl Repository {
         })
     }
 
-    pub fn labels_json(&self, base: &str, issue: &Issue) -> Value {
+    pub fn labels_json(&self, base: &str, issue: &GithubRecord) -> Value {
         issue.labels.iter().map(|name| label(base, &self.name, name)).collect()
     }
 
-    pub fn issue_json(&self, base: &str, issue: &Issue) -> Value {
+    pub fn issue_json(&self, base: &str, issue: &GithubRecord) -> Value {
         let url = format!("{base}/repos/{}/issues/{}", self.name, issue.number);
         let page = if issue.is_pull_request { "pull" } else { "issues" };
         let html_url = format!("https://github.com/{}/{page}/{}", self.name, issue.number);
@@ -288,7 +289,7 @@ impl Repository {
         value
     }
 
-    pub fn comment_json(&self, base: &str, number: i64, comment: &Comment) -> Value {
+    pub fn comment_json(&self, base: &str, number: i64, comment: &GithubNote) -> Value {
         json!({
             "id": comment.id, "node_id": "MDEyOklzc3VlQ29tbWVudDE=", "body": comment.body,
             "url": format!("{base}/repos/{}/issues/comments/{}", self.name, comment.id),

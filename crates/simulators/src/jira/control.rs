@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::reply::{self, Reply};
 use super::seed::blank;
-use super::server::Server;
-use super::text::Text;
+use super::server::JiraServer;
+use super::text::JiraText;
 use super::tracker_data::PROJECT;
 
 /// Handles a control request; `path` is what follows `/_simulator/`.
-pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Reply {
+pub fn handle(server: &JiraServer, method: &Method, path: &str, body: &Bytes) -> Reply {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut shared = server.lock();
     if let Some(handled) = shared.traffic.handle_control(method.as_str(), path, &value) {
@@ -21,7 +21,7 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
         ("POST", "issues") => {
             let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
             let mut issue = blank(PROJECT, &text("summary"));
-            issue.description = Text::from_wiki(&text("description"));
+            issue.description = JiraText::from_wiki(&text("description"));
             let now = shared.board.now();
             let id = shared.board.add(issue, now);
             reply::json(&json!({ "id": id }))

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use heartbeat::simulate::fault::InjectedFault as _;
+
 use super::reply::{self, Reply};
 
 /// The token of every page, for [`Fault::SameToken`].
@@ -78,59 +80,15 @@ impl Fault {
     /// The response that replaces the correct one; `None` if the correct one is modified or
     /// delayed.
     pub fn answer(self, now: Timestamp) -> Option<Reply> {
-        let error = |status, text: &str| Some(reply::error(status, text));
-        match self {
-            Self::Denied401 => Some(unauthorized()),
-            Self::Scope401 => {
-                let body = json!({ "code": 401, "message": "Unauthorized; scope does not match" });
-                let reply = reply::with_status(401, &body);
-                Some(reply.with("x-failure-category", "FAILURE_CLIENT_SCOPE_CHECK"))
-            }
-            Self::Anonymous200 => {
-                Some(anonymous(&json!({ "issues": [], "isLast": true, "total": 0 })))
-            }
-            Self::Html200 => Some(reply::page(200, "Log in - Jira")),
-            Self::Redirect302 => {
-                Some(Reply::bytes(302, "", vec![]).with("location", "/login.jsp?os_destination=x"))
-            }
-            Self::Captcha403 => {
-                Some(reply::page(403, "Forbidden (403)").with(
-                    "x-authentication-denied-reason",
-                    "CAPTCHA_CHALLENGE; login-url=/login.jsp",
-                ))
-            }
-            Self::Denied403 => error(403, "You do not have permission to view this project."),
-            Self::Query400 => error(
-                400,
-                "Field 'sevrity' does not exist or you do not have permission to view it.",
-            ),
-            Self::Project400 => {
-                error(400, "The value 'PARCEL' does not exist for the field 'project'.")
-            }
-            Self::Token400 => error(400, "The provided nextPageToken is invalid or has expired."),
-            Self::NotFound404 => Some(reply::page(404, "Oops, you've found a dead link")),
-            Self::Removed410 => error(
-                410,
-                "The requested API has been removed. Please migrate to the /rest/api/3/search/jql API. A full migration guideline is available at https://developer.atlassian.com/changelog/#CHANGE-2046",
-            ),
-            Self::Throttled429 => Some(throttled().with("retry-after", "1")),
-            Self::Throttled429Long => Some(throttled().with("retry-after", "1847")),
-            Self::Throttled429Reset => {
-                let at = now.checked_add(jiff::SignedDuration::from_secs(120)).unwrap_or(now);
-                let at = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-                Some(throttled().with("x-ratelimit-reset", at))
-            }
-            Self::Throttled429Html => Some(reply::page(429, "HTTP Status 429 – Too Many Requests")),
-            Self::Error500 => error(500, "Internal server error"),
-            Self::Gateway502 => Some(reply::page(502, "502 Bad Gateway")),
-            Self::Unavailable503 => Some(reply::page(503, "Jira is starting up")),
-            Self::WrongShape => Some(reply::json(&json!({ "values": [1, 2] }))),
-            Self::NotJson => {
-                Some(Reply::bytes(200, "application/json", b"{\"issues\": [ oops".to_vec()))
-            }
-            Self::Text200 => Some(Reply::bytes(200, "text/plain", b"It works!".to_vec())),
-            _ => None,
+        let reply = Reply::of_fault(include_str!("faults.json"), &self.name(), |status, parts| {
+            reply::error(status, &parts[0])
+        })?;
+        if self != Self::Throttled429Reset {
+            return Some(reply);
         }
+        let at = now.checked_add(jiff::SignedDuration::from_secs(120)).unwrap_or(now);
+        let at = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        Some(reply.with("x-ratelimit-reset", at))
     }
 
     /// Modifies the correct response.
@@ -174,8 +132,4 @@ pub fn unauthorized() -> Reply {
 /// A successful response to an anonymous client.
 pub fn anonymous(body: &Value) -> Reply {
     reply::json(body).with("x-seraph-loginreason", "AUTHENTICATED_FAILED")
-}
-
-fn throttled() -> Reply {
-    reply::error(429, "Rate limit exceeded").with("ratelimit-reason", "jira-burst-based")
 }

@@ -6,16 +6,16 @@ use super::linked;
 use super::reply::{self, Reply};
 use super::resources::{ME, priority, project, user};
 use super::seed::blank;
-use super::server::{ApiRequest, Shared};
-use super::text::Text;
-use super::tracker_data::{Comment, Edit, Issue, PROJECT, STATES};
+use super::server::{JiraRequest, JiraState};
+use super::text::JiraText;
+use super::tracker_data::{Edit, JiraNote, JiraRecord, PROJECT, STATES};
 
 /// In characters.
 const MAX_COMMENT_LEN: usize = 32_767;
 /// Newest comments included in an issue.
 const COMMENTS_SHOWN: usize = 20;
 
-pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Reply {
+pub fn answer(shared: &mut JiraState, request: &JiraRequest) -> Reply {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     match (request.method.as_str(), path.as_slice()) {
         ("POST", ["issue"]) => create(shared, request),
@@ -30,7 +30,13 @@ pub fn answer(shared: &mut Shared, request: &ApiRequest) -> Reply {
     }
 }
 
-fn one(shared: &mut Shared, request: &ApiRequest, method: &str, id: i64, rest: &[&str]) -> Reply {
+fn one(
+    shared: &mut JiraState,
+    request: &JiraRequest,
+    method: &str,
+    id: i64,
+    rest: &[&str],
+) -> Reply {
     match (method, rest) {
         ("GET", []) => {
             let names: Option<Vec<String>> = request
@@ -72,7 +78,12 @@ fn one(shared: &mut Shared, request: &ApiRequest, method: &str, id: i64, rest: &
 }
 
 /// An issue in the service's format; `names` are the requested fields, `None` means all.
-pub fn shown(shared: &Shared, issue: &Issue, names: Option<&[String]>, version: u8) -> Value {
+pub fn shown(
+    shared: &JiraState,
+    issue: &JiraRecord,
+    names: Option<&[String]>,
+    version: u8,
+) -> Value {
     let wanted = |name: &str| names.is_none_or(|names| names.iter().any(|one| one == name));
     let mut fields = serde_json::Map::new();
     for name in FIELDS {
@@ -112,7 +123,7 @@ const FIELDS: [&str; 19] = [
     "comment",
 ];
 
-fn field(shared: &Shared, issue: &Issue, name: &str, version: u8) -> Value {
+fn field(shared: &JiraState, issue: &JiraRecord, name: &str, version: u8) -> Value {
     match name {
         "summary" => json!(issue.summary),
         "status" => {
@@ -150,7 +161,7 @@ fn field(shared: &Shared, issue: &Issue, name: &str, version: u8) -> Value {
     }
 }
 
-fn comment_json(shared: &Shared, issue: i64, comment: &Comment, version: u8) -> Value {
+fn comment_json(shared: &JiraState, issue: i64, comment: &JiraNote, version: u8) -> Value {
     json!({
         "id": comment.id.to_string(), "author": user(shared, &comment.author),
         "body": comment.text.shown(version), "created": shared.board.time(comment.at),
@@ -160,7 +171,7 @@ fn comment_json(shared: &Shared, issue: i64, comment: &Comment, version: u8) -> 
 }
 
 /// What changed, oldest first, in the service's shape.
-fn histories(shared: &Shared, issue: &Issue) -> Vec<Value> {
+fn histories(shared: &JiraState, issue: &JiraRecord) -> Vec<Value> {
     let entry = |(edit, number): (&Edit, i64)| {
         let item = |(name, from, to): &(&str, String, String)| {
             let mut item = json!({ "field": name, "fieldtype": "jira", "from": null,
@@ -177,7 +188,7 @@ fn histories(shared: &Shared, issue: &Issue) -> Vec<Value> {
     issue.history.iter().zip(20_000..).map(entry).collect()
 }
 
-fn changelog(shared: &Shared, request: &ApiRequest, id: i64) -> Reply {
+fn changelog(shared: &JiraState, request: &JiraRequest, id: i64) -> Reply {
     let Some(issue) = shared.board.get(id) else { return reply::no_issue() };
     let all = histories(shared, issue);
     let number = |name: &str| request.number(name).and_then(|n| usize::try_from(n).ok());
@@ -188,7 +199,7 @@ fn changelog(shared: &Shared, request: &ApiRequest, id: i64) -> Reply {
         "isLast": is_last, "values": page }))
 }
 
-fn bulk(shared: &Shared, request: &ApiRequest) -> Reply {
+fn bulk(shared: &JiraState, request: &JiraRequest) -> Reply {
     let names = request.body["issueIdsOrKeys"].as_array().cloned().unwrap_or_default();
     if names.is_empty() || names.len() > 100 {
         return reply::error(400, "Provide between 1 and 100 issue IDs or keys.");
@@ -207,7 +218,7 @@ fn bulk(shared: &Shared, request: &ApiRequest) -> Reply {
     reply::json(&json!({ "issues": issues, "issueErrors": missing, "expand": "" }))
 }
 
-fn create(shared: &mut Shared, request: &ApiRequest) -> Reply {
+fn create(shared: &mut JiraState, request: &JiraRequest) -> Reply {
     let fields = &request.body["fields"];
     let name = fields["project"]["key"].as_str().unwrap_or(PROJECT);
     let Some(key) = shared.board.project(name) else {
@@ -220,21 +231,21 @@ fn create(shared: &mut Shared, request: &ApiRequest) -> Reply {
     issue.kind = fields["issuetype"]["name"].as_str().unwrap_or("Task").to_owned();
     let now = shared.board.now();
     let id = shared.board.add(issue, now);
-    let key = shared.board.get(id).map(Issue::key);
+    let key = shared.board.get(id).map(JiraRecord::key);
     let address = format!("{}/rest/api/2/issue/{id}", shared.base_url);
     reply::with_status(201, &json!({ "id": id.to_string(), "key": key, "self": address }))
 }
 
-fn text_of(value: &Value) -> Text {
+fn text_of(value: &Value) -> JiraText {
     match value {
-        Value::Null => Text::default(),
-        Value::String(text) => Text::from_wiki(text),
-        document => Text::from_adf(document),
+        Value::Null => JiraText::default(),
+        Value::String(text) => JiraText::from_wiki(text),
+        document => JiraText::from_adf(document),
     }
 }
 
 /// Sets fields, and adds to or removes from sets.
-fn edit(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
+fn edit(shared: &mut JiraState, request: &JiraRequest, id: i64) -> Reply {
     if !shared.may_edit {
         return reply::error(403, "You do not have permission to edit issues in this project.");
     }
@@ -271,9 +282,9 @@ fn edit(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
     reply::nothing()
 }
 
-fn comments(shared: &Shared, request: &ApiRequest, id: i64) -> Reply {
+fn comments(shared: &JiraState, request: &JiraRequest, id: i64) -> Reply {
     let Some(issue) = shared.board.get(id) else { return reply::no_issue() };
-    let mut comments: Vec<&Comment> = issue.comments.iter().collect();
+    let mut comments: Vec<&JiraNote> = issue.comments.iter().collect();
     if request.query.get("orderBy").is_some_and(|order| order == "-created") {
         comments.reverse();
     }
@@ -288,7 +299,7 @@ fn comments(shared: &Shared, request: &ApiRequest, id: i64) -> Reply {
     }))
 }
 
-fn comment(shared: &mut Shared, request: &ApiRequest, id: i64) -> Reply {
+fn comment(shared: &mut JiraState, request: &JiraRequest, id: i64) -> Reply {
     if !shared.may_comment {
         return reply::error(403, "You do not have the permission to comment on this issue.");
     }

@@ -5,13 +5,13 @@ use std::iter::Peekable;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
-use super::tracker_data::{Issue, TrackerData};
+use super::tracker_data::{JiraData, JiraRecord};
 
 /// Maximum nesting of brackets.
 const MAX_DEPTH: usize = 20;
 
 #[derive(Debug)]
-pub struct Query {
+pub struct JqlQuery {
     condition: Option<JqlCondition>,
     /// The result contains only issues that changed since.
     pub from: Timestamp,
@@ -30,9 +30,9 @@ enum JqlCondition {
     Before(Timestamp),
 }
 
-impl Query {
+impl JqlQuery {
     /// Parses a query; errors have the service's text.
-    pub fn parse(text: &str, board: &TrackerData, takes_numbers: bool) -> Result<Self, String> {
+    pub fn parse(text: &str, board: &JiraData, takes_numbers: bool) -> Result<Self, String> {
         let (condition, order) = split_order(text);
         let mut parser =
             JqlParser { tokens: tokens(condition)?.into_iter().peekable(), board, takes_numbers };
@@ -53,7 +53,7 @@ impl Query {
         self.condition.is_none()
     }
 
-    pub fn matches(&self, issue: &Issue) -> bool {
+    pub fn matches(&self, issue: &JiraRecord) -> bool {
         self.condition.as_ref().is_none_or(|condition| condition.holds(issue))
     }
 }
@@ -68,7 +68,7 @@ fn earliest(condition: &JqlCondition) -> Timestamp {
 }
 
 impl JqlCondition {
-    fn holds(&self, issue: &Issue) -> bool {
+    fn holds(&self, issue: &JiraRecord) -> bool {
         match self {
             Self::And(parts) => parts.iter().all(|part| part.holds(issue)),
             Self::Or(parts) => parts.iter().any(|part| part.holds(issue)),
@@ -92,7 +92,7 @@ impl JqlCondition {
     }
 }
 
-fn own_values(field: &str, issue: &Issue) -> Vec<String> {
+fn own_values(field: &str, issue: &JiraRecord) -> Vec<String> {
     match field {
         "project" => vec![issue.project.clone()],
         "id" | "issue" | "key" | "issuekey" => vec![issue.id.to_string(), issue.key()],
@@ -191,7 +191,7 @@ fn tokens(text: &str) -> Result<Vec<String>, String> {
 
 struct JqlParser<'a> {
     tokens: Peekable<std::vec::IntoIter<String>>,
-    board: &'a TrackerData,
+    board: &'a JiraData,
     takes_numbers: bool,
 }
 

@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use super::Simulator;
 use super::reply::{self, Reply};
-use super::server::{ApiRequest, Shared};
-use super::tracker_data::{Issue, STATES};
+use super::server::{JiraRequest, JiraState};
+use super::tracker_data::{JiraRecord, STATES};
 use heartbeat::simulate::StoredFile;
 
 /// Where Cloud redirects file downloads to.
 const STORE: &str = "https://api.media.atlassian.com/file/0a1b2c/binary?token=x";
 
 /// The value of a field, if it is one of these.
-pub fn field(shared: &Shared, issue: &Issue, name: &str, version: u8) -> Option<Value> {
+pub fn field(shared: &JiraState, issue: &JiraRecord, name: &str, version: u8) -> Option<Value> {
     let brief = |id: i64| shared.board.get(id).map(brief);
     Some(match name {
         "parent" => issue.parent.and_then(brief).unwrap_or_default(),
@@ -46,7 +46,7 @@ pub fn field(shared: &Shared, issue: &Issue, name: &str, version: u8) -> Option<
 }
 
 /// The short form of an issue in links.
-fn brief(issue: &Issue) -> Value {
+fn brief(issue: &JiraRecord) -> Value {
     let at = STATES.iter().position(|(name, _)| *name == issue.status).unwrap_or(0);
     json!({ "id": issue.id.to_string(), "key": issue.key(), "fields": {
         "summary": issue.summary, "issuetype": { "id": "10004", "name": issue.kind },
@@ -60,7 +60,7 @@ fn escaped(name: &str) -> String {
 
 /// The bytes of an attached file, if the request is about one. Cloud redirects to its store unless
 /// asked not to.
-pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
+pub fn answer(shared: &JiraState, request: &JiraRequest) -> Option<Reply> {
     let address: Vec<&str> = request.address.iter().map(String::as_str).collect();
     let (id, direct) = match (shared.is_cloud, address.as_slice()) {
         (true, ["rest", "api", _, "attachment", "content", id]) => {

@@ -5,7 +5,6 @@
 //! `jira` for Python and `jira.js`, clients we did not write, test it. Faults and issues can be
 //! changed through [`Simulator`] or over HTTP below `/_simulator/`.
 
-mod args;
 mod control;
 mod fault;
 mod issues;
@@ -26,40 +25,52 @@ use axum::Router;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-pub use args::{SimulateJiraArgs, run};
 pub use fault::{ActiveFault, Fault};
 pub use tracker_data::{FIRST_ID, OTHER, PROJECT};
 
-use self::server::{Server, Shared};
-use self::text::Text;
-use self::tracker_data::TrackerData;
+use self::server::{JiraServer, JiraState};
+use self::text::JiraText;
+use self::tracker_data::JiraData;
 use heartbeat::clock::Clock;
 use heartbeat::simulate::serving::{BoundAddress, Serving};
 use heartbeat::simulate::traffic::Traffic;
 
-#[derive(Debug, Clone)]
+/// Options of `simulators jira`, and what only tests set.
+#[derive(Debug, Clone, clap::Args)]
 pub struct SimulatorOptions {
-    /// 0 picks a free one.
+    /// Port on loopback; 0 picks a free one
+    #[arg(long, default_value_t = 0)]
     pub port: u16,
-    /// False means Data Center.
-    pub is_cloud: bool,
-    /// Number of issues in the project.
+    /// Issues in the project PARCEL; the first 8 are always the same
+    #[arg(long, default_value_t = 24)]
     pub items: usize,
-    /// For the issues beyond the first eight.
+    /// Seed of the issues beyond the first 8
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The only accepted secret; `None` accepts any.
+    /// The only token to accept; without this, any token is accepted
+    #[arg(long)]
     pub token: Option<String>,
-    /// Anonymous clients may read, but see nothing.
-    pub lets_anonymous_read: bool,
-    /// Active from the start.
+    /// Act as a Data Center server: version 2 of the API, numbered pages, wiki markup
+    #[arg(long = "server", action = clap::ArgAction::SetFalse)]
+    pub is_cloud: bool,
+    /// Inject a fault, optionally for one kind of request and a number of times, such as
+    /// throttled429@search*2; may be repeated
+    #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<ActiveFault>,
-    /// Maximum rows per page, whatever was requested.
+    // Anonymous clients may read, but see nothing.
+    #[arg(skip)]
+    pub lets_anonymous_read: bool,
+    // Maximum rows per page, whatever was requested.
+    #[arg(skip = 100_usize)]
     pub most_rows: usize,
-    /// Delay of the search index.
+    // Delay of the search index.
+    #[arg(skip)]
     pub index_lag: SignedDuration,
-    /// The account's time zone.
+    // The account's time zone.
+    #[arg(skip = "Europe/Berlin")]
     pub zone: String,
-    /// The server's time.
+    // The server's time.
+    #[arg(skip = Clock::system())]
     pub clock: Clock,
 }
 
@@ -84,7 +95,7 @@ impl Default for SimulatorOptions {
 /// Stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
-    server: Server,
+    server: JiraServer,
     serving: Serving,
 }
 
@@ -94,9 +105,9 @@ impl Simulator {
         let bound = BoundAddress::bind(options.port).await?;
         let address = bound.address;
         let zone = jiff::tz::TimeZone::get(&options.zone).map_err(io::Error::other)?;
-        let mut board = TrackerData::new(options.clock, zone);
-        seed::fill(&mut board, options.items, options.seed);
-        let shared = Shared {
+        let mut board = JiraData::new(options.clock, zone);
+        seed::fill(&mut board, options.items, options.seed).map_err(io::Error::other)?;
+        let shared = JiraState {
             board,
             traffic: Traffic::new(options.faults),
             is_cloud: options.is_cloud,
@@ -108,9 +119,16 @@ impl Simulator {
             index_lag: options.index_lag,
             base_url: format!("http://{address}"),
         };
-        let server = Server::new(shared);
+        let server = JiraServer::new(shared);
         let router = Router::new().fallback(server::handle).with_state(server.clone());
         Ok(Self { server, serving: bound.serve(router) })
+    }
+
+    /// Serves until the task is cancelled; calls `ready` when it is up.
+    pub async fn run(options: SimulatorOptions, ready: impl FnOnce(&Self)) -> io::Result<()> {
+        let mut simulator = Self::start(options).await?;
+        ready(&simulator);
+        simulator.serving.ended().await
     }
 
     /// Address of the site: the value for `source.base_url`.
@@ -126,7 +144,7 @@ impl Simulator {
     pub fn add_issue(&self, summary: &str, description: &str) -> i64 {
         let mut shared = self.server.lock();
         let mut issue = seed::blank(PROJECT, summary);
-        issue.description = Text::from_wiki(description);
+        issue.description = JiraText::from_wiki(description);
         let now = shared.board.now();
         shared.board.add(issue, now)
     }
@@ -135,21 +153,21 @@ impl Simulator {
     pub fn report_at(&self, summary: &str, description: &str, at: Timestamp) -> (i64, String) {
         let mut shared = self.server.lock();
         let mut issue = seed::blank(PROJECT, summary);
-        issue.description = Text::from_wiki(description);
+        issue.description = JiraText::from_wiki(description);
         let id = shared.board.add(issue, at);
-        (id, shared.board.get(id).map(tracker_data::Issue::key).unwrap_or_default())
+        (id, shared.board.get(id).map(tracker_data::JiraRecord::key).unwrap_or_default())
     }
 
     /// Sets the description and the status of an issue, at a given time.
     pub fn rewrite_at(&self, id: i64, description: &str, status: &str, at: Timestamp) -> bool {
-        let (text, status) = (Text::from_wiki(description), status.to_owned());
+        let (text, status) = (JiraText::from_wiki(description), status.to_owned());
         self.server.lock().board.edit_at(id, at, |issue| {
             (issue.description, issue.status) = (text, status);
         })
     }
 
     pub fn describe(&self, id: i64, document: &Value) -> bool {
-        let text = Text::from_adf(document);
+        let text = JiraText::from_adf(document);
         self.server.lock().board.edit(id, |issue| issue.description = text)
     }
 
@@ -199,7 +217,7 @@ impl Simulator {
 
     /// Adds a comment in wiki markup.
     pub fn comment(&self, id: i64, author: &str, text: &str) {
-        self.server.lock().board.add_comment(id, author, Text::from_wiki(text));
+        self.server.lock().board.add_comment(id, author, JiraText::from_wiki(text));
     }
 
     pub fn ids(&self) -> Vec<i64> {

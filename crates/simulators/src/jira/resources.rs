@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::reply::{self, Reply};
-use super::server::{ApiRequest, Shared};
+use super::server::{JiraRequest, JiraState};
 use super::tracker_data::{OTHER, PRIORITIES, PROJECT, PROJECT_NAME};
 
 /// The account of every credential.
 pub const ME: &str = "Parcel Build Service";
 
 /// The response, if the request is about one of these.
-pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
+pub fn answer(shared: &JiraState, request: &JiraRequest) -> Option<Reply> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     Some(match path.as_slice() {
         ["serverInfo"] => reply::json(&server_info(shared)),
@@ -39,7 +39,7 @@ pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
     })
 }
 
-fn server_info(shared: &Shared) -> Value {
+fn server_info(shared: &JiraState) -> Value {
     let version = if shared.is_cloud { "1001.0.0-SNAPSHOT" } else { "9.12.8" };
     let kind = if shared.is_cloud { "Cloud" } else { "Server" };
     let numbers: Vec<i64> =
@@ -51,7 +51,7 @@ fn server_info(shared: &Shared) -> Value {
     })
 }
 
-pub fn user(shared: &Shared, name: &str) -> Value {
+pub fn user(shared: &JiraState, name: &str) -> Value {
     let id = format!("5b10{:020x}", name.bytes().map(u64::from).sum::<u64>());
     let zone = shared.board.zone.iana_name().unwrap_or("UTC");
     if shared.is_cloud {
@@ -64,18 +64,18 @@ pub fn user(shared: &Shared, name: &str) -> Value {
     }
 }
 
-pub fn project(shared: &Shared, key: &str) -> Value {
+pub fn project(shared: &JiraState, key: &str) -> Value {
     let name = if key == OTHER { "Operations" } else { PROJECT_NAME };
     let id = if key == OTHER { "10002" } else { "10001" };
     json!({ "id": id, "key": key, "name": name, "projectTypeKey": "software",
             "self": format!("{}/rest/api/2/project/{id}", shared.base_url) })
 }
 
-pub fn priority(shared: &Shared, name: &str) -> Value {
+pub fn priority(shared: &JiraState, name: &str) -> Value {
     let id = PRIORITIES.iter().position(|known| *known == name).map_or(3, |at| at + 1).to_string();
     json!({ "id": id, "name": name, "self": format!("{}/rest/api/2/priority/{id}", shared.base_url) })
 }
 
-fn priorities(shared: &Shared) -> Vec<Value> {
+fn priorities(shared: &JiraState) -> Vec<Value> {
     PRIORITIES.iter().map(|name| priority(shared, name)).collect()
 }

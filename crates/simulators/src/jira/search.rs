@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::fault::SAME_TOKEN;
 use super::issues::shown;
-use super::jql::Query;
+use super::jql::JqlQuery;
 use super::reply::{self, Reply};
-use super::server::{ApiRequest, Shared};
-use super::tracker_data::Issue;
+use super::server::{JiraRequest, JiraState};
+use super::tracker_data::JiraRecord;
 
 /// Properties that a search on Cloud accepts; others are rejected.
 const KEYS: [&str; 9] = [
@@ -26,7 +26,7 @@ const KEYS: [&str; 9] = [
 ];
 
 /// The response, if the request is a search.
-pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
+pub fn answer(shared: &JiraState, request: &JiraRequest) -> Option<Reply> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     Some(match (shared.is_cloud, path.as_slice()) {
         (true, ["search"]) => reply::error(
@@ -45,26 +45,26 @@ pub fn answer(shared: &Shared, request: &ApiRequest) -> Option<Reply> {
     })
 }
 
-fn query(shared: &Shared, request: &ApiRequest) -> Result<Query, Reply> {
+fn query(shared: &JiraState, request: &JiraRequest) -> Result<JqlQuery, Reply> {
     let text = request.value("jql");
     let parsed =
-        Query::parse(text.as_str().unwrap_or_default(), &shared.board, request.takes_numbers);
+        JqlQuery::parse(text.as_str().unwrap_or_default(), &shared.board, request.takes_numbers);
     parsed.map_err(|why| reply::error(400, &why))
 }
 
 /// The indexed part of the result, plus the issues requested past the index.
-fn rows<'a>(shared: &'a Shared, query: &Query, reconciled: &[i64]) -> Vec<&'a Issue> {
+fn rows<'a>(shared: &'a JiraState, query: &JqlQuery, reconciled: &[i64]) -> Vec<&'a JiraRecord> {
     let now = shared.board.now();
     let indexed = match shared.index_lag.is_zero() {
         true => jiff::Timestamp::MAX,
         false => now.checked_sub(shared.index_lag).unwrap_or(now),
     };
     // Only some issues are late, so that a client that follows the newest row would miss them.
-    let is_late = |issue: &Issue| issue.id % 2 == 0 && issue.updated > indexed;
-    let is_seen = |issue: &&Issue| {
+    let is_late = |issue: &JiraRecord| issue.id % 2 == 0 && issue.updated > indexed;
+    let is_seen = |issue: &&JiraRecord| {
         (!is_late(issue) || reconciled.contains(&issue.id)) && query.matches(issue)
     };
-    let mut rows: Vec<&Issue> = shared.board.by_change(query.from).filter(is_seen).collect();
+    let mut rows: Vec<&JiraRecord> = shared.board.by_change(query.from).filter(is_seen).collect();
     if !query.by_change {
         rows.sort_by_key(|issue| issue.id);
     }
@@ -72,7 +72,7 @@ fn rows<'a>(shared: &'a Shared, query: &Query, reconciled: &[i64]) -> Vec<&'a Is
 }
 
 /// The requested fields; `None` means all.
-fn fields(request: &ApiRequest, default: &[&str]) -> Option<Vec<String>> {
+fn fields(request: &JiraRequest, default: &[&str]) -> Option<Vec<String>> {
     let names: Vec<String> = match request.value("fields") {
         Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         Value::String(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
@@ -82,7 +82,7 @@ fn fields(request: &ApiRequest, default: &[&str]) -> Option<Vec<String>> {
     (!names.iter().any(is_all)).then_some(names)
 }
 
-fn cloud(shared: &Shared, request: &ApiRequest) -> Reply {
+fn cloud(shared: &JiraState, request: &JiraRequest) -> Reply {
     if request.method == "POST" {
         let unknown = request.body.as_object().into_iter().flatten().map(|(key, _)| key);
         if unknown.into_iter().any(|key| !KEYS.contains(&key.as_str())) {
@@ -152,7 +152,7 @@ fn place_of(token: &str) -> Option<usize> {
     text.strip_prefix("place:")?.parse().ok()
 }
 
-fn server(shared: &Shared, request: &ApiRequest) -> Reply {
+fn server(shared: &JiraState, request: &JiraRequest) -> Reply {
     let query = match query(shared, request) {
         Ok(query) => query,
         Err(reply) => return reply,

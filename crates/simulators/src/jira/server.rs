@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::fault::{Fault, anonymous, unauthorized};
 use super::reply::{self, Reply};
-use super::tracker_data::TrackerData;
+use super::tracker_data::JiraData;
 use super::{control, issues, linked, resources, search};
 use heartbeat::simulate::connection::Switch;
 use heartbeat::simulate::shared::{self, decode};
@@ -18,8 +18,8 @@ use heartbeat::simulate::traffic::Traffic;
 
 /// State shared by all requests.
 #[derive(Debug)]
-pub struct Shared {
-    pub board: TrackerData,
+pub struct JiraState {
+    pub board: JiraData,
     pub traffic: Traffic<Fault>,
     pub is_cloud: bool,
     /// The only accepted secret; `None` accepts any.
@@ -36,9 +36,9 @@ pub struct Shared {
     pub base_url: String,
 }
 
-pub type Server = heartbeat::simulate::shared::Server<Shared>;
+pub type JiraServer = heartbeat::simulate::shared::Server<JiraState>;
 
-pub struct ApiRequest {
+pub struct JiraRequest {
     pub method: String,
     /// 2 or 3; 0 for another address.
     pub version: u8,
@@ -53,7 +53,7 @@ pub struct ApiRequest {
     pub takes_numbers: bool,
 }
 
-impl ApiRequest {
+impl JiraRequest {
     fn new(parts: &axum::http::request::Parts, body: &Bytes) -> Self {
         let path: Vec<String> =
             parts.uri.path().split('/').filter(|part| !part.is_empty()).map(decode).collect();
@@ -122,7 +122,7 @@ impl ApiRequest {
 }
 
 pub async fn handle(
-    State(server): State<Server>,
+    State(server): State<JiraServer>,
     ConnectInfo(switch): ConnectInfo<Switch>,
     request: Request<Body>,
 ) -> Response {
@@ -133,7 +133,7 @@ pub async fn handle(
     if let Some(rest) = parts.uri.path().strip_prefix("/_simulator/") {
         return reply::sent(control::handle(&server, &parts.method, rest, &body), false);
     }
-    let mut request = ApiRequest::new(&parts, &body);
+    let mut request = JiraRequest::new(&parts, &body);
     let path = format!("/{}", request.path.join("/"));
     let (fault, now) = {
         let mut shared = server.lock();
@@ -166,8 +166,8 @@ pub async fn handle(
     reply::sent(reply, fault == Some(Fault::Truncated))
 }
 
-impl Shared {
-    fn answer(&mut self, request: &ApiRequest) -> Reply {
+impl JiraState {
+    fn answer(&mut self, request: &JiraRequest) -> Reply {
         let file = linked::answer(self, request);
         let served = if self.is_cloud { request.version != 0 } else { request.version == 2 };
         if !served && file.is_none() {
@@ -185,7 +185,7 @@ impl Shared {
         if self.is_cloud { reply } else { reply.with("x-seraph-loginreason", "OK") }
     }
 
-    fn reject_unauthenticated(&self, request: &ApiRequest) -> Option<Reply> {
+    fn reject_unauthenticated(&self, request: &JiraRequest) -> Option<Reply> {
         if request.kind() == "serverinfo" {
             return None;
         }

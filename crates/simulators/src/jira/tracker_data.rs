@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::text::Text;
+use super::text::JiraText;
 use heartbeat::clock::Clock;
 use heartbeat::simulate::StoredFile;
 
@@ -29,21 +29,21 @@ pub const STATES: [(&str, &str); 4] = [
 ];
 
 #[derive(Debug, Clone)]
-pub struct Comment {
+pub struct JiraNote {
     pub id: i64,
     pub author: String,
-    pub text: Text,
+    pub text: JiraText,
     pub at: Timestamp,
 }
 
 #[derive(Debug, Clone)]
-pub struct Issue {
+pub struct JiraRecord {
     pub id: i64,
     pub project: String,
     /// Number in the project.
     pub number: i64,
     pub summary: String,
-    pub description: Text,
+    pub description: JiraText,
     pub kind: String,
     pub status: String,
     pub priority: String,
@@ -53,7 +53,7 @@ pub struct Issue {
     pub parent: Option<i64>,
     pub created: Timestamp,
     pub updated: Timestamp,
-    pub comments: Vec<Comment>,
+    pub comments: Vec<JiraNote>,
     /// Name of the link, whether it is outward, and the other issue.
     pub links: Vec<(String, bool, i64)>,
     /// Id, name and content.
@@ -71,7 +71,7 @@ pub struct Edit {
     pub fields: Vec<(&'static str, String, String)>,
 }
 
-impl Issue {
+impl JiraRecord {
     pub fn key(&self) -> String {
         format!("{}-{}", self.project, self.number)
     }
@@ -83,9 +83,9 @@ impl Issue {
 }
 
 #[derive(Debug)]
-pub struct TrackerData {
+pub struct JiraData {
     pub clock: Clock,
-    issues: BTreeMap<i64, Issue>,
+    issues: BTreeMap<i64, JiraRecord>,
     /// Sorted by the time of the last change.
     order: BTreeSet<(Timestamp, i64)>,
     numbers: BTreeMap<String, i64>,
@@ -95,7 +95,7 @@ pub struct TrackerData {
     pub zone: jiff::tz::TimeZone,
 }
 
-impl TrackerData {
+impl JiraData {
     pub fn new(clock: Clock, zone: jiff::tz::TimeZone) -> Self {
         Self {
             clock,
@@ -121,7 +121,7 @@ impl TrackerData {
     }
 
     /// Adds an issue that was created and last changed at `at`; returns its id.
-    pub fn add(&mut self, mut issue: Issue, at: Timestamp) -> i64 {
+    pub fn add(&mut self, mut issue: JiraRecord, at: Timestamp) -> i64 {
         let at = milliseconds(at);
         let id = FIRST_ID + i64::try_from(self.issues.len()).unwrap_or(0);
         let id = self.issues.keys().next_back().map_or(id, |last| id.max(last + 1));
@@ -133,12 +133,12 @@ impl TrackerData {
         id
     }
 
-    pub fn get(&self, id: i64) -> Option<&Issue> {
+    pub fn get(&self, id: i64) -> Option<&JiraRecord> {
         self.issues.get(&id)
     }
 
     /// By id or key.
-    pub fn find(&self, name: &str) -> Option<&Issue> {
+    pub fn find(&self, name: &str) -> Option<&JiraRecord> {
         match name.parse::<i64>() {
             Ok(id) => self.issues.get(&id),
             Err(_) => self.issues.values().find(|issue| issue.key().eq_ignore_ascii_case(name)),
@@ -155,7 +155,7 @@ impl TrackerData {
     }
 
     /// Changes an issue now; every change moves the date, even within a millisecond.
-    pub fn edit(&mut self, id: i64, change: impl FnOnce(&mut Issue)) -> bool {
+    pub fn edit(&mut self, id: i64, change: impl FnOnce(&mut JiraRecord)) -> bool {
         let Some(issue) = self.issues.get(&id) else { return false };
         let next = issue.updated.checked_add(jiff::SignedDuration::from_millis(1));
         let at = self.now().max(next.unwrap_or(issue.updated));
@@ -163,10 +163,15 @@ impl TrackerData {
     }
 
     /// Changes an issue at a given time.
-    pub fn edit_at(&mut self, id: i64, at: Timestamp, change: impl FnOnce(&mut Issue)) -> bool {
+    pub fn edit_at(
+        &mut self,
+        id: i64,
+        at: Timestamp,
+        change: impl FnOnce(&mut JiraRecord),
+    ) -> bool {
         let Some(issue) = self.issues.get_mut(&id) else { return false };
         self.order.remove(&(issue.updated, id));
-        let held = |issue: &Issue| {
+        let held = |issue: &JiraRecord| {
             let description = issue.description.wiki.clone();
             [issue.summary.clone(), description, issue.status.clone()]
         };
@@ -189,12 +194,12 @@ impl TrackerData {
     }
 
     /// Adds a comment; returns its id.
-    pub fn add_comment(&mut self, id: i64, author: &str, text: Text) -> Option<i64> {
+    pub fn add_comment(&mut self, id: i64, author: &str, text: JiraText) -> Option<i64> {
         self.last_comment += 1;
         let (comment, author) = (self.last_comment, author.to_owned());
         let at = self.now();
         let done = self.edit(id, |issue| {
-            issue.comments.push(Comment { id: comment, author, text, at });
+            issue.comments.push(JiraNote { id: comment, author, text, at });
         });
         // A comment has the time of the change that it made.
         let issue = self.issues.get_mut(&id)?;
@@ -206,7 +211,7 @@ impl TrackerData {
     }
 
     /// Issues in the order of their changes, from `from` on.
-    pub fn by_change(&self, from: Timestamp) -> impl Iterator<Item = &Issue> {
+    pub fn by_change(&self, from: Timestamp) -> impl Iterator<Item = &JiraRecord> {
         self.order.range((from, i64::MIN)..).filter_map(|(_, id)| self.issues.get(id))
     }
 

@@ -11,7 +11,7 @@ use seccompiler::{
 use super::calls::{ALLOWED, OF_A_SANDBOX};
 use crate::confinement::Confinement;
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type CallRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// No conditions on the arguments.
 const ALWAYS: Vec<SeccompRule> = Vec::new();
@@ -19,7 +19,7 @@ const ALWAYS: Vec<SeccompRule> = Vec::new();
 /// The filters, in the order of application. An agent with its own sandbox needs user namespaces
 /// and local sockets for it.
 pub fn programs(allowed: &Confinement) -> Result<Vec<BpfProgram>, BackendError> {
-    let mut refused: Rules = BTreeMap::new();
+    let mut refused: CallRules = BTreeMap::new();
     refused.extend(sockets(allowed.makes_own_sandbox, allowed.only_gateway)?);
     refused.extend(limits_of_others()?);
     refused.extend(files_that_lend_their_owner()?);
@@ -28,7 +28,7 @@ pub fn programs(allowed: &Confinement) -> Result<Vec<BpfProgram>, BackendError> 
         refused.extend(namespaces()?);
     }
     refused.extend(CLOSED.iter().map(|call| (*call, ALWAYS)));
-    let mut listed: Rules = ALLOWED.iter().map(|call| (*call, ALWAYS)).collect();
+    let mut listed: CallRules = ALLOWED.iter().map(|call| (*call, ALWAYS)).collect();
     match allowed.makes_own_sandbox {
         true => listed.extend(OF_A_SANDBOX.iter().map(|call| (*call, ALWAYS))),
         false => refused.extend(OF_A_SANDBOX.iter().map(|call| (*call, ALWAYS))),
@@ -40,7 +40,7 @@ pub fn programs(allowed: &Confinement) -> Result<Vec<BpfProgram>, BackendError> 
     // not permitted, whatever else is not listed does not exist, so that programs fall back.
     let error = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
     // It takes the disk at once, however much; programs that get this error write instead.
-    let at_once = Rules::from([(libc::SYS_fallocate, ALWAYS)]);
+    let at_once = CallRules::from([(libc::SYS_fallocate, ALWAYS)]);
     Ok(vec![
         other_numbers(),
         program(listed, error(libc::ENOSYS), SeccompAction::Allow)?,
@@ -137,7 +137,7 @@ const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
 
 fn program(
-    rules: Rules,
+    rules: CallRules,
     others: SeccompAction,
     matching: SeccompAction,
 ) -> Result<BpfProgram, BackendError> {
@@ -149,7 +149,7 @@ fn program(
 /// connected to any path, and one of any kind can be bound to a name that all sessions and users
 /// share. Of the kernel's own channel (netlink) only the one that lists network interfaces is open:
 /// others reach processes and list every socket.
-fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<Rules, BackendError> {
+fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<CallRules, BackendError> {
     const TYPE: u64 = 0xf;
     let mut domains = vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     if with_local_ones {
@@ -183,7 +183,7 @@ fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<Rules, BackendError>
     let opens_fast = |index| Ok::<_, BackendError>(vec![rule(&[has(index, fast_open)?])?]);
     // An address of netlink; the length of one is all that a filter sees.
     let bind = vec![rule(&[differs(2, size_of::<libc::sockaddr_nl>() as u64)?])?];
-    Ok(Rules::from([
+    Ok(CallRules::from([
         (libc::SYS_bind, bind),
         (libc::SYS_socket, sockets),
         (libc::SYS_socketpair, vec![of_type(libc::SOCK_DGRAM)?, of_type(libc::SOCK_RAW)?]),
@@ -196,12 +196,12 @@ fn sockets(with_local_ones: bool, only_tcp: bool) -> Result<Rules, BackendError>
 /// At a limit of one byte the kernel starts no handler for a crash, which would read an agent's
 /// process outside of its walls. At any other it does, also at none; so the limit stays. A program
 /// that wants no core file is told that it has what it wants.
-fn crashes() -> Result<Rules, BackendError> {
+fn crashes() -> Result<CallRules, BackendError> {
     // Its type differs between C libraries.
     let core = i64::from(libc::RLIMIT_CORE).unsigned_abs();
     let new = rule(&[equals(0, 0)?, equals(1, core)?, differs_wide(2, 0)?])?;
     let old = rule(&[equals(0, core)?])?;
-    Ok(Rules::from([(libc::SYS_prlimit64, vec![new]), (libc::SYS_setrlimit, vec![old])]))
+    Ok(CallRules::from([(libc::SYS_prlimit64, vec![new]), (libc::SYS_setrlimit, vec![old])]))
 }
 
 /// A process, as opposed to a group or a user, for `setpriority` and for `ioprio_set`.
@@ -209,7 +209,7 @@ const PRIO_PROCESS: u64 = 0;
 const IOPRIO_WHO_PROCESS: u64 = 1;
 
 /// Limits and scheduling of other processes, and the session's mark.
-fn limits_of_others() -> Result<Rules, BackendError> {
+fn limits_of_others() -> Result<CallRules, BackendError> {
     // Its type differs between C libraries.
     let mark = i64::from(libc::RLIMIT_RTTIME).unsigned_abs();
     let other = |index| Ok::<_, BackendError>(vec![rule(&[differs(index, 0)?])?]);
@@ -217,7 +217,7 @@ fn limits_of_others() -> Result<Rules, BackendError> {
     let own_only = |process: u64| {
         Ok::<_, BackendError>(vec![rule(&[differs(0, process)?])?, rule(&[differs(1, 0)?])?])
     };
-    Ok(Rules::from([
+    Ok(CallRules::from([
         (libc::SYS_prlimit64, limits),
         (libc::SYS_setrlimit, vec![rule(&[equals(0, mark)?])?]),
         (libc::SYS_sched_setscheduler, other(0)?),
@@ -231,7 +231,7 @@ fn limits_of_others() -> Result<Rules, BackendError> {
 }
 
 /// A setuid or setgid program would run as this user for everyone who can reach it.
-fn files_that_lend_their_owner() -> Result<Rules, BackendError> {
+fn files_that_lend_their_owner() -> Result<CallRules, BackendError> {
     let bits = [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)];
     type Found = Result<Vec<SeccompRule>, BackendError>;
     let mode = |index| bits.iter().map(|bit| rule(&[has(index, *bit)?])).collect::<Found>();
@@ -240,7 +240,7 @@ fn files_that_lend_their_owner() -> Result<Rules, BackendError> {
         let pairs = makes.iter().flat_map(|make| bits.iter().map(move |bit| (*make, *bit)));
         pairs.map(|(make, bit)| rule(&[has(flags, make)?, has(mode, bit)?])).collect::<Found>()
     };
-    let mut rules = Rules::from([
+    let mut rules = CallRules::from([
         (libc::SYS_fchmod, mode(1)?),
         (libc::SYS_fchmodat, mode(2)?),
         (libc::SYS_fchmodat2, mode(2)?),
@@ -258,7 +258,7 @@ fn files_that_lend_their_owner() -> Result<Rules, BackendError> {
 }
 
 /// What changes or holds up a file that is open for reading only, such as one of the code base.
-fn attributes_and_leases() -> Result<Rules, BackendError> {
+fn attributes_and_leases() -> Result<CallRules, BackendError> {
     // A request that writes, by its direction, and the letter of its family: those of all file
     // systems, of XFS, of versions and of FAT. One of them reads too: where a file lies.
     const WRITES: u64 = 0x4000_0000;
@@ -274,14 +274,14 @@ fn attributes_and_leases() -> Result<Rules, BackendError> {
     }
     let holds_up = |command: i32| rule(&[equals(1, u64::from(command.unsigned_abs()))?]);
     let commands = vec![holds_up(libc::F_SETLEASE)?, holds_up(libc::F_NOTIFY)?];
-    Ok(Rules::from([(libc::SYS_ioctl, requests), (libc::SYS_fcntl, commands)]))
+    Ok(CallRules::from([(libc::SYS_ioctl, requests), (libc::SYS_fcntl, commands)]))
 }
 
 /// In its own user namespace an agent would have every capability over what it creates there.
-fn namespaces() -> Result<Rules, BackendError> {
+fn namespaces() -> Result<CallRules, BackendError> {
     let user = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
     let makes_one = || Ok::<_, BackendError>(vec![rule(&[has(0, user)?])?]);
-    Ok(Rules::from([(libc::SYS_unshare, makes_one()?), (libc::SYS_clone, makes_one()?)]))
+    Ok(CallRules::from([(libc::SYS_unshare, makes_one()?), (libc::SYS_clone, makes_one()?)]))
 }
 
 fn rule(conditions: &[SeccompCondition]) -> Result<SeccompRule, BackendError> {

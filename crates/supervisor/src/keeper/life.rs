@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration =
 
 /// Where the agent runs.
 #[derive(Debug)]
-pub enum Tree {
+pub enum ProcessTree {
     /// Directly below the keeper.
     Direct(Option<Pid>),
     Namespace(Namespace),
@@ -41,7 +41,7 @@ pub struct KeeperLoop {
     /// Connection to heartbeat.
     pub control: Channel,
     pub signals: Signals,
-    pub tree: Tree,
+    pub tree: ProcessTree,
     /// The session's group, if there is one.
     pub group: Option<Group>,
     /// Sends SIGCONT if the keeper was stopped; does not belong to the session.
@@ -91,7 +91,7 @@ impl KeeperLoop {
     pub fn new(
         control: Channel,
         signals: Signals,
-        tree: Tree,
+        tree: ProcessTree,
         group: Option<Group>,
         watcher: Option<Pid>,
     ) -> Self {
@@ -161,8 +161,8 @@ impl KeeperLoop {
     fn start(&mut self, order: &Order) -> Result<u32, StartFailure> {
         let group = self.group.as_ref().map(Group::folder);
         match &mut self.tree {
-            Tree::Namespace(namespace) => namespace.start(order),
-            Tree::Direct(leader) => {
+            ProcessTree::Namespace(namespace) => namespace.start(order),
+            ProcessTree::Direct(leader) => {
                 let target = SpawnTarget { group, ..SpawnTarget::default() };
                 let pid = start::start(order, target)?;
                 *leader = Some(pid);
@@ -215,7 +215,7 @@ impl KeeperLoop {
             PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
         ];
-        if let Tree::Namespace(namespace) = &self.tree {
+        if let ProcessTree::Namespace(namespace) = &self.tree {
             fds.push(PollFd::new(namespace.channel().as_fd(), PollFlags::POLLIN));
         }
         // Rounded up to avoid a busy loop in the last millisecond.
@@ -252,8 +252,8 @@ impl KeeperLoop {
 
     fn signal(&mut self, signal: Signal) {
         match &mut self.tree {
-            Tree::Direct(leader) => signal_agent(*leader, signal),
-            Tree::Namespace(namespace) => namespace.signal(signal),
+            ProcessTree::Direct(leader) => signal_agent(*leader, signal),
+            ProcessTree::Namespace(namespace) => namespace.signal(signal),
         }
     }
 
@@ -280,8 +280,8 @@ impl KeeperLoop {
     /// Reaps dead children; returns the agent's end if it is among them.
     fn collect(&mut self) -> Option<Exit> {
         match &mut self.tree {
-            Tree::Namespace(namespace) => namespace.collect(),
-            Tree::Direct(leader) => {
+            ProcessTree::Namespace(namespace) => namespace.collect(),
+            ProcessTree::Direct(leader) => {
                 while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                     if status == WaitStatus::StillAlive {
                         break;
@@ -297,7 +297,7 @@ impl KeeperLoop {
     }
 
     fn is_lost(&self) -> bool {
-        matches!(&self.tree, Tree::Namespace(namespace) if namespace.is_gone())
+        matches!(&self.tree, ProcessTree::Namespace(namespace) if namespace.is_gone())
     }
 
     /// Sweeps until no process is left, without a time limit.
@@ -335,16 +335,16 @@ impl KeeperLoop {
     fn sweep_once(&mut self) -> Swept {
         let population = match (&self.tree, &self.group) {
             // The namespace's init is a member too.
-            (Tree::Namespace(_), Some(group)) => Some(group.population().saturating_sub(1)),
-            (Tree::Namespace(namespace), None) => Some(namespace.population()),
-            (Tree::Direct(_), _) => None,
+            (ProcessTree::Namespace(_), Some(group)) => Some(group.population().saturating_sub(1)),
+            (ProcessTree::Namespace(namespace), None) => Some(namespace.population()),
+            (ProcessTree::Direct(_), _) => None,
         };
         if let Some(group) = &self.group {
             group.kill();
         }
         let leader = match &self.tree {
-            Tree::Direct(leader) => *leader,
-            Tree::Namespace(_) => None,
+            ProcessTree::Direct(leader) => *leader,
+            ProcessTree::Namespace(_) => None,
         };
         let mut swept = sweep(leader, self.watcher, &self.signals, SWEEP_WITHIN);
         // Where the kernel reports only direct children, two empty scans are required.

@@ -43,7 +43,7 @@ use nix::unistd::Pid;
 
 use self::channel::Channel;
 use self::group::Group;
-use self::life::{KeeperLoop, Tree};
+use self::life::{KeeperLoop, ProcessTree};
 use self::namespace::Namespace;
 use self::protocol::{FromKeeper, Order, ToKeeper};
 use self::signals::Signals;
@@ -117,7 +117,7 @@ fn run(session: &str, containment: &str, slots: Option<&Slots>) -> Option<ExitCo
         cgroup: group.as_ref().map(|group| group.path().to_owned()),
         watcher: watcher.and_then(|pid| u32::try_from(pid.as_raw()).ok()),
     });
-    let tree = namespace.map_or(Tree::Direct(None), Tree::Namespace);
+    let tree = namespace.map_or(ProcessTree::Direct(None), ProcessTree::Namespace);
     let order = wait_for_go(&mut control, &signals);
     let life = KeeperLoop::new(control, signals, tree, group, watcher);
     match order {

@@ -83,7 +83,8 @@ pub fn enter(allowed: &Confinement, more: &[&Path]) -> io::Result<()> {
     let is_kept = |folder: &PathBuf| real.iter().any(|path| folder.starts_with(path));
     hidden.retain(|folder| folder.is_dir() && !is_kept(folder));
     // Before anything is hidden: what stays is found by its descriptor afterwards.
-    let plans: Vec<Plan> = hidden.iter().map(|folder| Plan::new(folder, &real, &links)).collect();
+    let plans: Vec<ViewPlan> =
+        hidden.iter().map(|folder| ViewPlan::new(folder, &real, &links)).collect();
     for plan in &plans {
         plan.carry_out()?;
     }
@@ -135,7 +136,7 @@ fn links_on(path: &Path, left: u32) -> Vec<(PathBuf, PathBuf)> {
 }
 
 /// A folder that becomes empty but for some of its content.
-struct Plan<'a> {
+struct ViewPlan<'a> {
     folder: &'a Path,
     /// Real paths, parents first, each opened.
     kept: Vec<(PathBuf, bool, OwnedFd)>,
@@ -143,7 +144,7 @@ struct Plan<'a> {
     links: Vec<(PathBuf, PathBuf)>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ViewPlan<'a> {
     fn new(folder: &'a Path, real: &[PathBuf], links: &[(PathBuf, PathBuf)]) -> Self {
         let mut plan = Self { folder, kept: Vec::new(), links: links.to_vec() };
         plan.links.retain(|(path, _)| path.starts_with(folder));

@@ -328,7 +328,7 @@ pub fn landlock_version() -> u32 {
 #[cfg(target_os = "linux")]
 pub fn set_read_only(path: &std::path::Path, read_only: bool, recursive: bool) -> io::Result<()> {
     #[repr(C)]
-    struct Attributes {
+    struct MountAttributes {
         set: u64,
         clear: u64,
         propagation: u64,
@@ -338,7 +338,7 @@ pub fn set_read_only(path: &std::path::Path, read_only: bool, recursive: bool) -
     const RECURSIVE: libc::c_int = 0x8000;
     let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
     let (set, clear) = if read_only { (READ_ONLY, 0) } else { (0, READ_ONLY) };
-    let attributes = Attributes { set, clear, propagation: 0, users: 0 };
+    let attributes = MountAttributes { set, clear, propagation: 0, users: 0 };
     let flags = if recursive { RECURSIVE } else { 0 };
     // SAFETY: path and structure live until the call returns; the size is that of the structure.
     let result = unsafe {
@@ -348,7 +348,7 @@ pub fn set_read_only(path: &std::path::Path, read_only: bool, recursive: bool) -
             path.as_ptr(),
             flags,
             &raw const attributes,
-            size_of::<Attributes>(),
+            size_of::<MountAttributes>(),
         )
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

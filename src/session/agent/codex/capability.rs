@@ -104,7 +104,7 @@ mod tests {
     fn found(answers: [&str; 4], credential: bool) -> Vec<Problem> {
         let config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
         let config = Config {
-            agent: crate::settings::Agent { kind: AgentKind::Codex, ..config.agent },
+            agent: crate::settings::AgentSettings { kind: AgentKind::Codex, ..config.agent },
             ..config
         };
         let answers = answers.map(|answer| match answer.strip_prefix("failed: ") {
