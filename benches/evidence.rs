@@ -192,8 +192,9 @@ fn processor_time() -> Duration {
     let of = |who| {
         let usage = getrusage(who).expect("its own figures");
         [usage.user_time(), usage.system_time()].map(|time| {
-            let micros = time.tv_sec() * 1_000_000 + i64::from(time.tv_usec());
-            Duration::from_micros(micros.unsigned_abs())
+            // These types differ between systems.
+            let micros = i128::from(time.tv_sec()) * 1_000_000 + i128::from(time.tv_usec());
+            Duration::from_micros(u64::try_from(micros).unwrap_or(0))
         })
     };
     of(UsageWho::RUSAGE_SELF).iter().chain(&of(UsageWho::RUSAGE_CHILDREN)).sum()

@@ -178,7 +178,7 @@ pub fn measure(items: &[PastItem], min_precision: f64, mut seen: impl FnMut(usiz
                 KnownBefore { order: &order[..at], memory: &memory, by_reporter: &by_reporter };
             let evidence = past.evidence(item);
             for table in &mut tables {
-                if at >= middle && (at - middle) % LOOK_EVERY == 0 {
+                if at >= middle && (at - middle).is_multiple_of(LOOK_EVERY) {
                     table.look(item.created_at);
                 }
                 table.ask(item, &evidence, at >= middle);

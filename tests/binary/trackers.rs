@@ -382,6 +382,21 @@ const STANDINGS: [(&str, &str); 14] = [
     ),
 ];
 
+/// `brief`, `feedback` and `retry` take the name that people use, and print it.
+async fn is_named_so_by_other_commands(team: &Team, name: &str) {
+    let brief = said(&team.heartbeat(&["brief", name]).await);
+    assert!(brief.starts_with(&format!("# Task: resolve work item {name}\n")), "{brief}");
+    let typed = name.trim_start_matches('#');
+    assert!(brief.contains(&format!("heartbeat feedback {typed} useful|")), "{brief}");
+    for (command, told) in [
+        (["feedback", typed, "useful"], format!("newest finding of {name} as useful")),
+        (["retry", typed, "--quiet"], format!("{name} is queued again")),
+    ] {
+        let told_so = said(&team.heartbeat(&command).await);
+        assert!(told_so.contains(&told), "{told_so}");
+    }
+}
+
 /// The names that people use, on every tracker, for items that a run has read.
 #[tokio::test(flavor = "multi_thread")]
 async fn why_says_where_an_item_stands_by_the_name_that_people_use() {
@@ -420,17 +435,7 @@ async fn why_says_where_an_item_stands_by_the_name_that_people_use() {
             (key, name)
         };
         assert_eq!(why(&name).await, "It was analysed; its finding is stored.", "{name}");
-        let brief = said(&team.heartbeat(&["brief", &name]).await);
-        assert!(brief.starts_with(&format!("# Task: resolve work item {name}\n")), "{brief}");
-        let typed = name.trim_start_matches('#');
-        assert!(brief.contains(&format!("heartbeat feedback {typed} useful|")), "{brief}");
-        for (command, told) in [
-            (["feedback", typed, "useful"], format!("newest finding of {name} as useful")),
-            (["retry", typed, "--quiet"], format!("{name} is queued again")),
-        ] {
-            let told_so = said(&team.heartbeat(&command).await);
-            assert!(told_so.contains(&told), "{told_so}");
-        }
+        is_named_so_by_other_commands(&team, &name).await;
         change(&format!(
             "DELETE FROM findings WHERE key = '{key}'; DELETE FROM duplicates; \
              UPDATE heartbeat_state SET verdict = NULL WHERE key = '{key}'"
