@@ -158,13 +158,13 @@ pub(super) fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -
 const fn fix_of(class: FailureClass) -> &'static str {
     match class {
         FailureClass::Auth => {
-            "create a new token with the rights named above, and check that it belongs to this \
-             organisation (Jira Cloud needs source.user, Data Center needs it empty)"
+            "renew the token with the rights named above; it has to belong to this organisation \
+             (Jira Cloud needs source.user, Data Center needs it empty)"
         }
         FailureClass::Denied => "give the account of the token the rights named above",
         FailureClass::Config => "check source.base_url and source.project against the address bar",
         FailureClass::BadQuery | FailureClass::TooMany | FailureClass::TooSlow => {
-            "try the condition of source.where in the tracker's own search and correct it"
+            "try the condition in the tracker's query editor and correct source.where"
         }
         FailureClass::Version => "set source.api_version to a version that the server supports",
         FailureClass::Throttled => "wait until the account's rate limit resets",

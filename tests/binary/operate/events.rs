@@ -1,7 +1,7 @@
 //! The files for external watchers: liveness events however quiet a session is, output progress as
 //! separate events, and nothing missing after a crash.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -54,13 +54,16 @@ fn assert_alive_throughout(own: &[&Value]) {
     let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
     assert_eq!(numbers, expected, "a sign of life is missing");
     // Without output the counters do not change and the silence grows with each event.
-    let silent: Vec<&&&Value> =
-        beats.iter().filter(|beat| beat["since_output_ms"].as_u64().unwrap() >= EVERY_MS).collect();
+    let is_silent = |beat: &&&&Value| beat["since_output_ms"].as_u64().unwrap() >= EVERY_MS;
+    let bytes = |beat: &Value| beat["stdout_bytes"].as_u64().unwrap();
+    // On a busy machine the agent may be slow to begin: the longest silence is the one it was told.
+    let mut silences: BTreeMap<u64, Vec<&&&Value>> = BTreeMap::new();
+    for beat in beats.iter().filter(is_silent) {
+        silences.entry(bytes(beat)).or_default().push(beat);
+    }
+    let silent = silences.into_values().max_by_key(Vec::len).unwrap_or_default();
     let expected = QUIET_MS / EVERY_MS;
     assert!(silent.len() as u64 >= expected / 2, "{} of {expected} signs of life", silent.len());
-    let bytes: BTreeSet<u64> =
-        silent.iter().map(|beat| beat["stdout_bytes"].as_u64().unwrap()).collect();
-    assert_eq!(bytes.len(), 1, "these were not silent");
     let ages: Vec<u64> =
         silent.iter().map(|beat| beat["since_output_ms"].as_u64().unwrap()).collect();
     assert!(ages.is_sorted_by(|a, b| a < b), "{ages:?}");
