@@ -95,6 +95,8 @@ pub(super) struct Declared {
     /// `display` is set back to what it is without any style.
     pub(super) display_reset: bool,
     pub(super) zoom: Option<f32>,
+    /// The height of its lines, if it is a length or a factor of the size of the font.
+    pub(super) line_height: Option<Length>,
     /// A minimum of the width or height that gives text some room.
     pub(super) has_least: bool,
     /// The element may take less room than its text: as a part of a row, or in columns.
@@ -264,6 +266,9 @@ impl Declared {
             "text-shadow" => self.outlined |= !is_none,
             "clip-path" => self.clips_paint |= value != "none",
             "content-visibility" => self.clips_paint |= value == "auto",
+            "line-height" => {
+                self.line_height = number(value).map(Length::Em).or_else(|| Length::parse(value));
+            }
             "line-clamp" => self.line_clamp = number(value).filter(|lines| *lines >= 1.0),
             "zoom" => self.zoom = number(value).filter(|zoom| (0.5..=3.0).contains(zoom)),
             "columns" => self.squeezed |= !is_none,

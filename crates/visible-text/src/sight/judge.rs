@@ -478,6 +478,13 @@ fn page_doubts(tag: &Element) -> VisibilityIssues {
 fn paints(node: NodeRef<'_, Node>, role: Role, declared: &Declared) -> bool {
     let of = |element: &Element, names: &str| names.split(' ').any(|name| name == element.name());
     let inside = node.descendants().skip(1).take(50).filter_map(|node| node.value().as_element());
+    // The sign on a button that copies the text below it.
+    let is_sign = |element: &Element| {
+        let small =
+            |name| attribute(element, name).and_then(whole_number).is_some_and(|px| px <= 24);
+        small("width") && small("height") && attribute(element, "style").is_none()
+    };
+    let mut signs = 0_usize;
     declared.picture
         || declared.wide_border
         || declared.background.is_some_and(|paint| !paint.is_clear())
@@ -490,7 +497,10 @@ fn paints(node: NodeRef<'_, Node>, role: Role, declared: &Declared) -> bool {
         || { inside }.any(|element| {
             attribute(element, "style").is_some_and(|style| style.contains("background"))
                 || attribute(element, "bgcolor").is_some()
-                || of(element, "img svg video canvas iframe")
+                || (of(element, "img svg video canvas iframe") && {
+                    signs += 1;
+                    signs > 1 || !is_sign(element)
+                })
         })
 }
 

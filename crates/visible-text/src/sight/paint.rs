@@ -3,7 +3,7 @@
 use super::color::Color;
 use super::length::Length;
 use super::text::{Text, argument, words};
-use super::variables::{Names, name_of};
+use super::variables::{Names, first_variable, is_of_tracker, name_of};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Paint {
@@ -60,22 +60,10 @@ pub(super) fn paint_word(word: &str, field: Field) -> Option<Paint> {
     if word == "currentcolor" {
         return Some(Paint::Current);
     }
-    if let Some(inside) = argument(word, "var") {
-        let (name, other) = inside.split_once(',').unwrap_or((inside, ""));
-        return Some(variable(name, other, field));
-    }
     // Azure DevOps writes `rgba(var(--palette-neutral-100,0, 0, 0),.9)`.
-    let in_function = word.split_once("var(").and_then(|(before, rest)| {
-        let (inside, after) = rest.split_once(')')?;
-        Some(match inside.split_once(',') {
-            Some((name, other)) => {
-                variable(name, &format!("{before}{}{after}", other.trim()), field)
-            }
-            None => variable(inside, "", field),
-        })
-    });
-    if let Some(paint) = in_function {
-        return Some(paint);
+    if let Some((at, name, other)) = first_variable(word) {
+        let around = format!("{}{other}{}", &word[..at.start], &word[at.end..]);
+        return Some(variable(name, if other.is_empty() { "" } else { &around }, field));
     }
     match Color::parse(word) {
         Some(color) => Some(Paint::Color(color)),
@@ -94,24 +82,30 @@ const BEHIND: &str = "background surface bg canvas inverse white light page pape
     layer neutral fill transparent hidden none";
 
 /// Editors of web pages write `var(--ds-text, #172b4d)`. Where the page has no such variable, the
-/// colour after it counts, or none. Where it has one, its name says whether it is for text: one for
-/// what is behind the text makes text invisible. A background has to be named as one.
+/// colour after it counts, or none. Where it may have one, its name says whether it is for text: one
+/// for what is behind the text makes text invisible. A background has to be named as one.
 fn variable(name: &str, other: &str, field: Field) -> Paint {
     if let Some(paint) = palette(name, other) {
         return paint;
     }
     // The colour of code: neither light nor `high`.
     let names = name_of(name);
+    let is_foreign = !is_of_tracker(name);
     let name = name.replace("highlight", "");
     let is_of = |list: &str| list.split_ascii_whitespace().any(|word| name.contains(word));
     let fits = match field {
+        Field::Background if is_foreign => true,
+        // Only a name that says otherwise is no colour of text.
+        _ if is_foreign => !is_of("background bg canvas surface") && !is_of(ON_DARK),
         Field::Background => is_of(BEHIND) && !is_of(OF_TEXT),
         _ if name.ends_with("text") || name.contains("foreground") => !is_of(ON_DARK),
         _ => !is_of(BEHIND),
     };
-    match Color::parse(other.trim()) {
-        Some(color) if fits => Paint::Undeclared(Some(color), names),
-        None if fits && other.trim().is_empty() => Paint::Undeclared(None, names),
+    match (fits, paint_word(other, field)) {
+        (true, _) if other.is_empty() => Paint::Undeclared(None, names),
+        (true, Some(Paint::Color(color))) => Paint::Undeclared(Some(color), names),
+        // What counts without it may name another one.
+        (true, Some(Paint::Undeclared(color, more))) => Paint::Undeclared(color, names | more),
         _ => Paint::Unknown,
     }
 }
@@ -129,6 +123,9 @@ fn palette(name: &str, other: &str) -> Option<Paint> {
         None => !kind.contains("tint") && color.distance(Color::WHITE) > 0.5,
     };
     let found = color.filter(fits);
+    if other.is_empty() && kind.ends_with("-text") {
+        return Some(Paint::Undeclared(None, name_of(name)));
+    }
     Some(found.map_or(Paint::Unknown, |color| Paint::Undeclared(Some(color), name_of(name))))
 }
 

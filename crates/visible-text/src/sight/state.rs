@@ -1,16 +1,18 @@
 //! What an element passes on to its children, and what declarations do to it.
 
 use ego_tree::NodeRef;
+use ego_tree::iter::Edge;
 use scraper::Node;
 use scraper::node::Element;
 
 use super::color::Color;
 use super::declared::{Declared, Display, Position, TextSpace};
+use super::inline::read_inline;
 use super::length::Length;
 use super::lists::{Effect, INHERITED};
 use super::paint::Paint;
 use super::variables::Names;
-use crate::element::Role;
+use crate::element::{Role, attribute};
 use crate::{VisibilityIssue, VisibilityIssues};
 
 /// Smaller text cannot be read, in pixels.
@@ -37,7 +39,10 @@ const INDENT: f32 = -65.0;
 const PUSH: f32 = 60.0;
 
 /// Characters counted to see whether a text fits its box.
-const MAX_COUNTED: usize = 4_000;
+const MAX_COUNTED: f32 = 4_000.0;
+
+/// Elements looked at for the same.
+const MAX_INSIDE: usize = 100;
 
 /// What cannot make letters visible that have no colour.
 const HARMLESS_TO_CLEAR: [VisibilityIssue; 5] = [
@@ -93,6 +98,8 @@ pub(super) struct State {
     pub(super) indent_room: f32,
     /// Whether a box further out clips what leaves it, and its width.
     pub(super) clipped: Option<f32>,
+    /// Whether light text may stand outside of its dark box.
+    pub(super) spills: bool,
     /// Whether something further out is positioned, and could bring text back onto the page.
     pub(super) positioned: Option<u32>,
     pub(super) width: f32,
@@ -123,6 +130,7 @@ impl State {
         rtl: false,
         indent_room: 0.0,
         clipped: None,
+        spills: false,
         positioned: None,
         width: PAGE,
         doubts: VisibilityIssues::NONE,
@@ -131,7 +139,6 @@ impl State {
 
     pub(super) fn set_color(&mut self, color: Color) {
         self.color = color;
-        self.fill = None;
         self.is_default_color = false;
         self.is_unknown_color = false;
     }
@@ -143,6 +150,7 @@ impl State {
             if color.alpha() >= 1.0 {
                 self.is_unknown_paint = false;
                 self.spread = 0.0;
+                self.spills = false;
             }
         }
     }
@@ -167,6 +175,9 @@ impl State {
         }
         if self.is_unknown_paint || self.is_unknown_color {
             doubts.add(VisibilityIssue::Painted);
+        }
+        if self.spills && is_light(color) {
+            doubts.add(VisibilityIssue::Clipped);
         }
         if !doubts.is_empty() {
             return (Sight::Doubtful, doubts);
@@ -385,6 +396,8 @@ impl State {
             |color: Color| color.over(self.behind).distance(self.behind) > 2.0 * UNSEEN_DISTANCE;
         match through.filter(|(color, other)| is_seen(*color) && is_seen(*other)) {
             _ if letters.alpha() >= 1.0 => {}
+            // A colour of their own that is further inside covers it again.
+            Some((color, _)) if self.fill.is_none() => self.set_color(letters.over(color)),
             Some((color, _)) => self.fill = Some(letters.over(color)),
             None => {
                 self.outlined = true;
@@ -485,9 +498,10 @@ impl State {
             return;
         }
         if clips || needs_box {
-            if !kind.fits || (clips && declared.squeezed) {
+            if clips && (!kind.fits || declared.squeezed) {
                 self.doubts.add(VisibilityIssue::Clipped);
             }
+            self.spills |= !kind.fits;
             let px = |at: usize| declared.size[at].map(|l| l.pixels(self.font_px, self.width));
             if clips || px(0).or(px(1)).is_some() {
                 self.clipped = Some(px(0).or(px(2)).unwrap_or(self.width));
@@ -536,55 +550,132 @@ fn fits(node: NodeRef<'_, Node>, declared: &Declared, state: &State) -> bool {
         return true;
     }
     let keeps_lines = declared.space.unwrap_or(state.space) != TextSpace::Collapse;
-    let Some([characters, lines, longest]) = extent(node, nowrap, keeps_lines) else {
-        return false;
-    };
+    let Some(extent) = extent(node, nowrap, keeps_lines) else { return false };
     let letter = font * 0.6;
     let width = width.unwrap_or(state.width).min(state.width);
-    let (longest, needed) = match nowrap {
-        true => (characters, lines),
-        false => (longest, (characters * letter / width.max(1.0)).ceil() + (lines - 1.0).min(40.0)),
+    let (longest, lines) = match nowrap {
+        true => (extent.longest_line, extent.lines),
+        false => (
+            extent.longest_word,
+            (extent.characters * letter / width.max(1.0)).ceil() + (extent.lines - 1.0).min(40.0),
+        ),
     };
+    // The letters stand in the middle of a high line.
+    let line = declared.line_height.map_or(font * 1.2, |line| line.pixels(font, font));
+    let first = font * 0.9 + (line - font * 1.2).max(0.0) / 2.0;
     longest * letter <= width
-        && height.is_none_or(|height| height >= font * (0.9 + (needed - 1.0) * 1.2))
+        && height.is_none_or(|height| height >= first + (lines - 1.0) * line + extent.above)
 }
 
-/// The characters of a text, its lines as far as its markup ends them, and its longest word. `None`
-/// if it is too long, or has a box of its own in a line that is not broken.
+/// How much room the text of an element takes.
+#[derive(Default)]
+struct Extent {
+    characters: f32,
+    /// As far as the markup ends them.
+    lines: f32,
+    longest_word: f32,
+    /// In characters.
+    longest_line: f32,
+    /// What margins, paddings and sizes inside put above text, in pixels.
+    above: f32,
+}
+
+/// `None` if there is too much of it, or a box of its own in a line that is not broken.
 #[expect(clippy::cast_precision_loss, reason = "a few thousand characters")]
-fn extent(node: NodeRef<'_, Node>, nowrap: bool, keeps_lines: bool) -> Option<[f32; 3]> {
-    // Boxes inside have margins and sizes of their own: their box counts as a line too.
-    let has_boxes = node.children().any(|child| child.value().is_element());
-    let (mut characters, mut lines, mut longest) = (0_usize, 1 + usize::from(has_boxes), 0_usize);
-    for node in node.descendants().skip(1) {
-        match node.value() {
-            Node::Text(text) => {
-                if keeps_lines {
-                    lines += text.trim().bytes().filter(|byte| *byte == b'\n').count();
-                }
+fn extent(node: NodeRef<'_, Node>, nowrap: bool, keeps_lines: bool) -> Option<Extent> {
+    let mut found = Extent::default();
+    let (mut line, mut elements) = (0.0_f32, 0_usize);
+    for edge in node.traverse().skip(1) {
+        let (inner, opens) = match edge {
+            Edge::Open(inner) => (inner, true),
+            Edge::Close(inner) => (inner, false),
+        };
+        match inner.value() {
+            Node::Text(text) if opens => {
                 for word in text.split_whitespace() {
-                    let length = word.chars().count();
-                    characters += length + 1;
-                    longest = longest.max(length);
+                    let length = word.chars().count() as f32;
+                    // A line is counted with its first word.
+                    found.lines += f32::from(u8::from(line <= 0.0));
+                    line += length + 1.0;
+                    found.characters += length + 1.0;
+                    found.longest_word = found.longest_word.max(length);
+                    found.longest_line = found.longest_line.max(line);
+                }
+                if keeps_lines {
+                    let ends = text.trim().bytes().filter(|byte| *byte == b'\n').count();
+                    found.lines += ends as f32;
                 }
             }
-            Node::Element(element) => {
+            Node::Element(element) if inner != node => {
                 let role = Role::of(element);
                 let is_box = matches!(role, Role::Image | Role::Input | Role::Table | Role::Rule)
                     || role == Role::Drawing
-                    || element.name() == "mspace";
-                if nowrap && (is_box || makes_a_box(element.name())) {
+                    || element.name() == "mspace"
+                    || makes_a_box(element.name());
+                let mut is_line = !role.is_inline();
+                if opens {
+                    elements += 1;
+                    // A picture in a line is at least as high as the line.
+                    found.above += if is_box { 20.0 } else { 0.0 };
+                    found.lines += f32::from(u8::from(role == Role::Break && line <= 0.0));
+                    if is_line && !matches!(element.name(), "div" | "section" | "tbody" | "tr") {
+                        // It has a margin.
+                        found.lines += 1.0;
+                    }
+                    is_line |= found.add_style(inner, element)?;
+                }
+                if is_line || role == Role::Break {
+                    line = 0.0;
+                }
+                if nowrap && is_box {
                     return None;
                 }
-                lines += usize::from(role == Role::Break || !role.is_inline());
             }
             _ => {}
         }
-        if characters > MAX_COUNTED {
+        if found.characters > MAX_COUNTED || elements > MAX_INSIDE {
             return None;
         }
     }
-    Some([characters as f32, lines as f32, longest as f32])
+    found.lines = found.lines.max(1.0);
+    Some(found)
+}
+
+impl Extent {
+    /// What the style of an element inside puts above its text. Returns whether it is a line of its
+    /// own, `None` if that is computed.
+    fn add_style(&mut self, node: NodeRef<'_, Node>, element: &Element) -> Option<bool> {
+        let Some(style) = attribute(element, "style") else { return Some(false) };
+        let mut declared = Declared::default();
+        let list = read_inline(style, &mut declared);
+        declared.apply(&list);
+        if declared.display == Some(Display::None) || declared.position == Some(Position::Absolute)
+        {
+            return Some(false);
+        }
+        let px = |length: Option<Length>| length.map_or(0.0, |l| l.pixels(16.0, PAGE));
+        // One that holds text has the height of its line already.
+        let is_text = |node: NodeRef<'_, Node>| {
+            node.value().as_text().is_some_and(|text| !text.trim().is_empty())
+        };
+        let own_line = if node.descendants().any(is_text) { 20.0 } else { 0.0 };
+        let line = declared.line_height.map_or(0.0, |line| line.pixels(16.0, 16.0) - 24.0);
+        let parts = [
+            px(declared.margin[0]) + px(declared.margin[2]),
+            px(declared.padding[0]) + px(declared.padding[2]),
+            px(declared.size[1]) - own_line,
+            px(declared.font) - 16.0,
+            line,
+        ];
+        if parts.iter().any(|part| part.is_nan()) {
+            return None;
+        }
+        self.above += parts.iter().filter(|part| **part > 2.0).sum::<f32>();
+        self.above += if declared.has_least || declared.wide_border { 20.0 } else { 0.0 };
+        Some(declared.display.is_some_and(|display| {
+            matches!(display, Display::Block | Display::Flex | Display::TablePart)
+        }))
+    }
 }
 
 /// Whether an element without readable text has a box.

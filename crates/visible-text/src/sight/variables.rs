@@ -1,6 +1,7 @@
 //! Variables: those that a text declares, and those of the page around it, which we do not know.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::lists::bare;
 use super::paint::{Field, Paint, paint_word};
@@ -26,35 +27,54 @@ const FITTING: [(&str, &str); 7] = [
     ("border", "border stroke line radius width color"),
 ];
 
+/// The first `var(…)` of a value: where it is, its name, and what counts without it.
+pub(super) fn first_variable(value: &str) -> Option<(Range<usize>, &str, &str)> {
+    let from = value.find("var(")?;
+    let mut depth = 0_usize;
+    let length = value[from..].find(|character: char| {
+        depth = match character {
+            '(' => depth + 1,
+            ')' => depth.saturating_sub(1),
+            _ => depth,
+        };
+        character == ')' && depth == 0
+    })?;
+    let inside = &value[from + 4..from + length];
+    let (name, other) = inside.split_once(',').unwrap_or((inside, ""));
+    Some((from..from + length + 1, name.trim(), other.trim()))
+}
+
+/// How the names of variables begin that pages of trackers declare, those of the code editor in them
+/// included. Any other is one of the page that a text was copied from, and is not declared here.
+const OF_TRACKERS: &str = "palette text background component communication callout status nav search \
+    icon third focus selection primary accent vscode monaco link border foreground surface color";
+
+pub(super) fn is_of_tracker(name: &str) -> bool {
+    let name = name.trim_start_matches('-');
+    let first = name.split('-').next().unwrap_or("");
+    OF_TRACKERS.split_ascii_whitespace().any(|known| known == first)
+}
+
 /// A value with what stands in it for variables that are not declared, and their names. `None` if
 /// one of them is not by its name a variable for this property.
 pub(super) fn without(property: &str, value: &str) -> Option<(String, Names)> {
     let (_, fitting) = FITTING.iter().find(|(start, _)| property.starts_with(start))?;
     let (mut value, mut names) = (value.to_owned(), 0);
     for _ in 0..8 {
-        let Some(at) = value.find("var(") else { return Some((value, names)) };
-        let mut depth = 0_usize;
-        let end = at
-            + value[at..].find(|character: char| {
-                depth = match character {
-                    '(' => depth + 1,
-                    ')' => depth.saturating_sub(1),
-                    _ => depth,
-                };
-                character == ')' && depth == 0
-            })?;
-        let inside = &value[at + 4..end];
-        let (name, other) = inside.split_once(',').unwrap_or((inside, ""));
+        if !value.contains("var(") {
+            return Some((value, names));
+        }
+        let (at, name, other) = first_variable(&value)?;
         if !fitting.split(' ').any(|part| name.contains(part)) {
             return None;
         }
         names |= name_of(name);
-        if other.trim().is_empty() {
+        if other.is_empty() {
             // A browser takes the whole declaration for one that is not there.
             return Some(("unset".to_owned(), names));
         }
-        let other = other.trim().to_owned();
-        value.replace_range(at..=end, &other);
+        let other = other.to_owned();
+        value.replace_range(at, &other);
     }
     None
 }
@@ -75,7 +95,7 @@ pub(super) fn use_own(list: &mut [(String, Text<'_>)]) {
         .iter()
         .filter(|(name, _)| is_variable(name))
         .map(|(name, text)| {
-            let is_usable = is_plain(text) && text.text.len() <= 64 && !text.text.contains("var(");
+            let is_usable = is_plain(text) && text.text.len() <= 64;
             (name.clone(), is_usable.then(|| text.text.to_string()))
         })
         .collect();
@@ -94,14 +114,14 @@ pub(super) fn use_own(list: &mut [(String, Text<'_>)]) {
             _ => continue,
         };
         let mut color = text.text.to_string();
-        for _ in 0..4 {
-            let Some((before, rest)) = color.split_once("var(") else { break };
-            let Some((inside, after)) = rest.split_once(')') else { break };
-            let variable = inside.split(',').next().unwrap_or("").trim();
+        for _ in 0..6 {
+            let Some((at, variable, _)) = first_variable(&color) else { break };
             let Some(value) = value_of(variable) else { break };
-            color = format!("{before}{value}{after}");
+            color.replace_range(at, value);
         }
-        let is_color = |field| matches!(paint_word(&color, field), Some(Paint::Color(_)));
+        let is_color = |field| {
+            matches!(paint_word(&color, field), Some(Paint::Color(_) | Paint::Undeclared(..)))
+        };
         if color != *text.text && field.is_none_or(is_color) {
             text.text = Cow::Owned(color);
         }
