@@ -542,15 +542,31 @@ impl<'a> Check<'a> {
         known
     }
 
-    /// The index does not tell `cartTotal` from `CartTotal`; the files that have it do.
+    /// The index does not tell `cartTotal` from `CartTotal`, nor `totals` from `total`; the files that
+    /// have it do. Other names than mixed ones are free in their case, as SQL is.
     fn is_spelled_so(&mut self, name: &str) -> bool {
-        let knows = self.code.knows(name).unwrap_or(true);
-        let is_mixed = name.contains(char::is_lowercase) && name.contains(char::is_uppercase);
-        if !knows || !is_mixed {
-            return knows;
+        if !self.code.knows(name).unwrap_or(true) {
+            return false;
         }
+        let is_mixed = name.contains(char::is_lowercase) && name.contains(char::is_uppercase);
+        let bare = name.trim_matches('_');
+        let is_it = |word: &str| word.trim_matches('_').eq_ignore_ascii_case(bare);
+        let is_in = |text: &Arc<Text>| match is_mixed {
+            true => names::occurs_in(name, &text.text),
+            false => names::identifiers(&text.text).any(is_it),
+        };
         let texts = self.texts_with(name).filter(|texts| !texts.is_empty());
-        texts.is_none_or(|texts| texts.iter().any(|text| names::occurs_in(name, &text.text)))
+        texts.is_none_or(|texts| texts.iter().any(is_in) || self.is_folder(name))
+    }
+
+    /// A module may be no more than a folder or a file.
+    fn is_folder(&self, name: &str) -> bool {
+        let files = self.code.files_with(&[name], MAX_CANDIDATES);
+        let parts = |path: &String| {
+            let mut parts = path.split(['/', '.']);
+            parts.any(|part| part.eq_ignore_ascii_case(name))
+        };
+        files.iter().any(parts)
     }
 
     /// Whether a text names a file that is there, as texts name files.
@@ -614,14 +630,59 @@ impl<'a> Check<'a> {
         if self.proposals.has(name) || names::occurs_in(name, &self.seen.item) {
             return None;
         }
-        let owners = self.texts_with(owner)?;
-        let declared = owners.iter().find_map(|text| names::declares(owner, &text.text))?;
+        let (declared, _) = self.declaration(owner)??;
         let texts = self.texts_with(name)?;
         if texts.is_empty() {
             // Another one may have it that this one is made from.
             return (!declared.inherits && self.code.knows(name) == Some(false)).then_some(false);
         }
-        Some(texts.iter().any(|text| names::stands_for(owner, name, &text.text)))
+        if !texts.iter().any(|text| names::stands_for(owner, name, &text.text)) {
+            return Some(false);
+        }
+        if !names::is_compound(name) {
+            return Some(true);
+        }
+        // A telling name is a member only where the type, or what it is made from, is spoken of.
+        let mut family = vec![owner.to_owned()];
+        let mut at = 0;
+        while let Some(one) = family.get(at).cloned() {
+            at += 1;
+            // A type of another code base has no names of this one.
+            let Some((_, text)) = self.declaration(&one)? else { continue };
+            let bases = names::bases(&one, &text.text);
+            let new: Vec<_> = bases.into_iter().filter(|base| !family.contains(base)).collect();
+            family.extend(new);
+            if family.len() > MAX_CANDIDATES {
+                return None;
+            }
+        }
+        let has = |text: &Arc<Text>| {
+            family.iter().any(|one| names::may_have_member(one, name, &text.text))
+        };
+        Some(texts.iter().any(has))
+    }
+
+    /// Where a type is declared: in a file that was read for the finding, in one of its name, or in one
+    /// of some that have the name. The outer `None`: it cannot be told.
+    fn declaration(&mut self, owner: &str) -> Option<Option<(names::Declared, Arc<Text>)>> {
+        const MAX_HOLDERS: usize = 2_000;
+        const MAX_READ: usize = 64;
+        let declares = |text: &Arc<Text>| Some((names::declares(owner, &text.text)?, text.clone()));
+        let read = self.files.values().filter_map(|(file, _)| file.text()).find_map(declares);
+        if read.is_some() {
+            return Some(read);
+        }
+        let is_named_so = |path: &String| {
+            let stem = path.rsplit('/').next().unwrap_or(path).split('.').next();
+            stem.is_some_and(|stem| stem.replace('_', "").eq_ignore_ascii_case(owner))
+        };
+        let holders = self.code.files_with(&[owner], MAX_HOLDERS);
+        let (mut likely, rest): (Vec<_>, Vec<_>) = holders.into_iter().partition(is_named_so);
+        let are_all = likely.len() + rest.len() <= MAX_READ;
+        likely.extend(rest.into_iter().filter(|_| are_all));
+        likely.truncate(MAX_READ);
+        let found = likely.iter().find_map(|path| declares(self.file(path).text()?));
+        (found.is_some() || are_all).then_some(found)
     }
 
     /// Whether something that is called is in the code, or cannot be told.
@@ -667,6 +728,10 @@ impl<'a> Check<'a> {
 
     fn tests(&mut self, finding: &Finding) {
         for (at, entry) in finding.tests.iter().enumerate() {
+            if let Some((claim, why)) = self.unknown_in_test(entry, finding) {
+                self.doubt("tests", &format!("`{claim}`"), why, Some(Struck::Test(at)));
+                continue;
+            }
             let Some(mut named) = tests_named::existing(entry) else {
                 continue;
             };
@@ -701,6 +766,35 @@ impl<'a> Check<'a> {
                 self.doubt("tests", &format!("`{claim}`"), why, Some(Struck::Test(at)));
             }
         }
+    }
+
+    /// What also a new test cannot bring along: an option, or a member of a type that is there.
+    fn unknown_in_test(
+        &mut self,
+        entry: &str,
+        finding: &Finding,
+    ) -> Option<(String, &'static str)> {
+        let is_of_product =
+            |owner: &String| !["Test", "Spec"].iter().any(|word| owner.contains(word));
+        let codes = entry.split('`').skip(1).step_by(2);
+        for mut claim in codes.flat_map(|code| names::claims(&format!("`{code}`"), Wanted::Fact)) {
+            match claim.kind {
+                names::Kind::Dashed => {}
+                names::Kind::Path => continue,
+                _ if claim.of.as_ref().is_some_and(is_of_product) => {
+                    claim.kind = names::Kind::Member;
+                }
+                _ => continue,
+            }
+            let mut plans = [&finding.suggested_change, &finding.patch].into_iter();
+            if plans.any(|text| text.contains(&claim.name)) {
+                continue;
+            }
+            if let Some(why) = self.why_not(&claim) {
+                return Some((claim.name, why));
+            }
+        }
+        None
     }
 
     /// A cause that rests only on evidence that is not there falls with it.

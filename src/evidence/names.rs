@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::patch::{FilePatch, Mark, Patch};
 use super::vocabulary::{
     ACTING, COMMANDS, EXTENSIONS, FILLING, OF_ALL_TYPES, OF_LANGUAGES, PLACES, PLANNING, PROPOSING,
-    REFERRING, ROOTS, THERE,
+    REFERRING, ROOTS, THERE, THINGS,
 };
 use crate::model::Finding;
 
@@ -86,19 +86,23 @@ impl Proposals {
             lines.filter(|(mark, _)| *mark == Mark::Added).map(|(_, text)| text.clone()).collect()
         };
         let mut texts: Vec<String> = patch.files.iter().flat_map(added).collect();
-        for text in [&finding.suggested_change].into_iter().chain(&finding.tests) {
+        let texts_with_plans = [&finding.suggested_change].into_iter().chain(&finding.tests);
+        for (at, text) in texts_with_plans.enumerate() {
+            // What a new test passes on is not new.
+            let passed = |code: &str| code.find('(').filter(|_| at > 0).unwrap_or(code.len());
             texts.extend(fenced(text).map(str::to_owned));
             for sentence in sentences(text) {
                 let proposed = spans(sentence).filter(|span| {
                     proposes(span.before, span.code, Wanted::Fact) || is_named_as_new(span.before)
                 });
-                texts.extend(proposed.map(|span| span.code.to_owned()));
+                texts.extend(proposed.map(|span| span.code[..passed(span.code)].to_owned()));
             }
         }
         for text in &texts {
             names.extend(identifiers(text).map(str::to_owned));
         }
-        if !finding.patch_test.is_empty() {
+        // The test of the patch is new only where the patch has it.
+        if identifiers(&finding.patch_test).last().is_some_and(|name| names.contains(name)) {
             names.insert(finding.patch_test.clone());
         }
         let files = patch.files.iter().filter(|file| file.old.is_none());
@@ -172,8 +176,16 @@ impl Span<'_> {
         if self.acts_on().is_some() || STAYS.iter().any(|words| after.starts_with(words)) {
             return Said::There;
         }
-        let is_new = proposes(self.before, self.code, wanted) || is_named_as_new(self.before);
-        if is_new { Said::New } else { Said::Plain }
+        if proposes(self.before, self.code, wanted) || is_named_as_new(self.before) {
+            return Said::New;
+        }
+        // `the x option` speaks of one that is there.
+        let is_thing = |word: &str| THINGS.have(word.trim_matches(|c: char| !c.is_alphanumeric()));
+        let is_the = self.before.trim_end().to_lowercase().ends_with("the");
+        match is_the && after.split_whitespace().next().is_some_and(is_thing) {
+            true => Said::There,
+            false => Said::Plain,
+        }
     }
 
     /// The word before it that says that it is there.
@@ -392,7 +404,7 @@ fn claimed(span: &Span, wanted: Wanted) -> Vec<Claim> {
         // A line of code in a plan is code to write, and a plain word may be anything.
         let is_claimed = match (wanted, said) {
             (Wanted::Fact, _) => single || is_compound(name),
-            (Wanted::Plan, Said::There) => is_compound(name),
+            (Wanted::Plan, Said::There) => is_compound(name) || (single && code.starts_with(':')),
             (Wanted::Plan, _) => single && is_compound(name),
         };
         if is_claimed {
@@ -492,7 +504,67 @@ pub fn stands_for(owner: &str, name: &str, text: &str) -> bool {
     })
 }
 
-fn is_compound(name: &str) -> bool {
+/// The types that a declaration names: those that it is made from, includes or embeds.
+pub fn bases(owner: &str, text: &str) -> Vec<String> {
+    const MIXING: [&str; 6] = ["include", "extend", "prepend", "use", "with", "mixin"];
+    let is_type =
+        |name: &&str| name.len() > 2 && name.starts_with(char::is_uppercase) && *name != owner;
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let rest = match occurs_in(owner, line) && declares(owner, line).is_some() {
+            true => line.split_once(owner).map_or("", |(_, rest)| rest),
+            // `impl Trait for Owner`, in any place of the file.
+            false if is_impl(line) && occurs_in(owner, line) => line,
+            false => continue,
+        };
+        found.extend(identifiers(rest).filter(is_type).map(str::to_owned));
+        let mut head = !rest.contains(['{', ';']) && !rest.trim_end().ends_with(':');
+        for line in lines.clone().take(60).take_while(|line| !matches!(*line, "}" | "end" | "};")) {
+            let bare = line.trim();
+            let first = bare.split([' ', '(']).next().unwrap_or_default();
+            let embeds =
+                !bare.is_empty() && bare.chars().all(|c| is_name_char(c) || "*.".contains(c));
+            if head || embeds || MIXING.contains(&first) {
+                found.extend(identifiers(bare).filter(is_type).map(str::to_owned));
+            }
+            head &= !bare.contains(['{', ';']) && !bare.ends_with(':');
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Of Rust; one that `implements` a type gives it nothing.
+fn is_impl(line: &str) -> bool {
+    line.contains("impl") && !line.contains("implements")
+}
+
+/// Whether a text that has a name may give it to a type: it declares or extends the type, or has the
+/// name behind that of the type.
+pub fn may_have_member(owner: &str, name: &str, text: &str) -> bool {
+    let chained = [".", "::", "#", "->", ".prototype."];
+    let extends = |line: &str| {
+        occurs_in(owner, line)
+            && (is_impl(line)
+                || ["extension ", "prototype"].iter().any(|word| line.contains(word))
+                || (line.trim_start().starts_with("func (") && occurs_in(name, line)))
+    };
+    let is_inside = stands_for(owner, name, text) && !has_receiver_of_another(owner, name, text);
+    (is_inside && declares(owner, text).is_some())
+        || chained.iter().any(|sign| text.contains(&format!("{owner}{sign}{name}")))
+        || text.lines().any(extends)
+}
+
+/// `func (f *Other) name(`: a file of Go has methods of several types.
+fn has_receiver_of_another(owner: &str, name: &str, text: &str) -> bool {
+    let method = |line: &&str| line.starts_with("func (") && line.contains(&format!(") {name}("));
+    let mut methods = text.lines().filter(method).peekable();
+    methods.peek().is_some() && methods.all(|line| !occurs_in(owner, line))
+}
+
+pub fn is_compound(name: &str) -> bool {
     let inner = name.trim_matches('_');
     let humps = inner
         .as_bytes()

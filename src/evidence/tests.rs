@@ -67,6 +67,11 @@ fn code() -> Memory {
         ("src/round.ts", b"export const round = (value: number) => Math.round(value);\r\n".to_vec()),
         ("src/old.ts", b"// return roundTwice(price) / 2;\n/* first\n   const ledger = openLedger(7);\n*/\nconst note = \"sendReceipt(order) was here\";\nexport const four = a - -b;\n".to_vec()),
         ("src/ledger.kt", b"class Ledger {\n    fun balance() = 0\n}\n\nval log = Log.close()\n".to_vec()),
+        ("src/base.kt", b"open class Base {\n    fun addLine() = 1\n}\n".to_vec()),
+        ("src/cart.kt", b"class Cart : Base() {\n    fun sum() = addLine()\n}\n".to_vec()),
+        ("src/shelf.kt", b"enum class Shelf { LOW, HIGH }\n// see Cart\nfun openShelf() = 2\n".to_vec()),
+        ("src/pen.java", b"class Pen implements Ink {\n    void dipPen() {}\n}\n".to_vec()),
+        ("src/brush.java", b"interface Ink {}\n\nclass Brush implements Ink {}\n".to_vec()),
         ("vendor/lib.ts", b"export const vendored = withCare(1, 2, 3);\n".to_vec()),
         ("docs/notes.md", b"`removedLongAgo()` was removed.\n".to_vec()),
         ("src/copy.ts", b"export function other() {\n  return somethingElse(1, 2);\n}\n".to_vec()),
@@ -372,10 +377,35 @@ fn names_are_claims_as_people_write_them() {
         ("See `total.ts`, imported from `../src/round.js` [1].", vec![]),
         ("It was `src/sums.ts` before [1].", vec![]),
         ("`Ledger.close` drops it, `Ledger.balance` not [1].", vec!["`close`"]),
+        (
+            "`Cart.openShelf` is slow, `Shelf.openShelf` and `Cart.addLine` not [1].",
+            vec!["`openShelf`"],
+        ),
+        ("`Brush.dipPen` is slow, `Pen.dipPen` not [1].", vec!["`dipPen`"]),
+        ("The `:fallthrough` option is right [1].", vec!["`fallthrough`"]),
         ("`Ledger.toString` and `Intl.supportedValuesOf` are right [1].", vec![]),
     ] {
         assert_eq!(with(cause), doubts, "{cause}");
     }
+}
+
+#[test]
+fn a_type_that_many_files_use_is_known_by_the_file_that_the_finding_names() {
+    let mut code = code();
+    let path = |number| &*format!("src/uses{number}.kt").leak();
+    code.files.extend((0..70).map(|number| (path(number), b"val ledger = Ledger()\n".to_vec())));
+    code.files.insert("src/ledger.kt", b"val log = Log.close()\n".to_vec());
+    code.files.insert("src/books.kt", b"class Ledger {\n    fun balance() = 0\n}\n".to_vec());
+    let doubts = |path: &str, line, quote: &str| {
+        let mut finding = finding(vec![entry(path, line, quote)]);
+        finding.likely_causes = vec!["`Ledger.close` drops it, `Ledger.balance` not [1].".into()];
+        super::doubts(&finding, &code, &Seen::default())
+    };
+    let used = doubts("src/uses1.kt", 1, "val ledger = Ledger()");
+    assert_eq!(used, [], "its declaration is one of very many files");
+    let declared = doubts("src/books.kt", 2, "fun balance() = 0");
+    assert_eq!(declared.len(), 1, "{declared:?}");
+    assert_eq!(declared[0].claim, "`close`");
 }
 
 #[test]
@@ -387,6 +417,7 @@ fn what_a_plan_acts_upon_or_stands_beside_is_there() {
         doubted(&after).into_iter().map(|(_, claim)| claim.to_owned()).collect::<Vec<_>>()
     };
     for (change, doubts) in [
+        ("The `:fallthrough` option must not be affected.", vec!["`fallthrough`"]),
         ("Call the existing helper `roundTotals` there.", vec!["`roundTotals`"]),
         ("Add `roundOnce` after `roundTotals`.", vec!["`roundTotals`"]),
         ("Add a method `roundOnce` like `roundTotals`.", vec!["`roundTotals`"]),
@@ -414,6 +445,16 @@ fn a_test_exists_by_its_whole_name_where_it_is_said_to_be() {
     assert_eq!(with("existing: `rounds half`"), 0, "a part of a name");
     assert_eq!(with("existing: `src/copy.ts` `rounds half up`"), 0, "in another file");
     assert_eq!(with("existing: `cartTotal`"), 0, "code of the product is no test");
+    assert_eq!(with("'rounds half up' in `test/total.test.ts` stays"), 1, "a title in quotes");
+    assert_eq!(with("The example 'rounds half down always' stays"), 0, "no such title");
+    assert_eq!(
+        with("`test_sum` in `test/total.test.ts`; add a new case"),
+        0,
+        "a clause of its own"
+    );
+    assert_eq!(with("New test with `Shelf.HIGH`"), 1);
+    assert_eq!(with("New test with `put(Shelf.MIDDLE)`"), 0, "a new test brings no member along");
+    assert_eq!(with("New test with `--dry-run`"), 0, "nor an option");
 }
 
 #[test]

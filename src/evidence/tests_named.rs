@@ -1,6 +1,6 @@
 //! Tests that a finding says exist.
 
-use super::names::{is_coded, is_path, occurs_in, without_line};
+use super::names::{is_coded, is_compound, is_path, occurs_in, without_line};
 
 /// Paths and names in an entry about an existing test.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,23 +47,18 @@ pub fn existing(entry: &str) -> Option<Named> {
     let rest = match first.trim().to_lowercase().as_str() {
         "existing" => rest,
         "new" => return None,
-        _ => {
-            let prose: String =
-                entry.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
-            let mut words = prose.split(|c: char| !c.is_alphanumeric());
-            if words.any(|word| TO_WRITE.contains(&word)) {
-                return None;
-            }
-            entry
-        }
+        _ => before_what_to_write(entry)?,
     };
-    let mut named = Named { paths: Vec::new(), names: Vec::new() };
+    let titles = marked(rest).into_iter().filter(|title| !title.starts_with('`'));
+    let titles = titles.map(|title| title[1..title.len() - 1].to_owned());
+    let is_title = |title: &String| title.split_whitespace().count() > 2;
+    let mut named = Named { paths: Vec::new(), names: titles.filter(is_title).collect() };
     for code in rest.split('`').skip(1).step_by(2) {
         read(code.trim(), &mut named);
     }
     // Without code marks, only what is written as nothing but code is.
     let is_marked = rest.contains('`');
-    for word in rest.split('`').step_by(2).flat_map(str::split_whitespace) {
+    for word in without_marked(rest).split_whitespace() {
         let word = word.trim_matches([',', '.', ';', ':', '(', ')', '"', '\'']);
         let humps = word.split(char::is_uppercase).filter(|hump| !hump.is_empty()).count();
         let is_name = word.contains("::") || word.contains('_') || humps > 2 || is_coded(word);
@@ -72,6 +67,50 @@ pub fn existing(entry: &str) -> Option<Named> {
         }
     }
     Some(named)
+}
+
+/// An entry may name a test that is there and then say what to add to it; `None` if it only does that.
+fn before_what_to_write(entry: &str) -> Option<&str> {
+    let prose = without_marked(entry).to_ascii_lowercase();
+    let (mut at, mut end) = (0, 0);
+    for word in prose.split_inclusive(' ') {
+        if word.split(|c: char| !c.is_alphanumeric()).any(|word| TO_WRITE.contains(&word)) {
+            break;
+        }
+        at += word.len();
+        if word.trim_end().ends_with([';', ':', '.']) || at == prose.len() {
+            end = at;
+        }
+    }
+    let before = &entry[..end];
+    // `test_a`: a new test
+    let is_title = before.trim_end().ends_with(':')
+        && ["new", "test"].iter().any(|word| prose[end..].contains(word));
+    (!before.is_empty() && !is_title).then_some(before)
+}
+
+/// What stands in code marks and quotation marks, with them.
+fn marked(text: &str) -> Vec<&str> {
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let (mut found, mut end) = (Vec::new(), 0);
+    for (at, mark) in text.match_indices(['`', '"', '\'']) {
+        // An apostrophe within a word opens and closes nothing.
+        if at < end || (mark != "`" && is_word(text[..at].chars().next_back())) {
+            continue;
+        }
+        let mut ends = text[at + 1..].match_indices(mark).map(|(length, _)| at + length + 2);
+        if let Some(close) = ends.find(|end| mark == "`" || !is_word(text[*end..].chars().next())) {
+            found.push(&text[at..close]);
+            end = close;
+        }
+    }
+    found
+}
+
+/// The rest, as long as the text.
+fn without_marked(text: &str) -> String {
+    let blank = |prose: String, part: &str| prose.replacen(part, &"`".repeat(part.len()), 1);
+    marked(text).into_iter().fold(text.to_owned(), blank)
 }
 
 /// `a/b_test.py::test_c`, `a/b_test.py:12`, `test_c`, or a title in words.
@@ -126,14 +165,44 @@ fn declared(code: &str) -> Option<&str> {
 /// Whether a file has a test of this name, white space aside: as a whole, and not in a comment.
 pub fn has_test(text: &str, name: &str) -> bool {
     if !name.contains(' ') {
-        return text.lines().any(|line| !is_comment(line) && occurs_in(name, line));
+        let is_there = |line: &str| match is_compound(name) {
+            true => may_define(line, name),
+            false => occurs_in(name, line),
+        };
+        return text.lines().any(|line| !is_comment(line) && is_there(line));
     }
     let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<&str> = text.lines().filter(|line| !is_comment(line)).collect();
     let (text, name) = (squeeze(&lines.join("\n")), squeeze(name));
     // `rounds half` is not the test `rounds half up`.
     let ends = |at: usize| !text[at..].starts_with(|c: char| c.is_alphanumeric() || c == ' ');
-    text.match_indices(&name).any(|(at, _)| ends(at + name.len()))
+    let has = |part: &str| text.match_indices(part).any(|(at, _)| ends(at + part.len()));
+    // `when empty rounds up` may be `rounds up` within `when empty`.
+    let is_nested = |(outer, inner): (&str, &str)| {
+        [outer, inner].iter().all(|half| half.trim().contains(' ') && has(half.trim()))
+    };
+    has(&name) || name.match_indices(' ').map(|(at, _)| name.split_at(at)).any(is_nested)
+}
+
+/// Whether a line has a name as something else than code that uses it: what a test calls is no test.
+fn may_define(line: &str, name: &str) -> bool {
+    const USES: [&str; 7] = ["return", "await", "new", "import", "use", "from", "yield"];
+    let is_use = |at: usize| {
+        let before = line[..at].trim_end();
+        let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        // `rgtest!(name, …)` and `TEST(suite, name)` define one.
+        let of_tests = before.to_ascii_lowercase().contains("test");
+        let sign = before.ends_with(['.', '=', '(', ',', '[', '!', '&', '{']);
+        let is_statement = before.is_empty() && line.trim_end().ends_with(';');
+        // `exports.testTotal = function () {`
+        let after = line[at + name.len()..].trim_start();
+        let is_assigned = after.starts_with('=') && !after.starts_with("==");
+        !is_assigned && (USES.contains(&word) || is_statement || (sign && !of_tests))
+    };
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_whole =
+        |at: usize| !line[..at].ends_with(is_word) && !line[at + name.len()..].starts_with(is_word);
+    line.match_indices(name).any(|(at, _)| is_whole(at) && !is_use(at))
 }
 
 fn is_comment(line: &str) -> bool {
@@ -159,6 +228,31 @@ pub fn has_tests(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_test_calls_is_no_test() {
+        for (line, name) in [
+            ("def test_total(self):", "test_total"),
+            ("rgtest!(r1, |dir: Dir| {", "r1"),
+            ("    TEST_F(Map, inserts) {", "inserts"),
+            ("exports.roundsUp = function (test) {", "roundsUp"),
+            ("  { name: \"rounds_up\", want: 2 },", "rounds_up"),
+            ("describe('lineTotal', () => {", "lineTotal"),
+            ("public void Retries_once() =>", "Retries_once"),
+        ] {
+            assert!(has_test(line, name), "{line}");
+        }
+        for line in [
+            "expect(lineTotal(1)).toBe(2);",
+            "const total = lineTotal(2);",
+            "cart.lineTotal();",
+            "import { lineTotal } from '../src/total';",
+            "    lineTotal(1, 2);",
+            "subLineTotal // lineTotals",
+        ] {
+            assert!(!has_test(line, "lineTotal"), "{line}");
+        }
+    }
 
     #[test]
     fn an_entry_names_paths_and_tests_or_is_about_a_new_one() {
@@ -187,6 +281,16 @@ mod tests {
                 "existing: `test_round` in tests/total.py",
                 named(&["tests/total.py"], &["test_round"]),
             ),
+            (
+                "The example 'rounds up, not down' in `a/b.bats`",
+                named(&["a/b.bats"], &["rounds up, not down"]),
+            ),
+            (
+                "`test_round` in `a/b.py`; add a case to `test_new`",
+                named(&["a/b.py"], &["test_round"]),
+            ),
+            ("`test_round`: a new test for zero", None),
+            ("The team's test `test_round` isn't enough", named(&[], &["test_round"])),
             ("new: `test_of_a_new_thing`", None),
             ("Add a test `rounds once` to `tests/a.rs`", None),
             ("run `cargo test round`", named(&[], &[])),

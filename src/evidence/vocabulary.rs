@@ -40,6 +40,12 @@ pub const FILLING: Words = Words(
     call calls private public",
 );
 
+/// Words after a name that say what it is.
+pub const THINGS: Words = Words(
+    "option flag setting method function class helper parameter argument field property constant
+    struct enum trait interface module key",
+);
+
 /// `no call to x` says nothing about a place.
 pub const REFERRING: Words = Words("call calls reference references equivalent");
 
@@ -95,5 +101,5 @@ pub const ROOTS: Words = Words(
 pub const EXTENSIONS: Words = Words(
     "rs ts tsx js jsx mjs cjs py pyi go java kt kts cs cpp cc cxx hpp hh rb php swift scala sql
     html css scss json yaml yml toml xml md rst txt sh gradle vue svelte dart ex exs erl hs lua
-    proto csproj ini cfg c h m",
+    proto csproj ini cfg c h m bats pl pm groovy clj fs ml nim zig erb haml tf ps1 mm mts cts",
 );

@@ -94,6 +94,19 @@ fn the_commit_counts_and_not_the_folder_as_it_is_by_then() {
 }
 
 #[test]
+fn a_part_of_a_name_is_not_that_name() {
+    let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let commit = repository(folder.path());
+    let index = index(folder.path(), cache.path());
+    let code = CommitCode::new(folder.path(), Some(&commit), Some(&index));
+    let mut answer = answer("tools/import_rates.py", 12, "euros = text.split(\",\")[0]");
+    let names = ["normalizeAddress", "services", "normalize", "billable"];
+    let causes = names.map(|name| format!("It is in `{name}` [1]."));
+    answer["likely_causes"] = json!(causes);
+    assert_eq!(checked(&answer, &code).likely_causes, causes[..2]);
+}
+
+#[test]
 fn names_are_known_by_the_index_and_invented_ones_are_not() {
     let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let commit = repository(folder.path());
