@@ -131,6 +131,7 @@ impl LifecycleLines {
                 survivors,
                 host,
                 words,
+                answered_by,
                 ..
             } => {
                 self.stale.remove(&session);
@@ -142,7 +143,7 @@ impl LifecycleLines {
                 }
                 info!(target: TARGET, run_id, session_id, work_item_id, pid, exit_code,
                     outcome = outcome_name, host, duration_ms, swept, survivors, cost_usd,
-                    words = (!words.is_empty()).then_some(words), "complete");
+                    answered_by, words = (!words.is_empty()).then_some(words), "complete");
             }
             Event::OrphanResolved { killed, .. } => {
                 warn!(target: TARGET, run_id, session_id, work_item_id, killed, "orphaned session ended");

@@ -319,6 +319,9 @@ pub enum Event {
         /// The last words of an agent that failed: bounded, plain, without tokens.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         words: String,
+        /// The model that answered instead of the configured one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answered_by: Option<String>,
     },
     /// A session row of an earlier process was resolved.
     OrphanResolved {

@@ -67,6 +67,7 @@ fn analysis_failed() -> Event {
         survivors: 0,
         host: None,
         words: String::new(),
+        answered_by: None,
     }
 }
 

@@ -510,6 +510,7 @@ impl Follower {
             survivors: end.survivors,
             host,
             words: end.last_words(),
+            answered_by: end.fell_back_to.clone(),
         });
         Ok(end)
     }

@@ -190,6 +190,7 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
         survivors,
         host,
         words,
+        answered_by,
         ..
     } = event
     else {
@@ -210,6 +211,9 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
     }
     if *survivors > 0 {
         line.push_str(&format!(", {survivors} SURVIVORS"));
+    }
+    if let Some(model) = answered_by {
+        line.push_str(&format!(", answered by {} instead", clip(model, 80)));
     }
     if !words.is_empty() {
         line.push_str(&format!("; it said: {}", clip(words, 200)));

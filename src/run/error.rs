@@ -17,7 +17,7 @@ pub enum RunError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// Some of several sources could not be read; the items of the others were processed.
-    #[error("{}. The items of the other sources were processed", each_source(.0))]
+    #[error("{}. What else could be read was processed", each_source(.0))]
     SomeSources(Vec<UnreadSource>),
     /// None of several sources could be read; in the order of the configuration.
     #[error("{}", each_source(.0))]

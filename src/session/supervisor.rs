@@ -255,6 +255,8 @@ impl Supervisor {
         if row == Some(Row::Close) {
             remove_folder(&spec.scratch).await;
             self.ledger.close(spec.session.id, end.clone()).await?;
+        } else {
+            self.ledger.used(spec.session.id, end.usage).await?;
         }
         self.events.emit(Event::SessionEnded {
             session: spec.session.id,
@@ -268,6 +270,7 @@ impl Supervisor {
             survivors: end.survivors,
             host: None,
             words: end.last_words(),
+            answered_by: end.fell_back_to.clone(),
         });
         Ok(end)
     }

@@ -83,6 +83,13 @@ impl<R: Reader> Events<'_, R> {
         })
     }
 
+    /// The model that answered a session of this run instead of the configured one.
+    pub async fn answered_by_another(self, run: RunId) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT json_extract(body, '$.answered_by') AS model FROM events
+                   WHERE run = ?1 AND event = 'session_ended' AND model IS NOT NULL LIMIT 1";
+        self.first_row(sql, [run], |row| row.get(0)).await
+    }
+
     /// Items whose text raised an alarm in these runs; each once, with its newest alarm.
     pub async fn alarms_of(self, runs: Vec<RunId>) -> Result<Vec<AlarmedItem>, StoreError> {
         let mut found = BTreeMap::new();

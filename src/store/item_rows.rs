@@ -1,6 +1,6 @@
 //! Items as shown by commands, reports and the dashboard.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Params, Row};
 use serde::Serialize;
 
@@ -116,6 +116,20 @@ impl<R: Reader> Items<'_, R> {
             Ok((from_word(row, "phase")?, row.get("n")?))
         })
         .await
+    }
+
+    /// The newest change of an item that was dated later than `tolerance` after it was read, of those
+    /// that were read since.
+    pub async fn dated_to_come(
+        self,
+        since: Timestamp,
+        tolerance: SignedDuration,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT last_changed FROM heartbeat_state
+                   WHERE last_seen >= ?1 AND last_changed > last_seen + ?2
+                   ORDER BY last_changed DESC LIMIT 1";
+        let values = (Ms(since), i64::try_from(tolerance.as_millis()).unwrap_or(i64::MAX));
+        self.first_row(sql, values, |row| Ok(row.get::<_, Ms>(0)?.0)).await
     }
 
     /// Items that triage judged in this run, in their current state.

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, broadcast};
 
 use super::rows::{Ms, to_json};
 use super::runs::close_crashed_runs;
-use super::{Sql, Store, StoreError, fault};
+use super::{Sql, Store, StoreError, fault, twin};
 use crate::clock::Clock;
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded, Sink};
@@ -60,6 +60,8 @@ impl Journal {
     /// The journal of a run that begins now. The caller holds the run lock, so any run that is
     /// still open has crashed and is closed first.
     pub async fn begin_run(store: Store, clock: Clock, run: RunId) -> Result<Self, StoreError> {
+        let (older, now) = (store.clone(), clock.now());
+        tokio::task::spawn_blocking(move || twin::catch_up(&older, now)).await??;
         let journal = Self::open(store, clock, Some(run))?;
         close_crashed_runs(journal.store(), journal.clock()).await?;
         Ok(journal)

@@ -238,7 +238,7 @@ const fn unbits(value: i64) -> u64 {
 
 /// What a session that was cut off had used, as far as its row says. One whose agent never started
 /// has used nothing.
-fn used_before(transaction: &Transaction<'_>, session: SessionId) -> Sql<Usage> {
+pub(super) fn used_before(transaction: &Transaction<'_>, session: SessionId) -> Sql<Usage> {
     let row = |row: &Row<'_>| {
         let used: Option<Usage> = from_optional_json(row, "used")?;
         let (pid, host): (Option<u32>, Option<String>) = (row.get("agent_pid")?, row.get("host")?);
@@ -251,7 +251,7 @@ fn used_before(transaction: &Transaction<'_>, session: SessionId) -> Sql<Usage> 
 
 /// Books the reported cost, zero included, or the estimate. A session of unknown cost is booked
 /// with its worst case.
-fn settle(
+pub(super) fn settle(
     transaction: &Transaction<'_>,
     session: SessionId,
     outcome: &Outcome,

@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::items::vanish_item;
 use super::rows::{Ms, from_json, from_optional_json, from_word, to_json};
 use super::subjects::{Reader, Results};
-use super::{Journal, Sql, StoreError, budget, claims, duplicates, outbox, readings, suggestions};
+use super::{
+    Journal, Sql, StoreError, budget, claims, duplicates, ledger, outbox, readings, suggestions,
+};
 use crate::dedupe::ItemParts;
 use crate::event::{Event, Reason};
 use crate::model::{
@@ -436,8 +438,9 @@ fn apply_verdict(
     Ok(())
 }
 
-/// A session that never got a row has cost nothing and ends here. One whose row is still open could
-/// not be killed: its worst case stays reserved.
+/// A session that never got a row has cost nothing and ends here. One whose row is still open is not
+/// proven to be over, but has no way to the provider any more: it has cost what its row says, else its
+/// worst case.
 fn mark_applied(transaction: &Transaction<'_>, session: SessionId, now: Ms) -> Sql<()> {
     let open: bool = transaction.query_row(
         "SELECT EXISTS (SELECT 1 FROM heartbeat_active_sessions WHERE session = ?1)",
@@ -445,7 +448,8 @@ fn mark_applied(transaction: &Transaction<'_>, session: SessionId, now: Ms) -> S
         |row| row.get(0),
     )?;
     if open {
-        budget::settle_at_worst(transaction, session)?;
+        let used = ledger::used_before(transaction, session)?;
+        ledger::settle(transaction, session, &Outcome::Orphaned, &used)?;
     } else {
         budget::settle_at_nothing(transaction, session)?;
     }

@@ -123,6 +123,12 @@ impl<R: Reader> Sources<'_, R> {
         })
         .await
     }
+
+    /// Items that this source listed and did not return in two runs or more.
+    pub async fn unread(self, source: String) -> Result<usize, StoreError> {
+        let listed = self.read(move |connection| undelivered(connection, &source)).await?;
+        Ok(listed.values().filter(|runs| **runs > 1).count())
+    }
 }
 
 impl Sources<'_, Journal> {

@@ -1,10 +1,11 @@
 //! A twin of what must not be forgotten, in two small files beside the database: what was spent in the
 //! last days, and which items were finished.
 //!
-//! It is written when money is booked and at the end of each run, and read only when a person puts
-//! another database in the place of a lost or damaged one: the day's budget then goes on from where it
-//! was, and no item is paid for twice.
+//! It is written when money is booked and at the end of each run, and read when another database is in
+//! the place of a lost or damaged one: the day's budget then goes on from where it was, and no item is
+//! paid for twice.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -146,6 +147,26 @@ pub fn bring_back(folder: &Path, items: bool, now: Timestamp) -> Result<BroughtB
         }
         Ok(back)
     })
+}
+
+/// The same at the begin of a run if somebody put an older copy of the database in its place. The
+/// money tells: a session is booked before its item is finished.
+pub(super) fn catch_up(store: &Store, now: Timestamp) -> Result<(), StoreError> {
+    let mut days = BTreeMap::<String, i64>::new();
+    for spent in read::<Spent>(&store.folder().join(SPENT)) {
+        *days.entry(spent.day).or_default() += spent.micros;
+    }
+    let sql = "SELECT coalesce(sum(spent), 0) < ?2 FROM budget WHERE day = ?1";
+    let is_older = store.read_here(|connection| {
+        let mut knows_less = connection.prepare_cached(sql)?;
+        let compare = |day: (&String, &i64)| knows_less.query_row(day, |row| row.get::<_, bool>(0));
+        days.iter().map(compare).collect::<Sql<Vec<_>>>()
+    })?;
+    if is_older.contains(&true) {
+        let BroughtBack { items, spent } = bring_back(store.folder(), true, now)?;
+        tracing::warn!(items, %spent, "the database is older than what happened since: a copy was put in its place without `heartbeat state restore`; it knows again what was spent and which items were finished");
+    }
+    Ok(())
 }
 
 /// Nothing if there is none; one that cannot be read is reported, and a person goes on without it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::budgets::{OtherBudget, other_budgets};
@@ -22,6 +22,8 @@ use crate::store::{
 
 /// Runs in the history.
 const RUNS: u32 = 60;
+/// Differences of clocks that are not reported.
+pub(super) const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
 /// Undelivered messages that are listed.
 const MESSAGES: u32 = 20;
 
@@ -65,6 +67,12 @@ pub struct Facts {
     pub outbox_messages: Vec<Message>,
     /// What is wrong with the agent's configuration, according to the last session.
     pub agent_fault: Option<String>,
+    /// Items that a tracker listed and did not return in several runs.
+    pub unread_items: usize,
+    /// A session of the newest run was answered by another model than the configured one.
+    pub is_other_model: bool,
+    /// The newest date of an item that was still to come when the newest runs read it.
+    pub item_to_come: Option<Timestamp>,
     /// When the work that waits will be through; `None` if the next run can do it.
     pub backlog: Option<String>,
     /// Today in the schedule's time zone.
@@ -154,6 +162,9 @@ impl Facts {
             outbox: Undelivered::default(),
             outbox_messages: Vec::new(),
             agent_fault: None,
+            unread_items: 0,
+            is_other_model: false,
+            item_to_come: None,
             backlog: None,
             today: Spending::default(),
             spending: SpendingTotals::default(),
@@ -225,6 +236,11 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     if let Some(run) = facts.runs.first() {
         facts.run_spending = store.budget().in_run(run.run).await?;
     }
+    if let Some(run) = facts.last_ended() {
+        let (id, since) = (run.run, run.started_at);
+        facts.is_other_model = store.events().answered_by_another(id).await?.is_some();
+        facts.item_to_come = store.items().dated_to_come(since, CLOCK_TOLERANCE).await?;
+    }
     let providers = store.provider().all(config.agents()).await?;
     facts.provider = providers.holds(facts.now).next();
     facts.provider_breaker = providers.breaker();
@@ -242,6 +258,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
         let record = memory.map(|memory| serde_json::from_str(&memory)).transpose();
         let record = record.map_err(StoreError::Unreadable)?.unwrap_or_default();
         facts.sources.push((source.name.clone(), record));
+        facts.unread_items += store.sources().unread(source.name.clone()).await?;
     }
     facts.other_budgets = other_budgets(store, config, facts.now).await?;
     facts.removed_sources = store.items().of_removed_sources().await?;

@@ -7,10 +7,11 @@
 //! | code | degraded or blocked | unhealthy |
 //! |---|---|---|
 //! | `paused` | a person paused the schedule | |
-//! | `clock` | the clock was set back | |
+//! | `clock` | the clock was set back, or a tracker dates its items later than ours | |
 //! | `sessions_over_limit` | | more live sessions than allowed when the run started |
 //! | `load` | load per core above `max_load_per_core`: no session starts | above `unhealthy_load_per_core` |
 //! | `breaker_open` | the source's circuit breaker is open or half open | |
+//! | `unread_items` | a tracker lists items and does not return them | |
 //! | `last_run` | failed in part, or could not do its work | state, credential or configuration failed |
 //! | `config_fault` | the file on disk is invalid, the last valid one is in use | |
 //! | `store` | | the state cannot be read or written |
@@ -23,6 +24,7 @@
 //! | `provider_down` | the agent's provider does not answer; its breaker is open | |
 //! | `provider_credential` | the agent's provider refuses the credential | |
 //! | `undelivered` | comments or digests were given up | |
+//! | `other_model` | another model than the configured one answered in the last run | |
 //! | `agent_config` | | no session can work with the agent's program or its settings |
 //! | `budget` | more than 80 % of the day's budget is spent or reserved | |
 //! | `unkillable` | | a session's process cannot be killed |
@@ -31,10 +33,9 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use serde::Serialize;
 
-use super::facts::Facts;
+use super::facts::{CLOCK_TOLERANCE, Facts};
 use crate::breaker::provider::{Hold, HoldKind};
 use crate::event::RunOutcome;
 use crate::model::BreakerState;
@@ -44,8 +45,6 @@ use crate::store::HolderHealth;
 
 /// Facts older than this cannot be judged.
 pub const STALE_AFTER: Duration = Duration::from_secs(15);
-/// Steps of the clock that are not reported.
-const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
 /// Percentage of the day's budget that is reported.
 const BUDGET_WARNING: i64 = 80;
 
@@ -106,6 +105,9 @@ pub fn judge(facts: &Facts, age: Duration) -> Health {
         escaped,
         paused,
         clock,
+        trackers_clock,
+        unread_items,
+        other_model,
     ];
     let mut reasons: Vec<HealthReason> = checks.iter().filter_map(|check| check(facts)).collect();
     if age > STALE_AFTER {
@@ -142,6 +144,31 @@ fn clock(facts: &Facts) -> Option<HealthReason> {
     let began = date_time(began);
     let message = format!("the clock went back: the newest run began at {began} by it");
     ahead.then(|| degraded("clock", message))
+}
+
+/// Such an item is read again by every run until its date has come.
+fn trackers_clock(facts: &Facts) -> Option<HealthReason> {
+    let at = date_time(facts.item_to_come?);
+    let message = format!(
+        "the tracker dates an item {at}, which is still to come by our clock; `heartbeat doctor` \
+         compares the clocks"
+    );
+    Some(degraded("clock", message))
+}
+
+fn unread_items(facts: &Facts) -> Option<HealthReason> {
+    let items = facts.unread_items;
+    let message = format!(
+        "the tracker lists {items} item(s) and does not return them; after the third run they are \
+         ignored until they change"
+    );
+    (items > 0).then(|| degraded("unread_items", message))
+}
+
+fn other_model(facts: &Facts) -> Option<HealthReason> {
+    let message = "another model than the configured one answered in the last run; `heartbeat show` \
+                   names it";
+    facts.is_other_model.then(|| degraded("other_model", message.into()))
 }
 
 fn unhealthy(code: &'static str, message: String) -> HealthReason {

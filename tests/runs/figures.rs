@@ -125,6 +125,21 @@ async fn a_claim_that_a_crash_left_unstarted_is_no_session_of_its_run() {
     agree(&world, true).await;
 }
 
+#[tokio::test]
+async fn a_session_that_is_not_proven_to_be_over_is_booked_at_what_it_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    world.add(1, 1, 2);
+    world.outside.lock().unwrap().plays = [Play::Good, Play::LosesKeeper].into();
+    for _ in 0..2 {
+        world.run(Trigger::Manual).await.unwrap().unwrap();
+        let served = world.outside.lock().unwrap().served.values().sum::<i64>();
+        assert_eq!(world.count("SELECT sum(spent) FROM budget"), served);
+        agree(&world, true).await;
+    }
+    assert_eq!(world.row(1).unwrap(), ("done".into(), "same_fingerprint".into(), 1));
+}
+
 /// At one moment, after everything has ended: the same in every place. With `each` also run by run
 /// and session by session.
 pub async fn agree(world: &World, each: bool) {

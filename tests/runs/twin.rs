@@ -2,8 +2,8 @@
 //! not forgotten when a person starts over.
 
 use heartbeat::event::Trigger;
-use heartbeat::model::Usd;
-use heartbeat::store::{BroughtBack, Store, bring_back, restore, set_aside};
+use heartbeat::model::{RunId, Usd};
+use heartbeat::store::{BroughtBack, Journal, Store, bring_back, restore, set_aside};
 
 use crate::world::{World, config};
 
@@ -88,6 +88,38 @@ async fn a_backup_that_is_older_learns_what_happened_since() {
     assert_eq!((done(&world), spent(&world)), (20, before));
     world.run(Trigger::Manual).await.unwrap().unwrap();
     assert_eq!(sessions(&world), asked, "nothing is paid for twice");
+}
+
+#[tokio::test]
+async fn an_older_copy_that_was_put_in_its_place_learns_what_happened_since() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = worked(folder.path()).await;
+    let (database, copy) = (world.state.join("heartbeat.db"), folder.path().join("copy.db"));
+    Store::open(&world.state).unwrap().backup(&copy).await.unwrap();
+    (13..=20).for_each(|id| world.add(id, 1, 2));
+    world.run(Trigger::Manual).await.unwrap().unwrap();
+    let (before, asked) = (spent(&world), sessions(&world));
+    for side in ["heartbeat.db-wal", "heartbeat.db-shm"] {
+        std::fs::remove_file(world.state.join(side)).ok();
+    }
+    std::fs::copy(copy, database).unwrap();
+    assert!(done(&world) == 12 && spent(&world) < before, "as it was then");
+    // As each run does before it begins.
+    let begins = || async {
+        let store = Store::open(&world.state).unwrap();
+        let run = RunId(uuid::Uuid::now_v7());
+        drop(Journal::begin_run(store, world.clock.clone(), run).await.unwrap());
+    };
+    begins().await;
+    assert_eq!((done(&world), spent(&world)), (20, before));
+    world.run(Trigger::Manual).await.unwrap().unwrap();
+    assert_eq!(sessions(&world), asked, "nothing is paid for twice");
+    // What a person wants again stays wanted: the database is not older.
+    let retried = "UPDATE heartbeat_state SET processed_fingerprint = NULL, phase = 'pending'
+                   WHERE item_id = 1";
+    world.open_database().execute(retried, []).unwrap();
+    begins().await;
+    assert_eq!(done(&world), 19);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 mod blame;
 mod evidence;
+mod figures;
 mod kills;
 mod kinds;
 mod limits;

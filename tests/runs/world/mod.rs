@@ -60,6 +60,8 @@ pub enum Play {
     Takes(u64),
     /// Used up its time and never reported a cost.
     Silent,
+    /// Its keeper was ended from outside: nothing proves yet that it is over.
+    LosesKeeper,
     /// Never started: no process could be created.
     NoKeeper,
     /// Every slot of this machine is in use.

@@ -133,6 +133,7 @@ impl ScriptedSessions {
             survivors: 0,
             host: None,
             words: end.last_words(),
+            answered_by: end.fell_back_to.clone(),
         });
     }
 
@@ -242,6 +243,11 @@ impl ScriptedSessions {
             self.use_something(&job).await?;
             self.die();
             return std::future::pending().await;
+        }
+        if play == Play::LosesKeeper {
+            self.use_something(&job).await?;
+            let outcome = Outcome::AgentError { why: FailureKind::KeeperFailed };
+            return Ok(SessionEnd::empty(outcome));
         }
         let mut end = self.ended_otherwise(&job).unwrap_or_else(|| end_of(&job, play));
         if let Play::Takes(seconds) = play {
