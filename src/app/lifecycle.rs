@@ -119,9 +119,8 @@ impl LifecycleLines {
                 }
             }
             Event::SessionStopping { reason, why, .. } => {
-                let asked_by = why.map(|why| why.to_string());
                 warn!(target: TARGET, run_id, session_id, work_item_id, pid, signal = "SIGINT",
-                    reason, asked_by, "kill");
+                    reason, asked_by = why.map(|why| why.to_string()), "kill");
             }
             Event::SessionEnded {
                 outcome,

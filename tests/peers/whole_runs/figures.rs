@@ -237,7 +237,6 @@ async fn play((name, ends, first, then): Ending) {
     run(&world, ends).await;
     let booked = agree(&world, name).await;
     let served = served.load(Ordering::SeqCst);
-    println!("{name:24} served {served:7}, sessions, billed, assumed, reserved {booked:?}");
     let [_, billed, assumed, reserved] = booked;
     assert_eq!(reserved, 0, "{name}");
     match PARTLY_SERVED.contains(&name) {
