@@ -165,9 +165,9 @@
 //! - An attempt counts only if the agent had a working program, provider and machine ([`breaker::blame`]).
 //!   What the end does not say itself, other sessions of the same model or one probe decide.
 //! - A crash of heartbeat, a lost host and a process that the machine killed cost no attempt. An item
-//!   that causes them is told by what ran when: from the third time in a row that it was running it
-//!   counts, and a crash without it begins the count anew. What was used until then is booked, by the
-//!   last figure of the gateway, not the worst case.
+//!   that causes them is told by what ran when: from the sixth crash in a row at which it was running
+//!   (the third end by the machine) it counts, and a crash without it begins the count anew. What was
+//!   used until then is booked, by the last figure of the gateway, not the worst case.
 //! - A triage session that one item can have spoiled is divided until that item is alone; only it is
 //!   set aside. Three failures of one kind without a success are nobody's: the stage stops.
 //! - A session starts only if its time limit fits into the remaining time of the run.

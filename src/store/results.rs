@@ -330,6 +330,9 @@ impl Results<'_, Journal> {
 
 /// Sessions of one item in a row that something else may have ended, before they count.
 const MAX_EXCUSED: u32 = 2;
+/// The same for crashes of ours. The first items of the queue run again after each of them, whatever the
+/// cause was.
+const MAX_CRASHES: u32 = 5;
 
 /// What applies: an excuse ends where it keeps following one item.
 fn unless_excused(
@@ -356,7 +359,8 @@ fn unless_excused(
             |row| row.get(0),
         )
         .optional()?;
-    match streak.is_some_and(|streak| streak > MAX_EXCUSED) {
+    let most = if outcome == Outcome::Orphaned { MAX_CRASHES } else { MAX_EXCUSED };
+    match streak.is_some_and(|streak| streak > most) {
         true => Ok(*counted),
         false => Ok(DeepResult::Excused { outcome, reason, counted }),
     }

@@ -328,7 +328,7 @@ async fn an_item_that_crashes_us_each_time_is_parked_in_the_end() {
     let world = world_with(folder.path(), 1, |config| config.limits.max_live_sessions = 1);
     outside(&world, |outside| outside.plays = [Play::Good, Play::DiesWithRow].into());
     world.run(Trigger::Manual).await.unwrap();
-    for _ in 0..8 {
+    for _ in 0..16 {
         world.clock.advance_ms(2 * 24 * 3_600_000);
         outside(&world, |outside| outside.plays = [Play::DiesWithRow].into());
         world.run(Trigger::Manual).await.unwrap();
@@ -337,6 +337,25 @@ async fn an_item_that_crashes_us_each_time_is_parked_in_the_end() {
     tick(&world).await;
     let (phase, reason, attempts) = world.row(1).unwrap();
     assert_eq!((phase.as_str(), reason.as_str(), attempts), ("parked", "attempts_exhausted", 3));
+}
+
+/// The first of the queue run again after each crash, whatever caused it.
+#[tokio::test]
+async fn five_crashes_in_a_row_cost_nobody_an_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(folder.path(), 1);
+    outside(&world, |outside| outside.plays = [Play::Good, Play::DiesWithRow].into());
+    world.run(Trigger::Manual).await.unwrap();
+    for _ in 0..4 {
+        world.clock.advance_ms(2 * 24 * 3_600_000);
+        outside(&world, |outside| outside.plays = [Play::DiesWithRow].into());
+        assert!(world.run(Trigger::Manual).await.unwrap().is_none(), "it crashes");
+    }
+    outside(&world, |outside| outside.plays.clear());
+    world.clock.advance_ms(2 * 24 * 3_600_000);
+    tick(&world).await;
+    let (phase, _, attempts) = world.row(1).unwrap();
+    assert_eq!((phase.as_str(), attempts), ("done", 1));
 }
 
 #[tokio::test]
