@@ -17,7 +17,7 @@ use super::{
 use crate::dedupe::ItemParts;
 use crate::event::{Event, Reason};
 use crate::model::{
-    Finding, ItemKey, MadeWith, Outcome, RunId, SessionId, Stage, Suggestion, Usage, Verdict,
+    Finding, ItemKey, MadeWith, Outcome, RunId, SessionId, Stage, Suggestion, Usage, Usd, Verdict,
 };
 
 /// Triage's result for one item.
@@ -443,8 +443,7 @@ fn apply_verdict(
 }
 
 /// A session that never got a row has cost nothing and ends here. One whose row is still open is not
-/// proven to be over, but has no way to the provider any more: it has cost what its row says, else its
-/// worst case.
+/// proven to be over: it has cost what its row says, and its worst case if that says nothing.
 fn mark_applied(transaction: &Transaction<'_>, session: SessionId, now: Ms) -> Sql<()> {
     let open: bool = transaction.query_row(
         "SELECT EXISTS (SELECT 1 FROM heartbeat_active_sessions WHERE session = ?1)",
@@ -453,7 +452,10 @@ fn mark_applied(transaction: &Transaction<'_>, session: SessionId, now: Ms) -> S
     )?;
     if open {
         let used = ledger::used_before(transaction, session)?;
-        ledger::settle(transaction, session, &Outcome::Orphaned, &used)?;
+        match used.cost.is_some_and(|cost| cost > Usd::ZERO) {
+            true => ledger::settle(transaction, session, &Outcome::Orphaned, &used)?,
+            false => budget::settle_at_worst(transaction, session)?,
+        }
     } else {
         budget::settle_at_nothing(transaction, session)?;
     }

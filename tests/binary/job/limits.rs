@@ -1,6 +1,6 @@
 //! Concurrency limits, and never two runs on one state.
 
-use super::world::{HEARTBEAT, Running, World, code, text};
+use super::world::{Running, World, code, text};
 use support::eventually;
 
 #[test]
@@ -140,25 +140,4 @@ fn three_states_share_the_session_slots_of_the_machine() {
     let (most, waited) = most_agents_of_three_states(0);
     assert!((1..=2).contains(&most), "{most} agents at once");
     assert!(waited > 0, "nobody recorded the reason");
-}
-
-/// Triages as the simulator does; an analysis makes files without end.
-const FILLS_ITS_FOLDER: &str = r#"in=$(cat)
-case "$*" in *needs_deep_analysis*) exec "$0" simulate agent "$@" <<< "$in" ;; esac
-cd "$HOME" && seq 60000 | xargs touch && exec sleep 600"#;
-
-#[test]
-fn an_agent_that_fills_its_folder_is_ended_and_leaves_nothing() {
-    let world = World::new(0);
-    let agent = format!("agent.command={:?}", ["/bin/bash", "-c", FILLS_ITS_FOLDER, HEARTBEAT]);
-    let read = format!("agent.read_paths=[{HEARTBEAT:?}]");
-    let one = "limits.max_deep_per_run=1";
-    let settings = ["analyze.locate=false", one, &agent, &read];
-    let args: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
-    let (code, report) = world.run_once(&args);
-    assert_eq!(code, 10, "{report:#}");
-    let ended = "SELECT count(*) FROM sessions WHERE outcome LIKE '%too_much_disk%'";
-    assert_eq!(world.figure(ended), 1, "{report:#}");
-    assert_eq!(std::fs::read_dir(world.state().join("scratch")).map_or(0, Iterator::count), 0);
-    assert_eq!(world.session_processes(), Vec::<u32>::new());
 }

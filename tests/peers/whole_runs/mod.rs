@@ -5,7 +5,6 @@
 
 mod blame;
 mod evidence;
-mod figures;
 mod kills;
 mod kinds;
 mod limits;
