@@ -128,7 +128,11 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
         return Ok(());
     }
     let _lock = RunLock::acquire(state, "--demo", None, clock)?;
-    for name in ["heartbeat.db", "heartbeat.db-wal", "heartbeat.db-shm", "state.json"] {
+    // The twin of the database too: it would tell the new one that everything is done.
+    let twin = ["spent.json", "finished.json"];
+    for name in
+        ["heartbeat.db", "heartbeat.db-wal", "heartbeat.db-shm", "state.json"].iter().chain(&twin)
+    {
         // Missing files are fine.
         drop(std::fs::remove_file(state.join(name)));
     }

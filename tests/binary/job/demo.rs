@@ -251,3 +251,15 @@ fn the_demo_of_a_newcomer_ends_well_with_findings_true_to_the_code() {
         assert!(!finding.to_string().contains("scripted agent"), "by rule: {finding:#}");
     }
 }
+
+/// On the folder that it uses by itself, where the first one left its state.
+#[test]
+fn a_second_demo_finds_as_much_as_the_first() {
+    let world = World::new(0);
+    for _ in 0..2 {
+        let output = world.plain(&["--once", "--demo", "--json"]).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["findings"].as_array().unwrap().len(), 15, "{}", text(&output));
+        assert!(!text(&output).contains("WARN"), "{}", text(&output));
+    }
+}
